@@ -14,14 +14,11 @@
 
 #include "zero/base/numbers/choice.h"
 #include "zero/base/numbers/dtype.h"
-#include "zero/optim/lr_schedule.h"
 #include "zero/plan/units/placement.h"
 #include "zero/plan/units/tier_split.h"
 
 #include "app/data/open_data.h"
 #include "app/data/sample/sample_order.h"
-#include "app/report/best_evaluation.h"
-#include "app/train/watch/health.h"
 
 namespace zero {
 
@@ -49,22 +46,5 @@ inline constexpr std::array<Choice<DType>, 3> kDTypes{
 // No value: the type of train.dtype.
 inline constexpr std::array<Choice<std::optional<DType>>, 2> kReduceDTypes{
     {{"same", std::nullopt}, {"fp32", DType::kFloat32}}};
-inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kConstant},
-                                                         {"linear", LrKind::kLinear},
-                                                         {"cosine", LrKind::kCosine},
-                                                         {"polynomial", LrKind::kPolynomial},
-                                                         {"inverse_sqrt", LrKind::kInverseSqrt},
-                                                         {"one_cycle", LrKind::kOneCycle},
-                                                         {"wsd", LrKind::kWsd}}};
-inline constexpr std::array<Choice<std::optional<BestMeasure>>, 3> kBestMeasures{
-    {{"none", std::nullopt}, {"loss", BestMeasure::kLoss}, {"accuracy", BestMeasure::kAccuracy}}};
-inline constexpr std::array<Choice<HealthAction>, 3> kNonFinites{
-    {{"skip", HealthAction::kSkip}, {"rewind", HealthAction::kRewind}, {"stop", HealthAction::kStop}}};
-inline constexpr std::array<Choice<HealthAction>, 4> kSpikes{{{"ignore", HealthAction::kIgnore},
-                                                              {"skip", HealthAction::kSkip},
-                                                              {"rewind", HealthAction::kRewind},
-                                                              {"stop", HealthAction::kStop}}};
-inline constexpr std::array<Choice<HealthAction>, 2> kCorruptions{
-    {{"stop", HealthAction::kStop}, {"rewind", HealthAction::kRewind}}};
 
 }  // namespace zero

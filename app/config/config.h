@@ -18,10 +18,13 @@
 
 #include "zero/base/files/data_files.h"
 #include "zero/base/numbers/memory_budget.h"
+#include "zero/optim/lr_schedule.h"
 #include "zero/optim/rule/rule_keys.h"
 #include "zero/plan/units/tier_split.h"
 
 #include "app/data/images/fitted_picture.h"
+#include "app/train/folder/checkpoint_policy.h"
+#include "app/train/watch/health.h"
 
 namespace zero {
 
@@ -141,15 +144,6 @@ struct OptimizerConfig : RuleKeys {
   bool operator==(const OptimizerConfig&) const = default;
 };
 
-struct ScheduleConfig {
-  std::string name = "cosine";
-  std::int64_t warmup = 100;
-  double min_lr = 1e-4;
-  double power = 2;
-  std::int64_t decay = 0;
-  bool operator==(const ScheduleConfig&) const = default;
-};
-
 // The size of a shard group; 0: all ranks. "auto" chooses between all ranks and the ranks of one machine.
 struct GroupChoice {
   GroupChoice() = default;
@@ -197,34 +191,6 @@ struct SyncConfig {
   bool operator==(const SyncConfig&) const = default;
 };
 
-// The interval between two events: a number of steps, or a time. If both are 0, the event never happens.
-struct Interval {
-  std::int64_t steps = 0;
-  std::chrono::milliseconds time{0};
-  bool operator==(const Interval&) const = default;
-};
-
-struct CheckpointConfig {
-  Interval every{.time = std::chrono::minutes(10)};
-  std::int64_t keep = 3;
-  std::string keep_best = "none";
-  std::int64_t memory_every = 0;
-  bool async = true;
-  std::string on_error = "continue";
-  bool operator==(const CheckpointConfig&) const = default;
-};
-
-struct HealthConfig {
-  std::string non_finite = "skip";
-  std::string spike = "ignore";
-  double spike_sigma = 6;
-  std::int64_t rewind_batches = 0;
-  std::int64_t max_rewinds = 3;
-  std::int64_t check_replicas = 0;
-  std::string on_corruption = "stop";
-  bool operator==(const HealthConfig&) const = default;
-};
-
 struct CommConfig {
   std::string transport = "auto";
   std::chrono::milliseconds timeout{60'000};
@@ -251,15 +217,16 @@ struct Config {
   DataConfig data;
   TrainConfig train;
   OptimizerConfig optimizer;
-  ScheduleConfig schedule;
+  LrSchedule schedule;  // lr and steps: from optimizer.lr and train.steps when a run starts
   ZeroConfig zero;
   SyncConfig sync;
-  CheckpointConfig checkpoint;
-  HealthConfig health;
+  CheckpointPolicy checkpoint{.every_seconds = 600};
+  HealthOptions health;
   CommConfig comm;
   RunConfig run;
-  bool operator==(const Config&) const = default;
 };
+// True if all keys have the same values. The definition is in resolved.cpp.
+bool operator==(const Config& a, const Config& b);
 
 // The source of each given key: "train.batch" -> "config.toml:12", "command line" or "ZERO_TRAIN_BATCH".
 // A key that is not in the map has its default.

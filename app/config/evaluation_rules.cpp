@@ -34,9 +34,9 @@ void require_evaluations(const LoadedConfig& loaded, std::string_view name, std:
 
 void check_evaluations(const LoadedConfig& loaded) {
   const auto& [train, checkpoint] = std::tie(loaded.config.train, loaded.config.checkpoint);
-  if (checkpoint.keep_best != "none") {
+  if (checkpoint.keep_best) {
     require_evaluations(loaded, "checkpoint.keep_best", "none");
-    if (checkpoint.every == Interval{})
+    if (!checkpoint.on())
       refuse_comparing(loaded, "checkpoint.keep_best", "checkpoint.every = 0 saves no checkpoints",
                        "set checkpoint.every, or checkpoint.keep_best none");
   }

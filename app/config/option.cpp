@@ -53,6 +53,13 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+template <typename... Each>
+struct Cases : Each... {
+  using Each::operator()...;
+};
+template <typename... Each>
+Cases(Each...) -> Cases<Each...>;
+
 // Is the option a budget for which "min" is allowed?
 bool takes_min(const Option& option) {
   return option.name == "zero.device_memory" || option.name == "zero.host_memory";
@@ -71,13 +78,12 @@ class Assignment {
   void operator()(std::int64_t& member) const { member = integer(setting_.value); }
   void operator()(double& member) const { member = number(setting_.value); }
 
-  void operator()(std::string& member) const {
+  void operator()(std::string& member) const { member = word(); }
+
+  std::string one_of(std::span<const std::string_view> words) const {
     std::string text = word();
-    if (!option_.choices.empty() &&
-        std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
-      refuse("not an allowed value", did_you_mean(text, option_.choices));
-    }
-    member = std::move(text);
+    if (std::ranges::find(words, text) == words.end()) refuse("not an allowed value", did_you_mean(text, words));
+    return text;
   }
 
   void operator()(std::vector<std::int64_t>& member) const {
@@ -473,9 +479,12 @@ struct Describe {
     return limits(option.range, "an integer");
   }
   std::string operator()(OptionAccess<double>) const { return limits(option.range, "a number"); }
-  std::string operator()(OptionAccess<std::string>) const {
-    return option.choices.empty() ? "a string" : fmt::format("{}", fmt::join(option.choices, ", "));
+  std::string operator()(OptionAccess<std::string>) const { return "a string"; }
+  template <typename T>
+  std::string operator()(const Converted<T>&) const {
+    return (*this)(OptionAccess<T>{});
   }
+  std::string operator()(const WordAccess& access) const { return fmt::format("{}", fmt::join(access.words, ", ")); }
   std::string operator()(OptionAccess<std::vector<std::int64_t>>) const {
     return "two or more integers, such as [784, 256, 10]";
   }
@@ -546,12 +555,30 @@ std::string located(std::string_view origin, std::string_view name) {
 }
 
 void set_option(Config& config, const Option& option, const Setting& setting) {
-  std::visit([&](auto access) { Assignment(option, setting)(access(config)); }, option.field);
+  const Assignment assign(option, setting);
+  std::visit(Cases{[&]<typename T>(OptionAccess<T> access) { assign(access(config)); },
+                   [&]<typename T>(const Converted<T>& access) {
+                     T value = access.get(config);
+                     assign(value);
+                     access.set(config, value);
+                   },
+                   [&](const WordAccess& access) { access.set(config, assign.one_of(access.words)); }},
+             option.field);
 }
 
 Value get_option(const Config& config, const Option& option) {
-  Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
-  return std::visit([&](auto access) { return Reading{}(access(copy)); }, option.field);
+  return std::visit(
+      Cases{[&]<typename T>(OptionAccess<T> access) {
+              Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
+              return Reading{}(access(copy));
+            },
+            [&]<typename T>(const Converted<T>& access) { return Reading{}(access.get(config)); },
+            [&](const WordAccess& access) { return Value(std::string(access.get(config))); }},
+      option.field);
+}
+
+std::string_view word_of(const Config& config, std::string_view name) {
+  return std::get<WordAccess>(find_option(name)->field).get(config);
 }
 
 }  // namespace zero

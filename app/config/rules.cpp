@@ -334,11 +334,11 @@ void check_servers(const LoadedConfig& loaded) {
            "leave it out, or leave out sync.servers");
   not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline needs ranks that step together",
            "leave it out, or leave out sync.servers");
-  const HealthConfig& health = loaded.config.health;
-  not_with("health.non_finite", health.non_finite == "rewind",
+  const HealthOptions& health = loaded.config.health;
+  not_with("health.non_finite", health.non_finite == HealthAction::kRewind,
            "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use skip or stop, or leave out sync.servers");
-  not_with("health.spike", health.spike == "rewind",
+  not_with("health.spike", health.spike == HealthAction::kRewind,
            "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use ignore, skip or stop, or leave out sync.servers");
 }
@@ -407,14 +407,14 @@ void check_types(const LoadedConfig& loaded) {
 
 void check_health(const LoadedConfig& loaded) {
   const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
-  if (checkpoint.every != Interval{}) return;
+  if (checkpoint.on()) return;
   const auto refuse_rewind = [&](std::string_view name) {
     refuse(loaded, name, "there are no checkpoints to return to: checkpoint.every = 0",
            "set checkpoint.every, or use skip or stop");
   };
-  if (health.non_finite == "rewind") refuse_rewind("health.non_finite");
-  if (health.spike == "rewind") refuse_rewind("health.spike");
-  if (health.check_replicas > 0 && health.on_corruption == "rewind") refuse_rewind("health.on_corruption");
+  if (health.non_finite == HealthAction::kRewind) refuse_rewind("health.non_finite");
+  if (health.spike == HealthAction::kRewind) refuse_rewind("health.spike");
+  if (health.check_replicas > 0 && health.on_corruption == HealthAction::kRewind) refuse_rewind("health.on_corruption");
 }
 
 // The timeline is written into the run folder, and must not replace another file there.

@@ -119,7 +119,7 @@ TEST(Load, RefusesLongWarmupOfOneSource) {
 }
 
 TEST(Load, LowestRateDefaultsToATenth) {
-  EXPECT_EQ(load_text("").config.schedule.min_lr, ScheduleConfig{}.min_lr) << "what the help says of the default rate";
+  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr) << "what the help says of the default rate";
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001) << "of its usual rate";

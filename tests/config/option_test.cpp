@@ -44,16 +44,6 @@ TEST(OptionTable, HelpIsOneShortPhrase) {
   }
 }
 
-TEST(OptionTable, EveryRowStandsForAnotherMember) {
-  Config config;
-  std::set<const void*> members;
-  for (const auto& option : options()) {
-    const void* member =
-        std::visit([&](auto access) { return static_cast<const void*>(&access(config)); }, option.field);
-    EXPECT_TRUE(members.insert(member).second) << option.name;
-  }
-}
-
 TEST(OptionTable, DefaultsAreAllowedAndReadBack) {
   for (const auto& option : options()) {
     if (option.name == "data.path" || option.name == "model.init") continue;  // empty: not given

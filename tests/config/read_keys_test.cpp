@@ -144,7 +144,7 @@ TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   EXPECT_CONTAINS(refused(run, "schedule.min_lr", "1e-5"), "schedule.name = \"constant\" has no such key");
   const auto linear =
       of_file_and_command_line("[schedule]\nname = \"linear\"\nmin_lr = 1e-5\n", "schedule.name", "constant");
-  EXPECT_EQ(linear.config.schedule.min_lr, ScheduleConfig{}.min_lr) << "1e-5 is the overruled schedule's";
+  EXPECT_EQ(linear.config.schedule.min_lr, LrSchedule{}.min_lr) << "1e-5 is the overruled schedule's";
 }
 
 TEST(ReadKeys, RunFileMayHaveUnreadKeys) {

@@ -19,6 +19,13 @@ Config read_back(const Config& config) {
   return out;
 }
 
+template <typename... Each>
+struct Cases : Each... {
+  using Each::operator()...;
+};
+template <typename... Each>
+Cases(Each...) -> Cases<Each...>;
+
 // A value of the row's type that differs from the default and is allowed.
 void change(Config& config, const Option& option) {
   struct Change {
@@ -27,9 +34,7 @@ void change(Config& config, const Option& option) {
     void operator()(std::int64_t& member) const { member = member == 3 ? 2 : member + 1; }
     void operator()(double& member) const { member = member / 3 + 0.017; }
     void operator()(std::string& member) const {
-      member = option.choices.empty()
-                   ? "quo\"te \\ \xc3\xa9 \n"
-                   : std::string(member == option.choices.back() ? option.choices.front() : option.choices.back());
+      member = "quo\"te \\ \xc3\xa9 \n";
     }
     void operator()(std::vector<std::int64_t>& member) const { member = {3, 5, 7, 9}; }
     void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
@@ -52,7 +57,17 @@ void change(Config& config, const Option& option) {
     void operator()(ShareChoice& member) const { member = {.measured = false, .samples = {6, 2}}; }
     void operator()(MemoryBudget& member) const { member = {.kind = MemoryBudget::Kind::kBytes, .bytes = 123456789}; }
   };
-  std::visit([&](auto access) { Change{option}(access(config)); }, option.field);
+  std::visit(Cases{[&]<typename T>(OptionAccess<T> access) { Change{option}(access(config)); },
+                   [&]<typename T>(const Converted<T>& access) {
+                     T value = access.get(config);
+                     Change{option}(value);
+                     access.set(config, value);
+                   },
+                   [&](const WordAccess& access) {
+                     const bool is_last = access.get(config) == access.words.back();
+                     access.set(config, is_last ? access.words.front() : access.words.back());
+                   }},
+             option.field);
 }
 
 TEST(Resolved, TheDefaultsReadBack) {
@@ -68,6 +83,17 @@ TEST(Resolved, EveryKeyReadsBackAndRehashes) {
     ASSERT_NE(config, Config{}) << option.name;
     EXPECT_EQ(read_back(config), config) << option.name;
     EXPECT_NE(config_hash(config), config_hash(Config{})) << option.name;
+  }
+}
+
+TEST(Resolved, ARowChangesOnlyItsKey) {
+  const Config defaults;
+  for (const auto& option : options()) {
+    Config config;
+    change(config, option);
+    for (const auto& other : options())
+      EXPECT_EQ(get_option(config, other) == get_option(defaults, other), other.name != option.name)
+          << option.name << " " << other.name;
   }
 }
 

@@ -172,7 +172,7 @@ TEST(Rules, DecayRemedyIsPossible) {
   const auto of = [](std::int64_t steps, std::int64_t warmup, std::int64_t decay) {
     return rule_broken([&](Config& config) {
       config.train.steps = steps;
-      config.schedule = {.name = "wsd", .warmup = warmup, .decay = decay};
+      config.schedule = {.kind = LrKind::kWsd, .warmup = warmup, .decay = decay};
     });
   };
   EXPECT_EQ(of(38, 38, 1),
@@ -182,7 +182,7 @@ TEST(Rules, DecayRemedyIsPossible) {
   EXPECT_CONTAINS(of(38, 30, 9), "use 8 or less, 0 for a fifth of them, or schedule.warmup 29 or less");
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.train.steps = 38;
-    config.schedule = {.name = "wsd", .warmup = 37, .decay = 1};
+    config.schedule = {.kind = LrKind::kWsd, .warmup = 37, .decay = 1};
   }));
 }
 
@@ -193,16 +193,16 @@ TEST(Rules, LowestRateRemedyIsPossible) {
 TEST(Rules, ComparedEvaluationsMustBeThere) {
   const auto best = [](const std::function<void(Config&)>& more) {
     return rule_broken([&](Config& config) {
-      config.checkpoint.keep_best = "loss";
+      config.checkpoint.keep_best = BestMeasure::kLoss;
       more(config);
     });
   };
-  EXPECT_TRUE(rules_hold([](Config& config) { config.checkpoint.keep_best = "loss"; }));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.checkpoint.keep_best = BestMeasure::kLoss; }));
   EXPECT_CONTAINS(best([](Config& config) { config.train.eval_every = 0; }),
                   "checkpoint.keep_best = \"loss\": it compares evaluations, and with train.eval_every = 0 there is no "
                   "evaluation before the end\n  set train.eval_every, or checkpoint.keep_best none");
   EXPECT_CONTAINS(best([](Config& config) { config.data.validation.fraction = 0; }), "set data.validation");
-  EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every = {}; }), "set checkpoint.every");
+  EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every_seconds = 0; }), "set checkpoint.every");
   const auto patient = [](const std::function<void(Config&)>& more) {
     return rule_broken([&](Config& config) {
       config.train.patience = 3;
@@ -211,7 +211,7 @@ TEST(Rules, ComparedEvaluationsMustBeThere) {
   };
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.train.patience = 3;
-    config.checkpoint.every = {};
+    config.checkpoint.every_seconds = 0;
   }));
   EXPECT_CONTAINS(patient([](Config& config) { config.train.eval_every = 0; }), "train.patience = 3");
   EXPECT_CONTAINS(patient([](Config& config) { config.data.validation.fraction = 0; }), "or train.patience 0");
@@ -227,7 +227,7 @@ TEST(Rules, SchedulesGoDown) {
   EXPECT_NE(rule_broken([](Config& config) { config.schedule.decay = config.train.steps; }), "");
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.schedule.min_lr = 1;
-    config.schedule.name = "constant";
+    config.schedule.kind = LrKind::kConstant;
   }));
 }
 
@@ -459,7 +459,7 @@ TEST(Rules, RefusesKeysThatExcludeServers) {
   EXPECT_TRUE(broken([](Config& config) { config.run.min_ranks = 2; }).starts_with("run.min_ranks = 2"));
   EXPECT_TRUE(broken([](Config& config) { config.run.timeline = "t.json"; }).starts_with("run.timeline"));
   EXPECT_TRUE(broken([](Config& config) { config.train.dtype = "fp16"; }).starts_with("train.dtype"));
-  EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
+  EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = HealthAction::kRewind; }).starts_with("health.non_finite"));
 }
 
 TEST(Rules, RefusesCutsWithConflictingKeys) {
@@ -532,18 +532,18 @@ TEST(Rules, ServerKeysNeedTheirModes) {
 }
 
 TEST(Rules, ARewindNeedsCheckpoints) {
-  const auto without = [](Config& config) { config.checkpoint.every = {}; };
+  const auto without = [](Config& config) { config.checkpoint.every_seconds = 0; };
   EXPECT_TRUE(rules_hold([&](Config& config) {
     without(config);
-    config.health.spike = "skip";
-    config.health.on_corruption = "rewind";
+    config.health.spike = HealthAction::kSkip;
+    config.health.on_corruption = HealthAction::kRewind;
   })) << "nothing is compared";
-  for (const auto& [key, change] : std::vector<std::pair<std::string, std::function<void(HealthConfig&)>>>{
-           {"health.spike", [](HealthConfig& health) { health.spike = "rewind"; }},
-           {"health.non_finite", [](HealthConfig& health) { health.non_finite = "rewind"; }},
-           {"health.on_corruption", [](HealthConfig& health) {
+  for (const auto& [key, change] : std::vector<std::pair<std::string, std::function<void(HealthOptions&)>>>{
+           {"health.spike", [](HealthOptions& health) { health.spike = HealthAction::kRewind; }},
+           {"health.non_finite", [](HealthOptions& health) { health.non_finite = HealthAction::kRewind; }},
+           {"health.on_corruption", [](HealthOptions& health) {
               health.check_replicas = 10;
-              health.on_corruption = "rewind";
+              health.on_corruption = HealthAction::kRewind;
             }}}) {
     const std::string message = rule_broken([&](Config& config) {
       without(config);

@@ -28,7 +28,7 @@ TEST(Job, EachPartGetsItsOwnSection) {
   config.train.clip = 0.5;
   config.train.checkpoint_activations = true;
   config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw"};
-  config.schedule = {.name = "wsd", .warmup = 2, .min_lr = 0.01, .power = 3, .decay = 4};
+  config.schedule = {.kind = LrKind::kWsd, .min_lr = 0.01, .warmup = 2, .power = 3, .decay = 4};
   config.zero.stage = 2;
   config.run.dir = "runs/x";
   config.run.threads = 3;
@@ -157,13 +157,13 @@ TEST(Job, HealthFollowsItsSection) {
   Config config;
   EXPECT_EQ(make_job(config, 1).health.non_finite, HealthAction::kSkip);
   EXPECT_FALSE(make_job(config, 1).health.judges()) << "by default a run is as it was without";
-  config.health = {.non_finite = "stop",
-                   .spike = "rewind",
+  config.health = {.non_finite = HealthAction::kStop,
+                   .spike = HealthAction::kRewind,
                    .spike_sigma = 4.5,
                    .rewind_batches = 7,
                    .max_rewinds = 2,
                    .check_replicas = 50,
-                   .on_corruption = "rewind"};
+                   .on_corruption = HealthAction::kRewind};
   const HealthOptions health = make_job(config, 1).health;
   EXPECT_EQ(health.non_finite, HealthAction::kStop);
   EXPECT_EQ(health.spike, HealthAction::kRewind);

@@ -141,24 +141,12 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
 
-CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
-  return {.every_steps = checkpoint.every.steps,
-          .every_seconds = std::chrono::duration<double>(checkpoint.every.time).count(),
-          .keep = checkpoint.keep,
-          .keep_best = value_of(kBestMeasures, "checkpoint.keep_best", checkpoint.keep_best),
-          .memory_every = checkpoint.memory_every,
-          .async = checkpoint.async,
-          .stop_on_error = checkpoint.on_error == "stop"};
-}
-
-HealthOptions health_options(const HealthConfig& health) {
-  return {.non_finite = value_of(kNonFinites, "health.non_finite", health.non_finite),
-          .spike = value_of(kSpikes, "health.spike", health.spike),
-          .spike_sigma = health.spike_sigma,
-          .rewind_batches = health.rewind_batches,
-          .max_rewinds = health.max_rewinds,
-          .check_replicas = health.check_replicas,
-          .on_corruption = value_of(kCorruptions, "health.on_corruption", health.on_corruption)};
+// The schedule reads optimizer.lr and train.steps, which other parts read also.
+LrSchedule schedule_of(const Config& config) {
+  LrSchedule schedule = config.schedule;
+  schedule.lr = config.optimizer.lr;
+  schedule.steps = config.train.steps;
+  return schedule;
 }
 
 std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
@@ -329,15 +317,9 @@ TrainJob make_job(const Config& config, int local_ranks) {
                     .patience = t.patience,
                     .log_every = t.log_every,
                     .sample = t.sample},
-          .schedule = {.kind = value_of(kLrKinds, "schedule.name", config.schedule.name),
-                       .lr = config.optimizer.lr,
-                       .min_lr = config.schedule.min_lr,
-                       .warmup = config.schedule.warmup,
-                       .steps = t.steps,
-                       .power = config.schedule.power,
-                       .decay = config.schedule.decay},
-          .checkpoint = checkpoint_policy(config.checkpoint),
-          .health = health_options(config.health),
+          .schedule = schedule_of(config),
+          .checkpoint = config.checkpoint,
+          .health = config.health,
           .attach = attach_options(config, local_ranks),
           .host_activation_bytes = host_activation_bytes(config),
           .device_activation_bytes = activation_need(config).device,

@@ -133,7 +133,7 @@ TEST(DeepSpeed, WhatIsWrittenLoads) {
   EXPECT_EQ(config.zero.stage, 2);
   EXPECT_EQ(config.zero.optimizer.host, 1);
   EXPECT_EQ(config.optimizer.eps, 1e-8);
-  EXPECT_EQ(config.schedule.name, "linear");
+  EXPECT_EQ(config.schedule.kind, LrKind::kLinear);
 }
 
 // Unless it is off.
