@@ -15,32 +15,14 @@
 #include "zero/base/numbers/choice.h"
 #include "zero/base/numbers/dtype.h"
 #include "zero/plan/units/placement.h"
-#include "zero/plan/units/tier_split.h"
 
-#include "app/data/open_data.h"
-#include "app/data/sample/sample_order.h"
 
 namespace zero {
 
-inline constexpr std::array<Choice<DataKind>, 7> kDataKinds{{{"text", DataKind::kText},
-                                                             {"tokens", DataKind::kTokens},
-                                                             {"mnist", DataKind::kMnist},
-                                                             {"images", DataKind::kImages},
-                                                             {"csv", DataKind::kCsv},
-                                                             {"tsv", DataKind::kTsv},
-                                                             {"word_order", DataKind::kWordOrder}}};
-inline constexpr std::array<Choice<Augment>, 4> kAugments{{{"none", Augment::kNone},
-                                                           {"shift", Augment::kShift},
-                                                           {"flip", Augment::kFlip},
-                                                           {"shift_flip", Augment::kShiftFlip}}};
-inline constexpr std::array<Choice<Order>, 2> kOrders{
-    {{"shuffled", Order::kShuffled}, {"sequential", Order::kSequential}}};
 inline constexpr std::array<Choice<Reduce>, 3> kReduces{
     {{"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}}};
 inline constexpr std::array<Choice<RankSums>, 2> kRankSums{
     {{"ordered", RankSums::kOrdered}, {"nccl", RankSums::kLinked}}};
-inline constexpr std::array<Choice<std::optional<Tier>>, 3> kActivationTiers{
-    {{"none", std::nullopt}, {"host", Tier::kHost}, {"disk", Tier::kDisk}}};
 inline constexpr std::array<Choice<DType>, 3> kDTypes{
     {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}}};
 // No value: the type of train.dtype.

@@ -16,71 +16,17 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/files/data_files.h"
 #include "zero/base/numbers/memory_budget.h"
 #include "zero/optim/lr_schedule.h"
 #include "zero/optim/rule/rule_keys.h"
 #include "zero/plan/units/tier_split.h"
 
-#include "app/data/images/fitted_picture.h"
+#include "app/data/open_data.h"
 #include "app/train/folder/checkpoint_policy.h"
+#include "app/train/tasks/model_options.h"
 #include "app/train/watch/health.h"
 
 namespace zero {
-
-struct ModelConfig {
-  std::string name = "gpt2";
-  std::int64_t layers = 4;
-  std::int64_t width = 128;
-  std::int64_t heads = 4;
-  std::int64_t hidden = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t context = 64;
-  std::int64_t vocab = 0;
-  double dropout = 0;
-  double rope_theta = 10000;
-  double norm_eps = 1e-5;
-  bool tie_embeddings = false;
-  std::vector<std::int64_t> sizes = {784, 256, 10};
-  std::string init;
-  bool operator==(const ModelConfig&) const = default;
-};
-
-// Held-out data: a fraction from the end of the training data or, if `path` is given, separate files.
-struct Validation {
-  double fraction = 0.1;
-  DataFiles path;
-  bool operator==(const Validation&) const = default;
-};
-
-// Names of columns or of classes.
-struct Names {
-  std::vector<std::string> names;
-  bool operator==(const Names&) const = default;
-};
-
-struct DataConfig {
-  std::string kind = "text";
-  DataFiles path;
-  Validation validation;
-  std::int64_t context = 0;
-  std::string order = "shuffled";
-  std::int64_t words = 4000;
-  std::string vocab;
-  std::optional<bool> lower_case;  // empty: as the vocabulary requires
-  std::int64_t channels = 1;
-  std::int64_t classes = 0;
-  ImageSize size;
-  std::vector<double> mean;
-  std::vector<double> deviation;
-  std::string text_column;
-  std::string label_column;
-  Names columns;
-  Names labels;
-  std::string augment = "none";
-  std::string tokenizer;
-  bool operator==(const DataConfig&) const = default;
-};
 
 // The loss scale: a fixed number, or 0 for a dynamic scale.
 struct LossScaleChoice {
@@ -116,10 +62,7 @@ struct TrainConfig {
   LossScaleChoice loss_scale;
   double clip = 1.0;
   double ema = 0;
-  double label_smoothing = 0;
   double gradient_noise = 0;
-  bool checkpoint_activations = false;
-  std::string offload_activations = "none";
   std::int64_t seed = 1337;
   std::int64_t eval_every = 250;
   std::int64_t eval_batches = 20;
@@ -213,8 +156,8 @@ struct RunConfig {
 };
 
 struct Config {
-  ModelConfig model;
-  DataConfig data;
+  ModelOptions model;  // with the keys of [train] that concern the model
+  DataOptions data;
   TrainConfig train;
   OptimizerConfig optimizer;
   LrSchedule schedule;  // lr and steps: from optimizer.lr and train.steps when a run starts

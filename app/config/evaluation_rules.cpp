@@ -25,7 +25,7 @@ void require_evaluations(const LoadedConfig& loaded, std::string_view name, std:
     refuse_comparing(loaded, name,
                      "it compares evaluations, and with train.eval_every = 0 there is no evaluation before the end",
                      fmt::format("set train.eval_every, or {} {}", name, off));
-  if (data.validation.path.empty() && data.validation.fraction == 0)
+  if (data.validation == Validation(0.0))
     refuse_comparing(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for evaluations",
                      fmt::format("set data.validation, or {} {}", name, off));
 }

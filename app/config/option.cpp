@@ -79,6 +79,7 @@ class Assignment {
   void operator()(double& member) const { member = number(setting_.value); }
 
   void operator()(std::string& member) const { member = word(); }
+  void operator()(std::filesystem::path& member) const { member = word(); }
 
   std::string one_of(std::span<const std::string_view> words) const {
     std::string text = word();
@@ -147,9 +148,9 @@ class Assignment {
       DataFiles files;
       (*this)(files);
       if (files.empty()) refuse("an empty path");
-      member = {.fraction = 0, .path = std::move(files)};
+      member = std::move(files);
     } else {
-      member = {.fraction = number(setting_.value), .path = {}};
+      member = number(setting_.value);
     }
   }
 
@@ -391,6 +392,7 @@ struct Reading {
   Value operator()(std::int64_t member) const { return Value(member); }
   Value operator()(double member) const { return Value(member); }
   Value operator()(const std::string& member) const { return Value(member); }
+  Value operator()(const std::filesystem::path& member) const { return Value(member.string()); }
   Value operator()(const std::vector<std::int64_t>& member) const {
     Value::Array items;
     for (const auto number : member) items.emplace_back(number);
@@ -413,7 +415,8 @@ struct Reading {
     return member.time.count() > 0 ? Value(duration_text(member.time)) : Value(member.steps);
   }
   Value operator()(const Validation& member) const {
-    return member.path.empty() ? Value(member.fraction) : (*this)(member.path);
+    const auto* files = std::get_if<DataFiles>(&member);
+    return files == nullptr ? Value(std::get<double>(member)) : (*this)(*files);
   }
   // A single file is written without brackets, as in the files of earlier versions.
   Value operator()(const DataFiles& member) const {
@@ -480,6 +483,7 @@ struct Describe {
   }
   std::string operator()(OptionAccess<double>) const { return limits(option.range, "a number"); }
   std::string operator()(OptionAccess<std::string>) const { return "a string"; }
+  std::string operator()(OptionAccess<std::filesystem::path>) const { return "a string"; }
   template <typename T>
   std::string operator()(const Converted<T>&) const {
     return (*this)(OptionAccess<T>{});

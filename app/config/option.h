@@ -11,6 +11,7 @@
 // Local. Throws ConfigError with file, line, key and value.
 #pragma once
 
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <span>
@@ -37,6 +38,11 @@ struct Interval {
   std::chrono::milliseconds time{0};
 };
 
+// Names of columns or of classes.
+struct Names {
+  std::vector<std::string> names;
+};
+
 // Returns the member of a Config that belongs to a row.
 template <typename T>
 using OptionAccess = T& (*)(Config&);
@@ -60,7 +66,7 @@ using Field =
                  OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
                  OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>,
                  OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>, OptionAccess<ImageSize>,
-                 OptionAccess<Names>, WordAccess>;
+                 Converted<Names>, OptionAccess<std::filesystem::path>, WordAccess>;
 
 struct Option {
   std::string_view name;  // "section.key"

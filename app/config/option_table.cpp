@@ -52,6 +52,11 @@ template <const auto& kNames, auto... Members>
 constexpr WordAccess name_at{
     kNames, +[](Config& config, std::string_view word) { member_of<Members...>(config) = word; },
     +[](const Config& config) { return std::string_view(member_of<Members...>(config)); }};
+
+template <auto... Members>
+constexpr Converted<Names> names_at{
+    +[](Config& config, const Names& value) { member_of<Members...>(config) = value.names; },
+    +[](const Config& config) { return Names{member_of<Members...>(config)}; }};
 // NOLINTEND(readability-identifier-naming)
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -96,6 +101,18 @@ constexpr auto kSync = &Config::sync;
 constexpr auto kCheckpoint = &Config::checkpoint;
 constexpr auto kHealth = &Config::health;
 
+constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
+constexpr WordAccess kActivationTier{
+    kActivationTiers,
+    [](Config& config, std::string_view word) {
+      auto& offload = config.model.activation_offload;
+      offload.reset();
+      if (word != "none") offload = {.tier = word == name_of(Tier::kDisk) ? Tier::kDisk : Tier::kHost};
+    },
+    [](const Config& config) {
+      const auto& offload = config.model.activation_offload;
+      return offload ? name_of(offload->tier) : kActivationTiers.front();
+    }};
 constexpr Converted<Interval> kSaveInterval{
     [](Config& config, const Interval& every) {
       config.checkpoint.every_steps = every.steps;
@@ -109,72 +126,72 @@ constexpr Converted<Interval> kSaveInterval{
 
 // clang-format off
 constexpr std::array kOptions{
-    Option{"model.name", name_at<kNamesOf<kModelTable>, kModel, &ModelConfig::name>, kAny,
+    Option{"model.name", name_at<kNamesOf<kModelTable>, kModel, &ModelOptions::name>, kAny,
            "architecture of the model"},
-    Option{"model.layers", at<kModel, &ModelConfig::layers>, Range{.lowest = 1, .highest = kMostLayers},
+    Option{"model.layers", at<kModel, &ModelOptions::layers>, Range{.lowest = 1, .highest = kMostLayers},
            "number of layers, or of blocks in a transformer"},
-    Option{"model.width", at<kModel, &ModelConfig::width>, kPositive,
+    Option{"model.width", at<kModel, &ModelOptions::width>, kPositive,
            "embedding width"},
-    Option{"model.heads", at<kModel, &ModelConfig::heads>, kPositive,
+    Option{"model.heads", at<kModel, &ModelOptions::heads>, kPositive,
            "attention heads of a block; must divide model.width"},
-    Option{"model.hidden", at<kModel, &ModelConfig::hidden>, kNatural,
+    Option{"model.hidden", at<kModel, &ModelOptions::hidden>, kNatural,
            "features of a recurrent or feed-forward layer; 0: recurrent 128, llama about 8/3 width, bert 4 width"},
-    Option{"model.kv_heads", at<kModel, &ModelConfig::kv_heads>, kNatural,
+    Option{"model.kv_heads", at<kModel, &ModelOptions::kv_heads>, kNatural,
            "heads of keys and values; must divide model.heads; 0: same as model.heads"},
-    Option{"model.context", at<kModel, &ModelConfig::context>, kPositive,
+    Option{"model.context", at<kModel, &ModelOptions::context>, kPositive,
            "context length in tokens"},
-    Option{"model.vocab", at<kModel, &ModelConfig::vocab>, kNatural,
+    Option{"model.vocab", at<kModel, &ModelOptions::vocab>, kNatural,
            "vocabulary size in tokens; 0: that of the data"},
-    Option{"model.dropout", at<kModel, &ModelConfig::dropout>, kBelowOne,
+    Option{"model.dropout", at<kModel, &ModelOptions::dropout>, kBelowOne,
            "dropout probability of an activation"},
-    Option{"model.rope_theta", at<kModel, &ModelConfig::rope_theta>, kAboveZero,
+    Option{"model.rope_theta", at<kModel, &ModelOptions::rope_theta>, kAboveZero,
            "base of rotary positions"},
-    Option{"model.norm_eps", at<kModel, &ModelConfig::norm_eps>, kAboveZero,
+    Option{"model.norm_eps", at<kModel, &ModelOptions::norm_eps>, kAboveZero,
            "epsilon in the denominator of norms"},
-    Option{"model.tie_embeddings", at<kModel, &ModelConfig::tie_embeddings>, kAny,
+    Option{"model.tie_embeddings", at<kModel, &ModelOptions::tie_embeddings>, kAny,
            "weight tying: the head uses the weights of the token embedding"},
-    Option{"model.sizes", at<kModel, &ModelConfig::sizes>, kPositive,
+    Option{"model.sizes", at<kModel, &ModelOptions::sizes>, kPositive,
            "features of each layer, the input first"},
-    Option{"model.init", at<kModel, &ModelConfig::init>, kAny,
+    Option{"model.init", at<kModel, &ModelOptions::init>, kAny,
            "first weights: a safetensors file, an index, or a folder with either; empty: random, from train.seed"},
 
-    Option{"data.kind", name_at<kWordsOf<kDataKinds>, kData, &DataConfig::kind>, kAny,
+    Option{"data.kind", word_at<kDataKinds, kData, &DataOptions::kind>, kAny,
            "format of the data (docs/guide/train.md); text: each byte is a token; tokens: .bin of llm.c or nanoGPT"},
-    Option{"data.path", at<kData, &DataConfig::path>, kAny,
+    Option{"data.path", at<kData, &DataOptions::path>, kAny,
            "file or folder of the data, always needed; text and tokens also take a list or a pattern of files"},
-    Option{"data.validation", at<kData, &DataConfig::validation>, kBelowOne,
+    Option{"data.validation", at<kData, &DataOptions::validation>, kBelowOne,
            "held-out data: a fraction of data.path, or other files or a folder; 0: none"},
-    Option{"data.context", at<kData, &DataConfig::context>, kNatural,
+    Option{"data.context", at<kData, &DataOptions::context>, kNatural,
            "sample length in tokens; 0: same as model.context"},
-    Option{"data.order", name_at<kWordsOf<kOrders>, kData, &DataConfig::order>, kAny,
+    Option{"data.order", word_at<kOrders, kData, &DataOptions::order>, kAny,
            "order of the samples; shuffled: drawn from train.seed; sequential: as in the data"},
-    Option{"data.words", at<kData, &DataConfig::words>, Range{.lowest = 4, .highest = kInt32},
+    Option{"data.words", at<kData, &DataOptions::words>, Range{.lowest = 4, .highest = kInt32},
            "largest vocabulary of words learned from the training texts, with [PAD], [UNK] and [CLS]"},
-    Option{"data.vocab", at<kData, &DataConfig::vocab>, kAny,
+    Option{"data.vocab", at<kData, &DataOptions::vocab>, kAny,
            "WordPiece vocabulary file, one piece on each line, as BERT publishes it; empty: words are learned"},
-    Option{"data.lower_case", at<kData, &DataConfig::lower_case>, kAny,
+    Option{"data.lower_case", at<kData, &DataOptions::lower_case>, kAny,
            "lower-casing of texts, without accents, for data.vocab; auto: if under 1 % of its pieces have capitals"},
-    Option{"data.tokenizer", at<kData, &DataConfig::tokenizer>, kAny,
+    Option{"data.tokenizer", at<kData, &DataOptions::tokenizer>, kAny,
            "folder of the tokenizer that made the tokens; prompts and samples are then text; empty: token numbers"},
-    Option{"data.channels", at<kData, &DataConfig::channels>, Range{.lowest = 1, .highest = 3},
+    Option{"data.channels", at<kData, &DataOptions::channels>, Range{.lowest = 1, .highest = 3},
            "channels of images; 1: grey; 3: red, green and blue"},
-    Option{"data.classes", at<kData, &DataConfig::classes>, kNatural,
+    Option{"data.classes", at<kData, &DataOptions::classes>, kNatural,
            "number of classes of mnist, tsv or csv; 0: from the labels (a csv of numbers has targets instead)"},
-    Option{"data.text_column", at<kData, &DataConfig::text_column>, kAny,
+    Option{"data.text_column", at<kData, &DataOptions::text_column>, kAny,
            "column of the texts of tsv or csv, by name or number from 1; empty: sentence in a tsv, none in a csv"},
-    Option{"data.label_column", at<kData, &DataConfig::label_column>, kAny,
+    Option{"data.label_column", at<kData, &DataOptions::label_column>, kAny,
            "column of the labels or targets, by name or number from 1; empty: label if there are texts, else the last"},
-    Option{"data.columns", at<kData, &DataConfig::columns>, kAny,
+    Option{"data.columns", names_at<kData, &DataOptions::columns>, kAny,
            "input columns of a csv in their order, by name or number from 1; empty: all but the label's"},
-    Option{"data.labels", at<kData, &DataConfig::labels>, kAny,
+    Option{"data.labels", names_at<kData, &DataOptions::labels>, kAny,
            "class names of tsv or csv in their order; empty: the words in data.path in byte order, or numbers"},
-    Option{"data.size", at<kData, &DataConfig::size>, Range{.lowest = 0, .highest = kMostPictureSide},
+    Option{"data.size", at<kData, &DataOptions::size>, Range{.lowest = 0, .highest = kMostPictureSide},
            "image side in pixels, or [height, width]; pictures are resized and cropped to it; 0: all have one size"},
-    Option{"data.mean", at<kData, &DataConfig::mean>, kAny,
+    Option{"data.mean", at<kData, &DataOptions::images, &ImageInputs::mean>, kAny,
            "mean of each channel, or one for all: input = (v / 255 - mean) / std for a byte v; []: 0"},
-    Option{"data.std", at<kData, &DataConfig::deviation>, kAboveZero,
+    Option{"data.std", at<kData, &DataOptions::images, &ImageInputs::deviation>, kAboveZero,
            "standard deviation of each channel, or one for all: input = (v / 255 - mean) / std for a byte v; []: 1"},
-    Option{"data.augment", name_at<kWordsOf<kAugments>, kData, &DataConfig::augment>, kAny,
+    Option{"data.augment", word_at<kAugments, kData, &DataOptions::images, &ImageInputs::augment>, kAny,
            "random change of training images; shift: by up to 2 pixels; flip: mirrors half of them; shift_flip: both"},
 
     Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive,
@@ -203,15 +220,15 @@ constexpr std::array kOptions{
            "loss scale for train.dtype fp16; dynamic: from 65536, halved at an overflow, doubled after 2,000 updates"},
     Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative,
            "gradient clipping: largest global norm; 0: off"},
-    Option{"train.label_smoothing", at<kTrain, &TrainConfig::label_smoothing>, kBelowOne,
+    Option{"train.label_smoothing", at<kModel, &ModelOptions::label_smoothing>, kBelowOne,
            "label smoothing: part of each target spread over all classes or tokens; not in the validation loss"},
     Option{"train.gradient_noise", at<kTrain, &TrainConfig::gradient_noise>, kNotNegative,
            "gradient noise: its variance v in the first step, and v / (1 + t)^0.55 after t steps; 0: off"},
     Option{"train.ema", at<kTrain, &TrainConfig::ema>, kBelowOne,
            "decay of a moving average of the weights, such as 0.999, saved as model_ema.safetensors; 0: off"},
-    Option{"train.checkpoint_activations", at<kTrain, &TrainConfig::checkpoint_activations>, kAny,
+    Option{"train.checkpoint_activations", at<kModel, &ModelOptions::checkpoint_activations>, kAny,
            "activation checkpointing: the backward pass computes blocks again; less memory, more time, same bits"},
-    Option{"train.offload_activations", name_at<kWordsOf<kActivationTiers>, kTrain, &TrainConfig::offload_activations>, kAny,
+    Option{"train.offload_activations", kActivationTier, kAny,
            "tier of the inputs of checkpointed blocks until the backward pass; needs checkpoint_activations"},
     Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble},
            "seed of first weights, sample order and dropout"},

@@ -63,15 +63,15 @@ void check_heads(const LoadedConfig& loaded) {
 void check_model_fits_data(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
   const ModelRow& row = model_row(model.name);
-  if (row.reads(data.kind)) return;
+  if (row.reads(name_of(data.kind))) return;
   refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" does not read it", model.name),
-         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
+         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(name_of(data.kind))));
 }
 
 // A csv has texts, which a bert classifies, or numbers.
 void check_texts_of_csv(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  if (data.kind != "csv") return;
+  if (data.kind != DataKind::kCsv) return;
   const bool reads_texts = model_row(model.name).reads("tsv");
   if (reads_texts && data.text_column.empty())
     refuse(loaded, "data.text_column",
@@ -83,8 +83,8 @@ void check_texts_of_csv(const LoadedConfig& loaded) {
 }
 
 void check_labels(const LoadedConfig& loaded) {
-  const DataConfig& data = loaded.config.data;
-  const std::vector<std::string>& labels = data.labels.names;
+  const DataOptions& data = loaded.config.data;
+  const std::vector<std::string>& labels = data.labels;
   if (labels.size() == 1)
     refuse(loaded, "data.labels", "one class leaves nothing to choose from", "name two or more, or leave it out");
   if (data.classes > 0 && !labels.empty() && data.classes != std::ssize(labels))
@@ -140,9 +140,9 @@ void check_channels(const LoadedConfig& loaded) {
 
 // mnist has one channel, and does not read data.channels.
 void check_mean_and_std(const LoadedConfig& loaded) {
-  const DataConfig& data = loaded.config.data;
-  const std::int64_t channels = data.kind == "images" ? data.channels : 1;
-  for (const auto& [name, numbers] : {std::pair("data.mean", &data.mean), std::pair("data.std", &data.deviation)}) {
+  const DataOptions& data = loaded.config.data;
+  const std::int64_t channels = data.kind == DataKind::kImages ? data.channels : 1;
+  for (const auto& [name, numbers] : {std::pair("data.mean", &data.images.mean), std::pair("data.std", &data.images.deviation)}) {
     const std::int64_t count = std::ssize(*numbers);
     if (count > 1 && count != channels)
       refuse(loaded, name,
@@ -173,18 +173,18 @@ void check_lower_case(const LoadedConfig& loaded) {
 
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
-  if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
+  if (config.model.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to recompute", config.model.name),
            "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   }
-  if (config.train.offload_activations == "none") return;
-  if (!config.train.checkpoint_activations) {
+  if (!config.model.activation_offload) return;
+  if (!config.model.checkpoint_activations) {
     refuse(loaded, "train.offload_activations",
            "only inputs of activation checkpoints can be offloaded, and train.checkpoint_activations is false",
            "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
   }
-  if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
+  if (config.model.offloads_to(Tier::kDisk) && config.zero.disk.empty()) {
     refuse(loaded, "train.offload_activations", "no folder for the disk tier is set",
            "set zero.disk = [\"/path\"], with a folder on each disk, or use host");
   }
@@ -197,7 +197,7 @@ void check_share(const LoadedConfig& loaded) {
   if (!train.share.samples.empty() && run.min_ranks > 0)
     refuse(loaded, "train.share", "run.min_ranks continues with fewer ranks, and these shares do not fit fewer ranks",
            "use \"auto\", or leave out run.min_ranks");
-  if (train.share.measured && train.share_most == 0 && train.offload_activations != "none")
+  if (train.share.measured && train.share_most == 0 && loaded.config.model.activation_offload)
     refuse(loaded, "train.share",
            "offloaded activations need a bound, because their memory is reserved before speeds are measured",
            "set train.share_most, or set the shares");
@@ -466,12 +466,12 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
 }
 
 void check_data(const LoadedConfig& loaded, std::string_view name, const DataFiles& files) {
-  const std::string& kind = loaded.config.data.kind;
-  if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
+  const DataKind kind = loaded.config.data.kind;
+  if (files.paths.size() > 1 && kind != DataKind::kText && kind != DataKind::kTokens)
     refuse(loaded, name,
-           fmt::format("{} files are given, and data.kind = \"{}\" reads only one file", files.paths.size(), kind),
+           fmt::format("{} files are given, and data.kind = \"{}\" reads only one file", files.paths.size(), name_of(kind)),
            "name one file; only text and tokens can have several files");
-  const std::string_view wanted = kind == "images" ? "folder" : kind == "mnist" ? "file or folder" : "file";
+  const std::string_view wanted = kind == DataKind::kImages ? "folder" : kind == DataKind::kMnist ? "file or folder" : "file";
   for (const std::string& file : files.paths) check_readable(loaded, name, file, wanted);
 }
 
@@ -561,7 +561,7 @@ void check_files(const LoadedConfig& loaded) {
   check_given(loaded);
   const auto& config = loaded.config;
   check_data(loaded, "data.path", config.data.path);
-  check_data(loaded, "data.validation", config.data.validation.path);
+  if (const auto* files = std::get_if<DataFiles>(&config.data.validation)) check_data(loaded, "data.validation", *files);
   if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
   if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer, "folder");
   if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init, "file or folder");

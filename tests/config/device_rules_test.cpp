@@ -137,8 +137,9 @@ TEST(DeviceRules, EveryOptimizerWorksOnAGpu) {
 }
 
 TEST(DeviceRules, ActivationsMayUseHostAndDisk) {
-  for (const char* tier : {"host", "disk"})
-    EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.train.offload_activations = tier; })) << tier;
+  for (const Tier tier : {Tier::kHost, Tier::kDisk})
+    EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.model.activation_offload = {.tier = tier}; }))
+        << name_of(tier);
 }
 
 TEST(DeviceRules, BelongToEveryConfiguration) {

@@ -197,8 +197,8 @@ TEST(Option, OverlongIntegerIsOutOfRange) {
 }
 
 TEST(Option, SwitchesAreTrueOrFalse) {
-  EXPECT_TRUE(with("train.checkpoint_activations", "true").train.checkpoint_activations);
-  EXPECT_FALSE(with("train.checkpoint_activations", "false").train.checkpoint_activations);
+  EXPECT_TRUE(with("train.checkpoint_activations", "true").model.checkpoint_activations);
+  EXPECT_FALSE(with("train.checkpoint_activations", "false").model.checkpoint_activations);
   for (const char* text : {"yes", "True", "1", ""})
     EXPECT_NE(message_of<ConfigError>([&] { with("train.checkpoint_activations", text); }), "") << text;
 }
@@ -215,15 +215,15 @@ TEST(Option, MemoryBudgetsAreWordsOrSizes) {
 TEST(Option, DataMayLieInSeveralFiles) {
   EXPECT_EQ(with("data.path", "a.bin").data.path, DataFiles("a.bin"));
   EXPECT_EQ(with("data.path", R"(["a.bin", "b.bin"])").data.path, DataFiles({"a.bin", "b.bin"}));
-  EXPECT_EQ(with("data.validation", R"(["a.bin", "b.bin"])").data.validation, (Validation{0, {{"a.bin", "b.bin"}}}));
+  EXPECT_EQ(with("data.validation", R"(["a.bin", "b.bin"])").data.validation, Validation(DataFiles({"a.bin", "b.bin"})));
   EXPECT_TRUE(says(refusal("data.path", R"(["a.bin", ""])"), "an empty path"));
   EXPECT_TRUE(says(refusal("data.path", "[1, 2]"), "an integer does not fit here"));
   EXPECT_TRUE(says(refusal("data.validation", "[]"), "an empty path"));
 }
 
 TEST(Option, ValidationIsFractionOrPath) {
-  EXPECT_EQ(with("data.validation", "0").data.validation, (Validation{0, ""}));
-  EXPECT_EQ(with("data.validation", "val.bin").data.validation, (Validation{0, "val.bin"}));
+  EXPECT_EQ(with("data.validation", "0").data.validation, Validation(0.0));
+  EXPECT_EQ(with("data.validation", "val.bin").data.validation, Validation(DataFiles("val.bin")));
 }
 
 TEST(Option, LossScaleIsDynamicOrNumber) {
@@ -308,8 +308,8 @@ TEST(Option, FoldersMayBeOneOrSeveral) {
   EXPECT_EQ(with("zero.disk", "/nvme0").zero.disk, (std::vector<std::string>{"/nvme0"}));
   EXPECT_EQ(with("zero.disk", "[\"/a\", \"/b\"]").zero.disk, (std::vector<std::string>{"/a", "/b"}));
   EXPECT_TRUE(says(refusal("zero.disk", "[1]"), "an integer does not fit here"));
-  EXPECT_EQ(with("data.columns", "[\"width\", 3]").data.columns.names, (std::vector<std::string>{"width", "3"}));
-  EXPECT_EQ(with("data.columns", "width").data.columns.names, (std::vector<std::string>{"width"}));
+  EXPECT_EQ(with("data.columns", "[\"width\", 3]").data.columns, (std::vector<std::string>{"width", "3"}));
+  EXPECT_EQ(with("data.columns", "width").data.columns, (std::vector<std::string>{"width"}));
   EXPECT_TRUE(says(refusal("data.columns", "[1.5]"), "a float does not fit here"));
   EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"a\"]"), "a is given twice"));
   EXPECT_TRUE(says(refusal("data.labels", "[\"\"]"), "an empty name"));

@@ -82,7 +82,7 @@ TEST(ReadKeys, UpdateRulesHaveTheirOwnKeys) {
 TEST(ReadKeys, FileMayHaveOverruledKeys) {
   const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
   EXPECT_EQ(lstm.config.model.name, "lstm");
-  EXPECT_EQ(lstm.config.model.width, ModelConfig{}.width) << "64 is the other model's";
+  EXPECT_EQ(lstm.config.model.width, ModelOptions{}.width) << "64 is the other model's";
   const auto sgd = of_file_and_command_line("[optimizer]\nbetas = [0.8, 0.9]\nlr = 0.5\n", "optimizer.name", "sgd");
   EXPECT_EQ(sgd.config.optimizer.betas, OptimizerConfig{}.betas);
   EXPECT_EQ(sgd.config.optimizer.lr, 0.5) << "every rule has one";

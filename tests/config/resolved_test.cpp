@@ -36,11 +36,12 @@ void change(Config& config, const Option& option) {
     void operator()(std::string& member) const {
       member = "quo\"te \\ \xc3\xa9 \n";
     }
+    void operator()(std::filesystem::path& member) const { member = "quo\"te"; }
     void operator()(std::vector<std::int64_t>& member) const { member = {3, 5, 7, 9}; }
     void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
     void operator()(std::chrono::milliseconds& member) const { member = std::chrono::milliseconds(1234); }
     void operator()(Interval& member) const { member = {.steps = 17}; }
-    void operator()(Validation& member) const { member = {.fraction = 0, .path = "val.bin"}; }
+    void operator()(Validation& member) const { member = DataFiles("val.bin"); }
     void operator()(DataFiles& member) const { member = {{"a b.bin", "c.bin"}}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
     void operator()(std::vector<GroupConfig>& member) const {

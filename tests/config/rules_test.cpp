@@ -42,14 +42,14 @@ TEST(Rules, HeadsDivideWidth) {
   EXPECT_NE(message.find("use 1, 2, 4, 8"), std::string::npos);
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.model.name = "mlp";
-    config.data.kind = "mnist";
+    config.data.kind = DataKind::kMnist;
     config.model.heads = 5;
   })) << "an mlp has no heads";
 }
 
 TEST(Rules, ModelsReadTheirKindOfData) {
   EXPECT_NE(
-      rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("model.name = \"gpt2\" does not read it"),
+      rule_broken([](Config& config) { config.data.kind = DataKind::kMnist; }).find("model.name = \"gpt2\" does not read it"),
       std::string::npos);
   EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("use data.kind mnist, images or csv"),
             std::string::npos);
@@ -59,7 +59,7 @@ TEST(Rules, ACsvHasTextsOrNumbers) {
   const auto csv = [](const std::string& model, const std::string& text_column) {
     return [=](Config& config) {
       config.model.name = model;
-      config.data.kind = "csv";
+      config.data.kind = DataKind::kCsv;
       config.data.text_column = text_column;
     };
   };
@@ -75,8 +75,8 @@ TEST(Rules, NamesOfClassesAreTheirNumber) {
   const auto named = [](std::vector<std::string> labels, std::int64_t classes) {
     return [=](Config& config) {
       config.model.name = "bert";
-      config.data.kind = "tsv";
-      config.data.labels = {labels};
+      config.data.kind = DataKind::kTsv;
+      config.data.labels = labels;
       config.data.classes = classes;
     };
   };
@@ -89,7 +89,7 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   const auto pictures = [](std::int64_t channels) {
     return [channels](Config& config) {
       config.model.name = "cnn";
-      config.data.kind = "images";
+      config.data.kind = DataKind::kImages;
       config.data.channels = channels;
     };
   };
@@ -102,10 +102,10 @@ TEST(Rules, MeansAreOneOrPerChannel) {
   const auto images = [](std::int64_t channels, const std::vector<double>& mean, const std::vector<double>& deviation) {
     return [=](Config& config) {
       config.model.name = "cnn";
-      config.data.kind = channels == 0 ? "mnist" : "images";
+      config.data.kind = channels == 0 ? DataKind::kMnist : DataKind::kImages;
       config.data.channels = std::max<std::int64_t>(channels, 1);
-      config.data.mean = mean;
-      config.data.deviation = deviation;
+      config.data.images.mean = mean;
+      config.data.images.deviation = deviation;
     };
   };
   EXPECT_TRUE(rules_hold(images(3, {}, {})));
@@ -121,7 +121,7 @@ TEST(Rules, MlpHasOneOutputPerClass) {
   const auto digits = [](const std::string& model, std::int64_t classes) {
     return [=](Config& config) {
       config.model.name = model;
-      config.data.kind = "mnist";
+      config.data.kind = DataKind::kMnist;
       config.data.classes = classes;
     };
   };
@@ -140,7 +140,7 @@ TEST(Rules, VocabularyDecidesOnLowerCase) {
   const auto texts = [](std::optional<bool> lower_case, const std::string& vocab) {
     return [=](Config& config) {
       config.model.name = "bert";
-      config.data.kind = "tsv";
+      config.data.kind = DataKind::kTsv;
       config.data.vocab = vocab;
       config.data.lower_case = lower_case;
     };
@@ -201,7 +201,7 @@ TEST(Rules, ComparedEvaluationsMustBeThere) {
   EXPECT_CONTAINS(best([](Config& config) { config.train.eval_every = 0; }),
                   "checkpoint.keep_best = \"loss\": it compares evaluations, and with train.eval_every = 0 there is no "
                   "evaluation before the end\n  set train.eval_every, or checkpoint.keep_best none");
-  EXPECT_CONTAINS(best([](Config& config) { config.data.validation.fraction = 0; }), "set data.validation");
+  EXPECT_CONTAINS(best([](Config& config) { config.data.validation = 0.0; }), "set data.validation");
   EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every_seconds = 0; }), "set checkpoint.every");
   const auto patient = [](const std::function<void(Config&)>& more) {
     return rule_broken([&](Config& config) {
@@ -214,7 +214,7 @@ TEST(Rules, ComparedEvaluationsMustBeThere) {
     config.checkpoint.every_seconds = 0;
   }));
   EXPECT_CONTAINS(patient([](Config& config) { config.train.eval_every = 0; }), "train.patience = 3");
-  EXPECT_CONTAINS(patient([](Config& config) { config.data.validation.fraction = 0; }), "or train.patience 0");
+  EXPECT_CONTAINS(patient([](Config& config) { config.data.validation = 0.0; }), "or train.patience 0");
   EXPECT_CONTAINS(patient([](Config& config) {
                     config.sync.mode = "async";
                     config.sync.servers = 1;
@@ -254,11 +254,11 @@ TEST(Rules, ThreadRanksRefuseDropout) {
 TEST(Rules, OnlyBlockModelsRecompute) {
   EXPECT_NE(rule_broken([](Config& config) {
               config.model.name = "mlp";
-              config.data.kind = "mnist";
-              config.train.checkpoint_activations = true;
+              config.data.kind = DataKind::kMnist;
+              config.model.checkpoint_activations = true;
             }).find("train.checkpoint_activations = true: model.name = \"mlp\" has no blocks"),
             std::string::npos);
-  EXPECT_TRUE(rules_hold([](Config& config) { config.train.checkpoint_activations = true; }));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.model.checkpoint_activations = true; }));
 }
 
 // It is not the report.
@@ -278,25 +278,25 @@ TEST(Rules, TimelineIsJsonInRunFolder) {
 }
 
 TEST(Rules, OnlyInputsOfCheckpointsAreParked) {
-  for (const char* where : {"host", "disk"}) {
+  for (const Tier where : {Tier::kHost, Tier::kDisk}) {
     EXPECT_NE(rule_broken([&](Config& config) {
-                config.train.offload_activations = where;
+                config.model.activation_offload = {.tier = where};
                 config.zero.disk = {"/tmp"};
               }).find("set train.checkpoint_activations = true"),
               std::string::npos)
-        << where;
+        << name_of(where);
     EXPECT_TRUE(rules_hold([&](Config& config) {
-      config.train.checkpoint_activations = true;
-      config.train.offload_activations = where;
+      config.model.checkpoint_activations = true;
+      config.model.activation_offload = {.tier = where};
       config.zero.disk = {"/tmp"};
-    })) << where;
+    })) << name_of(where);
   }
 }
 
 TEST(Rules, ActivationsOnDiskNeedAFolder) {
   const std::string message = rule_broken([](Config& config) {
-    config.train.checkpoint_activations = true;
-    config.train.offload_activations = "disk";
+    config.model.checkpoint_activations = true;
+    config.model.activation_offload = {.tier = Tier::kDisk};
   });
   EXPECT_NE(message.find("train.offload_activations = \"disk\": no folder for the disk tier is set"), std::string::npos)
       << message;
@@ -327,8 +327,8 @@ TEST(Rules, SharesFitWhatElseIsAsked) {
   EXPECT_NE(error_of(elastic).find("train.share = [6, 2]: run.min_ranks"), std::string::npos);
   const auto offloaded = [](Config& config) {
     config.train.share.measured = true;
-    config.train.checkpoint_activations = true;
-    config.train.offload_activations = "host";
+    config.model.checkpoint_activations = true;
+    config.model.activation_offload = {.tier = Tier::kHost};
   };
   EXPECT_NE(error_of(offloaded).find("train.share_most"), std::string::npos);
   LoadedConfig bounded;

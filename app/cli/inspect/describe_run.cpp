@@ -102,7 +102,7 @@ Description describe_run(const fs::path& folder, bool verify) {
   const bool done = fs::exists(folder / "report.json");
   out.text =
       fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
-                  done ? "done" : "not done", model.name, loaded.config.data.path.text(), loaded.config.data.kind,
+                  done ? "done" : "not done", model.name, loaded.config.data.path.text(), name_of(loaded.config.data.kind),
                   format_count(train.steps, "step"), train.global_batch, loaded.config.zero.stage, train.dtype);
   out.json = {{"kind", "run"},
               {"path", folder.string()},

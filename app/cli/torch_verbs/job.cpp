@@ -18,6 +18,7 @@
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/config/choices.h"
+#include "app/config/option.h"
 #include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
 #include "app/train/tasks/model_kind.h"
@@ -96,17 +97,6 @@ bool computes_on_gpu(const Config& config) {
   return !here.gpus.empty() && try_torch_cuda().empty();
 }
 
-std::optional<ActivationOffloadOptions> activation_offload_options(const Config& config) {
-  const std::optional<Tier> tier =
-      value_of(kActivationTiers, "train.offload_activations", config.train.offload_activations);
-  if (!tier) return std::nullopt;
-  return ActivationOffloadOptions{.tier = *tier,
-                                  .disk = config.zero.disk,
-                                  .checksums = config.zero.checksums,
-                                  .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes),
-                                  .from_device = computes_on_gpu(config)};
-}
-
 // Returns the memory of each budget that offloaded activations take.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
@@ -120,7 +110,7 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
   throw ConfigError(
       key, format_bytes(budget),
       fmt::format("train.offload_activations = \"{}\" takes {} B of it a rank ({}): the inputs of {} blocks",
-                  config.train.offload_activations, need, format_bytes(need), config.model.layers),
+                  word_of(config, "train.offload_activations"), need, format_bytes(need), config.model.layers),
       "allow that and the bytes of the states; a smaller train.batch, data.context or model.width needs less");
 }
 
@@ -204,57 +194,19 @@ bool is_there(const DataFiles& files) {
 }  // namespace
 
 ModelOptions model_options(const Config& config) {
-  const ModelConfig& m = config.model;
-  ModelOptions model{.name = m.name,
-                     .layers = m.layers,
-                     .width = m.width,
-                     .heads = m.heads,
-                     .hidden = m.hidden,
-                     .kv_heads = m.kv_heads,
-                     .rope_theta = m.rope_theta,
-                     .norm_eps = m.norm_eps,
-                     .tie_embeddings = m.tie_embeddings,
-                     .context = m.context,
-                     .vocab = m.vocab,
-                     .dropout = m.dropout,
-                     .checkpoint_activations = config.train.checkpoint_activations,
-                     .activation_offload = activation_offload_options(config),
-                     .sizes = m.sizes,
-                     .label_smoothing = config.train.label_smoothing,
-                     .init = m.init};
-  if (model.activation_offload) {
+  ModelOptions model = config.model;
+  if (auto& offload = model.activation_offload) {
+    offload->disk = config.zero.disk;
+    offload->checksums = config.zero.checksums;
+    offload->link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes);
+    offload->from_device = computes_on_gpu(config);
     const ActivationOffloadNeed need = need_of(config, model);
-    const bool on_disk = model.activation_offload->tier == Tier::kDisk;
+    const bool on_disk = offload->tier == Tier::kDisk;
     const MemoryBudget& budget = on_disk ? config.zero.disk_memory : config.zero.host_memory;
-    model.activation_offload->expected_bytes = on_disk ? need.disk : need.host;
-    if (budget.kind == MemoryBudget::Kind::kBytes)
-      model.activation_offload->most_bytes = model.activation_offload->expected_bytes;
+    offload->expected_bytes = on_disk ? need.disk : need.host;
+    if (budget.kind == MemoryBudget::Kind::kBytes) offload->most_bytes = offload->expected_bytes;
   }
   return model;
-}
-
-DataOptions data_options(const Config& config) {
-  const DataConfig& d = config.data;
-  DataOptions options{
-      .kind = value_of(kDataKinds, "data.kind", d.kind),
-      .path = d.path,
-      .validation = d.validation.fraction,
-      .context = d.context,
-      .words = d.words,
-      .vocab = d.vocab,
-      .lower_case = d.lower_case,
-      .tokenizer = d.tokenizer,
-      .channels = d.channels,
-      .size = d.size,
-      .classes = d.classes,
-      .text_column = d.text_column,
-      .label_column = d.label_column,
-      .columns = d.columns.names,
-      .labels = d.labels.names,
-      .order = value_of(kOrders, "data.order", d.order),
-      .images = {.augment = value_of(kAugments, "data.augment", d.augment), .mean = d.mean, .deviation = d.deviation}};
-  if (!d.validation.path.empty()) options.validation = d.validation.path;
-  return options;
 }
 
 ShareOptions share_options(const TrainConfig& train) {
@@ -305,7 +257,7 @@ ActivationOffloadNeed activation_need(const Config& config) {
 TrainJob make_job(const Config& config, int local_ranks) {
   const TrainConfig& t = config.train;
   return {.model = model_options(config),
-          .data = data_options(config),
+          .data = config.data,
           .train = {.steps = t.steps,
                     .batch = t.batch,
                     .share = share_options(t),
@@ -332,7 +284,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
 }
 
 std::optional<Corpus> corpus_here(const Config& config) {
-  DataOptions data = data_options(config);
+  DataOptions data = config.data;
   data.context = sample_context(model_options(config), config.data.context);
   if (!is_there(config.data.path)) return std::nullopt;
   const DescriptorLimit descriptors;
@@ -359,7 +311,7 @@ std::optional<std::int64_t> samples_of_validation(const Config& config) {
 SampleShape planned_shape(const Config& config) {
   const ModelOptions model = model_options(config);
   const ModelKind& kind = model_kind(model.name);
-  DataOptions data = data_options(config);
+  DataOptions data = config.data;
   data.context = sample_context(model, config.data.context);
   if (const auto shape = kind.planned_shape(model, data.kind, data.context)) return *shape;
   if (!is_there(config.data.path)) {

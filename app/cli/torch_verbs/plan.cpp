@@ -174,7 +174,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   if (request.cluster) describe(*request.cluster, machine);
   const Config& config = request.loaded.config;
   learn_of_runs(request, model, shape, attach, machine);
-  if (machine.ranks_on_gpu == 0 || !computes_again || config.train.offload_activations == "none") return machine;
+  if (machine.ranks_on_gpu == 0 || !computes_again || !config.model.activation_offload) return machine;
   const ActivationOffloadNeed need = activation_need(config);
   if (machine.learned_bytes == 0) machine.activation_bytes = activations.in_use + need.device;
   machine.host_activation_bytes = need.host;
