@@ -42,7 +42,7 @@ void check_evaluations(const LoadedConfig& loaded) {
   }
   if (train.patience == 0) return;
   require_evaluations(loaded, "train.patience", "0");
-  if (loaded.config.sync.servers > 0)
+  if (loaded.config.engine.sync.servers > 0)
     refuse_comparing(loaded, "train.patience", "workers compute ahead of the evaluations of servers",
                      "leave it out, or leave out sync.servers");
 }

@@ -222,12 +222,12 @@ class Assignment {
     member = fractions;
   }
 
-  void operator()(std::vector<GroupConfig>& member) const {
-    std::vector<GroupConfig> groups;
+  void operator()(std::vector<GroupKeys>& member) const {
+    std::vector<GroupKeys> groups;
     for (const Value& item : array()) {
       const auto* entries = std::get_if<Value::Table>(&item.data);
       if (entries == nullptr) refuse_kind(item);
-      GroupConfig group;
+      GroupKeys group;
       for (const auto& [key, value] : *entries) set_group_key(group, key, value);
       if (group.parameters.empty()) refuse("a group without parameters");
       groups.push_back(std::move(group));
@@ -268,7 +268,7 @@ class Assignment {
 
   void operator()(GroupChoice& member) const {
     if (!std::holds_alternative<std::string>(setting_.value.data)) {
-      member = integer(setting_.value);
+      member = {.ranks = integer(setting_.value), .automatic = false};
     } else if (word() == "auto") {
       member = {};
     } else {
@@ -303,7 +303,7 @@ class Assignment {
     refuse(fmt::format("{} does not fit here", kind_of(value)));
   }
 
-  void set_group_key(GroupConfig& group, const std::string& key, const Value& value) const {
+  void set_group_key(GroupKeys& group, const std::string& key, const Value& value) const {
     constexpr std::array kKeys{std::string_view("parameters"), std::string_view("lr_scale"),
                                std::string_view("weight_decay"), std::string_view("rule")};
     if (key == "parameters") {
@@ -434,9 +434,9 @@ struct Reading {
     if (member.host > 0) entries.emplace_back("host", Value(member.host));
     return Value(std::move(entries));
   }
-  Value operator()(const std::vector<GroupConfig>& member) const {
+  Value operator()(const std::vector<GroupKeys>& member) const {
     Value::Array groups;
-    for (const GroupConfig& group : member) {
+    for (const GroupKeys& group : member) {
       Value::Table entries{{"lr_scale", Value(group.lr_scale)}, {"parameters", Value(group.parameters)}};
       if (!group.rule.empty()) entries.emplace_back("rule", Value(group.rule));
       if (group.weight_decay) entries.emplace_back("weight_decay", Value(*group.weight_decay));
@@ -537,7 +537,7 @@ struct Describe {
   std::string operator()(OptionAccess<TierFractions>) const {
     return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest is on the device";
   }
-  std::string operator()(OptionAccess<std::vector<GroupConfig>>) const {
+  std::string operator()(OptionAccess<std::vector<GroupKeys>>) const {
     return "tables such as {parameters = \"*.bias\", lr_scale = 2.0, weight_decay = 0.0}";
   }
 };
@@ -571,14 +571,13 @@ void set_option(Config& config, const Option& option, const Setting& setting) {
 }
 
 Value get_option(const Config& config, const Option& option) {
-  return std::visit(
-      Cases{[&]<typename T>(OptionAccess<T> access) {
-              Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
-              return Reading{}(access(copy));
-            },
-            [&]<typename T>(const Converted<T>& access) { return Reading{}(access.get(config)); },
-            [&](const WordAccess& access) { return Value(std::string(access.get(config))); }},
-      option.field);
+  return std::visit(Cases{[&]<typename T>(OptionAccess<T> access) {
+                            Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
+                            return Reading{}(access(copy));
+                          },
+                          [&]<typename T>(const Converted<T>& access) { return Reading{}(access.get(config)); },
+                          [&](const WordAccess& access) { return Value(std::string(access.get(config))); }},
+                    option.field);
 }
 
 std::string_view word_of(const Config& config, std::string_view name) {

@@ -5,8 +5,8 @@
 //   get_option(config, *option)                // the value as TOML
 //
 // File, environment, command line, --help and the resolved config.toml use this table. The flag of "train.batch" is
-// --train.batch, its variable ZERO_TRAIN_BATCH. The defaults are those of `Config{}`, so only config.h has them. For
-// every row, set_option() of the value from get_option() does not change the configuration.
+// --train.batch, its variable ZERO_TRAIN_BATCH. The defaults are those of `Config{}`: the initialisers of the members
+// that the rows name. For every row, set_option() of the value from get_option() does not change the configuration.
 //
 // Local. Throws ConfigError with file, line, key and value.
 #pragma once
@@ -38,6 +38,28 @@ struct Interval {
   std::chrono::milliseconds time{0};
 };
 
+// The loss scale: a fixed number, or 0 for a dynamic scale.
+struct LossScaleChoice {
+  double fixed = 0;
+};
+
+// The shares: equal, measured or named.
+struct ShareChoice {
+  bool measured = false;
+  std::vector<std::int64_t> samples;  // the named shares; empty: equal or measured shares
+};
+
+// Shard weights.
+struct WeightsChoice {
+  std::vector<std::int64_t> named;  // empty: measured
+};
+
+// The size of a shard group, or "auto".
+struct GroupChoice {
+  std::int64_t ranks = 0;
+  bool automatic = true;
+};
+
 // Names of columns or of classes.
 struct Names {
   std::vector<std::string> names;
@@ -63,10 +85,10 @@ using Field =
                  OptionAccess<std::vector<std::int64_t>>, OptionAccess<std::array<double, 2>>,
                  OptionAccess<std::chrono::milliseconds>, OptionAccess<Validation>, Converted<Interval>,
                  OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
-                 OptionAccess<std::vector<GroupConfig>>, OptionAccess<LossScaleChoice>, OptionAccess<ShareChoice>,
-                 OptionAccess<WeightsChoice>, OptionAccess<DataFiles>, OptionAccess<GroupChoice>,
-                 OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>, OptionAccess<ImageSize>,
-                 Converted<Names>, OptionAccess<std::filesystem::path>, WordAccess>;
+                 OptionAccess<std::vector<GroupKeys>>, Converted<std::int64_t>, Converted<LossScaleChoice>,
+                 Converted<ShareChoice>, Converted<WeightsChoice>, OptionAccess<DataFiles>, Converted<GroupChoice>,
+                 Converted<MemoryBudget>, OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>,
+                 OptionAccess<ImageSize>, Converted<Names>, OptionAccess<std::filesystem::path>, WordAccess>;
 
 struct Option {
   std::string_view name;  // "section.key"

@@ -1,18 +1,16 @@
-// The option table. A new key needs a member with its default in config.h, a row here, and a line that passes its value
-// to an option of the part that uses it. That line is in app/cli/torch_verbs/job.cpp; for comm.* in train.cpp of the
-// same folder; for the launcher's keys (run.max_restarts, run.min_ranks) in app/cli/train.cpp. If only some models take
-// the key, add it also to app/train/tasks/model_table.h. A key of an update rule is a member in
-// zero/optim/rule/rule_keys.h, and the rule's options read it. help_of() adds the models or rules to the help.
-// A rule between keys belongs in rules.cpp. File, environment, command line, help, manual page and completion use the
-// row.
+// The option table. A new key needs a member with its default in the options of the part that reads it, and a row here
+// (docs/extend/configuration_key.md). If only some models take the key, add it also to app/train/tasks/model_table.h. A
+// key of an update rule is a member in zero/optim/rule/rule_keys.h, and the rule's options read it. help_of() adds the
+// models or rules to the help. A rule between keys belongs in rules.cpp. File, environment, command line, help, manual
+// page and completion use the row.
 #include <algorithm>
 #include <array>
 
 #include "zero/base/error/check.h"
+#include "zero/base/numbers/choice.h"
 #include "zero/base/numbers/wire_codec.h"
 #include "zero/optim/rule_registry.h"
 
-#include "app/config/choices.h"
 #include "app/config/option.h"
 #include "app/train/tasks/model_table.h"
 
@@ -28,35 +26,60 @@ constexpr auto& member_of(auto& object) {
   }
 }
 
+// Returns the word of a value.
+std::string_view word_in(const auto& table, const auto& value) {
+  const auto found = std::ranges::find_if(table, [&](const auto& choice) { return choice.value == value; });
+  ZERO_CHECK(found != table.end(), "a value without a word");
+  return found->word;
+}
+
 // NOLINTBEGIN(readability-identifier-naming): they read as functions
 template <auto... Members>
-constexpr auto at = +[](Config& config) -> auto& { return member_of<Members...>(config); };
+constexpr auto at = +[](Config& config) -> auto& {
+  return member_of<Members...>(config);
+};
 
 // A member of an enum, or of another type, and the table of its words.
 template <const auto& kTable, auto... Members>
-constexpr WordAccess word_at{
-    kWordsOf<kTable>,
-    +[](Config& config, std::string_view word) {
-      for (const auto& choice : kTable)
-        if (choice.word == word) member_of<Members...>(config) = choice.value;
-    },
-    +[](const Config& config) {
-      const auto& value = member_of<Members...>(config);
-      const auto found = std::ranges::find_if(kTable, [&](const auto& choice) { return choice.value == value; });
-      ZERO_CHECK(found != kTable.end(), "a value without a word");
-      return found->word;
-    }};
+constexpr WordAccess word_at{kWordsOf<kTable>,
+                             +[](Config& config, std::string_view word) {
+                               for (const auto& choice : kTable)
+                                 if (choice.word == word) member_of<Members...>(config) = choice.value;
+                             },
+                             +[](const Config& config) { return word_in(kTable, member_of<Members...>(config)); }};
 
 // A member that is itself the word.
 template <const auto& kNames, auto... Members>
-constexpr WordAccess name_at{
-    kNames, +[](Config& config, std::string_view word) { member_of<Members...>(config) = word; },
-    +[](const Config& config) { return std::string_view(member_of<Members...>(config)); }};
+constexpr WordAccess name_at{kNames,
+                             +[](Config& config, std::string_view word) { member_of<Members...>(config) = word; },
+                             +[](const Config& config) { return std::string_view(member_of<Members...>(config)); }};
 
 template <auto... Members>
 constexpr Converted<Names> names_at{
     +[](Config& config, const Names& value) { member_of<Members...>(config) = value.names; },
     +[](const Config& config) { return Names{member_of<Members...>(config)}; }};
+
+// A whole number of another type.
+template <auto... Members>
+constexpr Converted<std::int64_t> number_at{
+    +[](Config& config, const std::int64_t& value) {
+      auto& member = member_of<Members...>(config);
+      member = static_cast<std::remove_reference_t<decltype(member)>>(value);
+    },
+    +[](const Config& config) { return static_cast<std::int64_t>(member_of<Members...>(config)); }};
+
+// A number of bytes; 0: auto.
+template <auto... Members>
+constexpr Converted<MemoryBudget> bytes_at{
+    +[](Config& config, const MemoryBudget& value) {
+      auto& member = member_of<Members...>(config);
+      member = static_cast<std::remove_reference_t<decltype(member)>>(value.bytes);
+    },
+    +[](const Config& config) {
+      const auto bytes = static_cast<std::int64_t>(member_of<Members...>(config));
+      const auto kind = bytes > 0 ? MemoryBudget::Kind::kBytes : MemoryBudget::Kind::kAuto;
+      return MemoryBudget{.kind = kind, .bytes = bytes};
+    }};
 // NOLINTEND(readability-identifier-naming)
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -80,12 +103,25 @@ constexpr auto kNamesOf = [] {
   std::ranges::transform(kTable, names.begin(), [](const auto& row) { return row.name; });
   return names;
 }();
-constexpr std::array kModes{Words("sync"), Words("stale"), Words("async"), Words("local")};
-constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Words("topk")};
-constexpr std::array kCuts{Words("range"), Words("whole"), Words("hash"), Words("weighted")};
-constexpr std::array kRates{Words("cached"), Words("probe")};
-constexpr std::array kPlacements{Words("auto"), Words("device")};
-constexpr std::array kMatmuls{Words("ieee"), Words("tf32")};
+
+// Words of the library's types.
+constexpr std::array<Choice<Reduce>, 3> kReduces{
+    {{"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}}};
+constexpr std::array<Choice<RankSums>, 2> kRankSums{{{"ordered", RankSums::kOrdered}, {"nccl", RankSums::kLinked}}};
+constexpr std::array<Choice<DType>, 3> kDTypes{{{name_of(DType::kFloat32), DType::kFloat32},
+                                                {name_of(DType::kBFloat16), DType::kBFloat16},
+                                                {name_of(DType::kFloat16), DType::kFloat16}}};
+// No value: the type of train.dtype.
+constexpr std::array<Choice<std::optional<DType>>, 2> kReduceDTypes{
+    {{"same", std::nullopt}, {name_of(DType::kFloat32), DType::kFloat32}}};
+constexpr std::array<Choice<Cut>, 4> kCuts{
+    {{"range", Cut::kRange}, {"whole", Cut::kWhole}, {"hash", Cut::kHash}, {"weighted", Cut::kWeighted}}};
+constexpr std::array<Choice<WireCodec>, 3> kWireCodecs{{{name_of(WireCodec::kNone), WireCodec::kNone},
+                                                        {name_of(WireCodec::kInt8), WireCodec::kInt8},
+                                                        {name_of(WireCodec::kInt4), WireCodec::kInt4}}};
+constexpr std::array<Choice<bool>, 2> kRates{{{"cached", false}, {"probe", true}}};
+constexpr std::array<Choice<bool>, 2> kPlacements{{{"auto", true}, {"device", false}}};
+constexpr std::array<Choice<bool>, 2> kMatmuls{{{"ieee", false}, {"tf32", true}}};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
 constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
@@ -97,22 +133,90 @@ constexpr auto kData = &Config::data;
 constexpr auto kTrain = &Config::train;
 constexpr auto kOptimizer = &Config::optimizer;
 constexpr auto kSchedule = &Config::schedule;
-constexpr auto kSync = &Config::sync;
+constexpr auto kEngine = &Config::engine;
+constexpr auto kLocal = &Config::local;
+constexpr auto kComm = &Config::comm;
 constexpr auto kCheckpoint = &Config::checkpoint;
 constexpr auto kHealth = &Config::health;
 
 constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
-constexpr WordAccess kActivationTier{
-    kActivationTiers,
-    [](Config& config, std::string_view word) {
-      auto& offload = config.model.activation_offload;
-      offload.reset();
-      if (word != "none") offload = {.tier = word == name_of(Tier::kDisk) ? Tier::kDisk : Tier::kHost};
+constexpr WordAccess kActivationTier{kActivationTiers,
+                                     [](Config& config, std::string_view word) {
+                                       auto& offload = config.model.activation_offload;
+                                       offload.reset();
+                                       if (word != "none")
+                                         offload = {.tier = word == name_of(Tier::kDisk) ? Tier::kDisk : Tier::kHost};
+                                     },
+                                     [](const Config& config) {
+                                       const auto& offload = config.model.activation_offload;
+                                       return offload ? name_of(offload->tier) : kActivationTiers.front();
+                                     }};
+constexpr Converted<LossScaleChoice> kLossScale{
+    [](Config& config, const LossScaleChoice& scale) {
+      config.engine.loss_scale.reset();
+      if (scale.fixed > 0) config.engine.loss_scale = LossScaleOptions::fixed(scale.fixed);
     },
     [](const Config& config) {
-      const auto& offload = config.model.activation_offload;
-      return offload ? name_of(offload->tier) : kActivationTiers.front();
+      return LossScaleChoice{.fixed = config.engine.loss_scale ? config.engine.loss_scale->value : 0};
     }};
+constexpr Converted<ShareChoice> kShare{[](Config& config, const ShareChoice& share) {
+                                          config.train.share.kind = share.measured          ? ShareKind::kMeasured
+                                                                    : share.samples.empty() ? ShareKind::kEqual
+                                                                                            : ShareKind::kGiven;
+                                          config.train.share.given = share.samples;
+                                        },
+                                        [](const Config& config) {
+                                          const ShareOptions& share = config.train.share;
+                                          return ShareChoice{.measured = share.kind == ShareKind::kMeasured,
+                                                             .samples = share.given};
+                                        }};
+constexpr Converted<GroupChoice> kGroup{[](Config& config, const GroupChoice& group) {
+                                          config.engine.group = static_cast<int>(group.ranks);
+                                          config.zero.automatic_group = group.automatic;
+                                        },
+                                        [](const Config& config) {
+                                          return GroupChoice{
+                                              .ranks = config.engine.group,
+                                              .automatic = config.zero.automatic_group && config.engine.group == 0};
+                                        }};
+constexpr Converted<WeightsChoice> kShardWeights{
+    [](Config& config, const WeightsChoice& weights) {
+      config.engine.shard_weights = {weights.named.begin(), weights.named.end()};
+    },
+    [](const Config& config) {
+      WeightsChoice weights;
+      for (const double weight : config.engine.shard_weights)
+        weights.named.push_back(static_cast<std::int64_t>(weight));
+      return weights;
+    }};
+
+struct Mode {
+  SyncMode plan = SyncMode::kSync;
+  bool is_local = false;
+  bool operator==(const Mode&) const = default;
+};
+constexpr std::array<Choice<Mode>, 4> kModes{{{"sync", {SyncMode::kSync, false}},
+                                              {"stale", {SyncMode::kStale, false}},
+                                              {"async", {SyncMode::kAsync, false}},
+                                              {"local", {SyncMode::kSync, true}}}};
+constexpr WordAccess kMode{kWordsOf<kModes>,
+                           [](Config& config, std::string_view word) {
+                             const Mode mode = value_of(kModes, "sync.mode", word);
+                             config.engine.sync.mode = mode.plan;
+                             config.local.on = mode.is_local;
+                           },
+                           [](const Config& config) {
+                             const Mode mode{config.engine.sync.mode, config.local.on};
+                             return word_in(kModes, mode);
+                           }};
+constexpr std::array kOuterWires{Words("none"), Words("int8"), Words("int4"), Words("topk")};
+constexpr WordAccess kOuterWire{
+    kOuterWires,
+    [](Config& config, std::string_view word) {
+      config.comm.topk = word == "topk";
+      config.engine.wire.outer = wire_codec_named(word).value_or(WireCodec::kNone);
+    },
+    [](const Config& config) { return config.comm.topk ? Words("topk") : name_of(config.engine.wire.outer); }};
 constexpr Converted<Interval> kSaveInterval{
     [](Config& config, const Interval& every) {
       config.checkpoint.every_steps = every.steps;
@@ -194,84 +298,84 @@ constexpr std::array kOptions{
     Option{"data.augment", word_at<kAugments, kData, &DataOptions::images, &ImageInputs::augment>, kAny,
            "random change of training images; shift: by up to 2 pixels; flip: mirrors half of them; shift_flip: both"},
 
-    Option{"train.steps", at<kTrain, &TrainConfig::steps>, kPositive,
+    Option{"train.steps", at<kTrain, &TrainKeys::steps>, kPositive,
            "optimizer steps of the run"},
-    Option{"train.epochs", at<kTrain, &TrainConfig::epochs>, kNatural,
+    Option{"train.epochs", at<kTrain, &TrainKeys::epochs>, kNatural,
            "passes over the training data, which set train.steps; 0: not given"},
-    Option{"train.batch", at<kTrain, &TrainConfig::batch>, kPositive,
+    Option{"train.batch", at<kTrain, &TrainKeys::batch>, kPositive,
            "samples of a rank in a micro-batch"},
-    Option{"train.share", at<kTrain, &TrainConfig::share>, kPositive,
+    Option{"train.share", kShare, kPositive,
            "samples of each rank in a micro-batch; equal: train.batch; auto: by measured speed; [6, 2]: as named"},
-    Option{"train.share_most", at<kTrain, &TrainConfig::share_most>, kNatural,
+    Option{"train.share_most", at<kTrain, &TrainKeys::share, &ShareOptions::most>, kNatural,
            "largest number of samples of a rank in a micro-batch, with train.share auto; 0: no limit"},
-    Option{"train.accumulate", at<kTrain, &TrainConfig::accumulate>, kPositive,
+    Option{"train.accumulate", at<kTrain, &TrainKeys::accumulate>, kPositive,
            "micro-batches of a rank in a step"},
-    Option{"train.reduce", name_at<kWordsOf<kReduces>, kTrain, &TrainConfig::reduce>, kAny,
+    Option{"train.reduce", word_at<kReduces, kEngine, &EngineOptions::reduce>, kAny,
            "time of gradient sums over ranks; each: after each micro-batch; last: once a step; auto: each"},
-    Option{"train.global_batch", at<kTrain, &TrainConfig::global_batch>, kNatural,
+    Option{"train.global_batch", at<kTrain, &TrainKeys::global_batch>, kNatural,
            "samples of a step over all ranks: batch * accumulate * ranks; sets one that is left out; 0: not given"},
-    Option{"train.dtype", name_at<kWordsOf<kDTypes>, kTrain, &TrainConfig::dtype>, kAny,
+    Option{"train.dtype", word_at<kDTypes, kEngine, &EngineOptions::dtype>, kAny,
            "type of parameters and gradients; master copies are fp32"},
-    Option{"train.reduce_dtype", name_at<kWordsOf<kReduceDTypes>, kTrain, &TrainConfig::reduce_dtype>, kAny,
+    Option{"train.reduce_dtype", word_at<kReduceDTypes, kEngine, &EngineOptions::reduce_dtype>, kAny,
            "type of the summed gradients of a step; same: rounded once to train.dtype; fp32: not rounded"},
-    Option{"train.matmul", name_at<kMatmuls, kTrain, &TrainConfig::matmul>, kAny,
+    Option{"train.matmul", word_at<kMatmuls, kTrain, &TrainKeys::tf32>, kAny,
            "precision of fp32 matrix products on a GPU; ieee: all bits; tf32: 10 bits of each factor, faster"},
-    Option{"train.loss_scale", at<kTrain, &TrainConfig::loss_scale>, kAboveZero,
+    Option{"train.loss_scale", kLossScale, kAboveZero,
            "loss scale for train.dtype fp16; dynamic: from 65536, halved at an overflow, doubled after 2,000 updates"},
-    Option{"train.clip", at<kTrain, &TrainConfig::clip>, kNotNegative,
+    Option{"train.clip", at<kEngine, &EngineOptions::clip>, kNotNegative,
            "gradient clipping: largest global norm; 0: off"},
     Option{"train.label_smoothing", at<kModel, &ModelOptions::label_smoothing>, kBelowOne,
            "label smoothing: part of each target spread over all classes or tokens; not in the validation loss"},
-    Option{"train.gradient_noise", at<kTrain, &TrainConfig::gradient_noise>, kNotNegative,
+    Option{"train.gradient_noise", at<kTrain, &TrainKeys::gradient_noise>, kNotNegative,
            "gradient noise: its variance v in the first step, and v / (1 + t)^0.55 after t steps; 0: off"},
-    Option{"train.ema", at<kTrain, &TrainConfig::ema>, kBelowOne,
+    Option{"train.ema", at<kEngine, &EngineOptions::ema>, kBelowOne,
            "decay of a moving average of the weights, such as 0.999, saved as model_ema.safetensors; 0: off"},
     Option{"train.checkpoint_activations", at<kModel, &ModelOptions::checkpoint_activations>, kAny,
            "activation checkpointing: the backward pass computes blocks again; less memory, more time, same bits"},
     Option{"train.offload_activations", kActivationTier, kAny,
            "tier of the inputs of checkpointed blocks until the backward pass; needs checkpoint_activations"},
-    Option{"train.seed", at<kTrain, &TrainConfig::seed>, Range{.lowest = 0, .highest = kExactInDouble},
+    Option{"train.seed", number_at<kTrain, &TrainKeys::seed>, Range{.lowest = 0, .highest = kExactInDouble},
            "seed of first weights, sample order and dropout"},
-    Option{"train.eval_every", at<kTrain, &TrainConfig::eval_every>, kNatural,
+    Option{"train.eval_every", at<kTrain, &TrainKeys::eval_every>, kNatural,
            "steps between evaluations; 0: only one, at the end"},
-    Option{"train.eval_batches", at<kTrain, &TrainConfig::eval_batches>, kNatural,
+    Option{"train.eval_batches", at<kTrain, &TrainKeys::eval_batches>, kNatural,
            "batches of an evaluation; 0: all validation data"},
-    Option{"train.patience", at<kTrain, &TrainConfig::patience>, kNatural,
+    Option{"train.patience", at<kTrain, &TrainKeys::patience>, kNatural,
            "early stopping: evaluations in a row without a better one before the run ends; 0: off"},
-    Option{"train.log_every", at<kTrain, &TrainConfig::log_every>, kPositive,
+    Option{"train.log_every", at<kTrain, &TrainKeys::log_every>, kPositive,
            "steps between lines of output"},
-    Option{"train.sample", at<kTrain, &TrainConfig::sample>, kNatural,
+    Option{"train.sample", at<kTrain, &TrainKeys::sample>, kNatural,
            "number of tokens to generate at the end, or of validation samples to show with their predictions; 0: none"},
 
-    Option{"optimizer.name", name_at<kNamesOf<kRuleTable>, kOptimizer, &OptimizerConfig::name>, kAny,
+    Option{"optimizer.name", name_at<kNamesOf<kRuleTable>, kOptimizer, &OptimizerKeys::name>, kAny,
            "update rule"},
-    Option{"optimizer.lr", at<kOptimizer, &OptimizerConfig::lr>, kNotNegative,
+    Option{"optimizer.lr", at<kOptimizer, &OptimizerKeys::lr>, kNotNegative,
            "highest learning rate"},
-    Option{"optimizer.betas", at<kOptimizer, &OptimizerConfig::betas>, kBelowOne,
+    Option{"optimizer.betas", at<kOptimizer, &OptimizerKeys::betas>, kBelowOne,
            "decay rates of the moments"},
-    Option{"optimizer.eps", at<kOptimizer, &OptimizerConfig::eps>, kAboveZero,
+    Option{"optimizer.eps", at<kOptimizer, &OptimizerKeys::eps>, kAboveZero,
            "epsilon in the denominator of an update"},
-    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerConfig::weight_decay>, kNotNegative,
+    Option{"optimizer.weight_decay", at<kOptimizer, &OptimizerKeys::weight_decay>, kNotNegative,
            "weight decay of tensors with two or more dimensions"},
-    Option{"optimizer.momentum", at<kOptimizer, &OptimizerConfig::momentum>, kBelowOne,
+    Option{"optimizer.momentum", at<kOptimizer, &OptimizerKeys::momentum>, kBelowOne,
            "momentum"},
-    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerConfig::nesterov>, kAny,
+    Option{"optimizer.nesterov", at<kOptimizer, &OptimizerKeys::nesterov>, kAny,
            "Nesterov's form of momentum"},
-    Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerConfig::trust_ratio>, kNotNegative,
+    Option{"optimizer.trust_ratio", at<kOptimizer, &OptimizerKeys::trust_ratio>, kNotNegative,
            "smallest and largest trust ratio: a parameter's norm over the norm of its direction"},
-    Option{"optimizer.muon_scale", name_at<kWordsOf<kMuonScales>, kOptimizer, &OptimizerConfig::muon_scale>, kAny,
+    Option{"optimizer.muon_scale", name_at<kWordsOf<kMuonScales>, kOptimizer, &OptimizerKeys::muon_scale>, kAny,
            "step length of a matrix; original: sqrt(max(1, rows / columns)); match_rms_adamw: as long as adamw's"},
-    Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerConfig::adamw_lr>, kNotNegative,
+    Option{"optimizer.adamw_lr", at<kOptimizer, &OptimizerKeys::adamw_lr>, kNotNegative,
            "highest learning rate of embeddings, heads and vectors, which adamw updates; 0: optimizer.lr"},
-    Option{"optimizer.beta2_decay", at<kOptimizer, &OptimizerConfig::beta2_decay>, kNotAboveZero,
+    Option{"optimizer.beta2_decay", at<kOptimizer, &OptimizerKeys::beta2_decay>, kNotAboveZero,
            "exponent of a mean square: the newest squares count with step^beta2_decay"},
-    Option{"optimizer.eps1", at<kOptimizer, &OptimizerConfig::eps1>, kAboveZero,
+    Option{"optimizer.eps1", at<kOptimizer, &OptimizerKeys::eps1>, kAboveZero,
            "root of the smallest mean square that divides a gradient"},
-    Option{"optimizer.eps2", at<kOptimizer, &OptimizerConfig::eps2>, kNotNegative,
+    Option{"optimizer.eps2", at<kOptimizer, &OptimizerKeys::eps2>, kNotNegative,
            "smallest root mean square of a parameter that scales its step"},
-    Option{"optimizer.clip", at<kOptimizer, &OptimizerConfig::clip>, kAboveZero,
+    Option{"optimizer.clip", at<kOptimizer, &OptimizerKeys::clip>, kAboveZero,
            "largest root mean square of a direction; a longer direction is shortened to it"},
-    Option{"optimizer.group", at<kOptimizer, &OptimizerConfig::group>, kNotNegative,
+    Option{"optimizer.group", at<kOptimizer, &OptimizerKeys::group>, kNotNegative,
            "parameter groups, a table [[optimizer.group]] each: a pattern of names with lr_scale and weight_decay"},
 
     Option{"schedule.name", word_at<kLrKinds, kSchedule, &LrSchedule::kind>, kAny,
@@ -285,71 +389,71 @@ constexpr std::array kOptions{
     Option{"schedule.decay", at<kSchedule, &LrSchedule::decay>, kNatural,
            "number of last steps of wsd, in which the learning rate falls; 0: a fifth of the steps after the warm-up"},
 
-    Option{"zero.stage", at<&Config::zero, &ZeroConfig::stage>, Range{.lowest = 0, .highest = 3},
+    Option{"zero.stage", number_at<kEngine, &EngineOptions::stage>, Range{.lowest = 0, .highest = 3},
            "states that are split over ranks; 0: none; 1: optimizer states; 2: also gradients; 3: also parameters"},
-    Option{"zero.group", at<&Config::zero, &ZeroConfig::group>, kNatural,
+    Option{"zero.group", kGroup, kNatural,
            "neighbouring ranks that hold the model once; 0: all ranks; auto: docs/distributed/copies.md"},
-    Option{"zero.secondary_group", at<&Config::zero, &ZeroConfig::secondary_group>, kNatural,
+    Option{"zero.secondary_group", number_at<kEngine, &EngineOptions::secondary_group>, kNatural,
            "neighbouring ranks that keep gathered weights for later gathers of a step (hpZ); needs stage 3; 0: off"},
-    Option{"zero.shards", name_at<kCuts, &Config::zero, &ZeroConfig::shards>, kAny,
+    Option{"zero.shards", word_at<kCuts, kEngine, &EngineOptions::shards>, kAny,
            "elements of a rank; range: equal ranges; whole: parameters; hash: hashed blocks; weighted: by weight"},
-    Option{"zero.shard_weights", at<&Config::zero, &ZeroConfig::shard_weights>, kPositive,
+    Option{"zero.shard_weights", kShardWeights, kPositive,
            "weight of each rank or server with zero.shards weighted, such as [2, 1, 1]; auto: by available memory"},
-    Option{"zero.reduce", name_at<kWordsOf<kRankSums>, &Config::zero, &ZeroConfig::reduce>, kAny,
+    Option{"zero.reduce", word_at<kRankSums, kEngine, &EngineOptions::sums>, kAny,
            "sum of the ranks' gradients; ordered: in rank order, same bits on each transport; nccl: by NCCL"},
-    Option{"zero.device_memory", at<&Config::zero, &ZeroConfig::device_memory>, kAny,
+    Option{"zero.device_memory", at<kEngine, &EngineOptions::device_memory>, kAny,
            "bytes of a rank on the device; auto: its part of 4/5 of the free memory; min: the least that works"},
 
-    Option{"zero.host_memory", at<&Config::zero, &ZeroConfig::host_memory>, kAny,
+    Option{"zero.host_memory", at<kEngine, &EngineOptions::offload, &OffloadOptions::host_memory>, kAny,
            "bytes of a rank on the host: states, activations; auto: docs/guide/place_states.md; min: the least"},
-    Option{"zero.disk", at<&Config::zero, &ZeroConfig::disk>, kAny,
+    Option{"zero.disk", at<kEngine, &EngineOptions::offload, &OffloadOptions::disk>, kAny,
            "folders for states and activations, one on each disk"},
-    Option{"zero.disk_memory", at<&Config::zero, &ZeroConfig::disk_memory>, kAny,
+    Option{"zero.disk_memory", bytes_at<kEngine, &EngineOptions::offload, &OffloadOptions::disk_memory>, kAny,
            "bytes of a rank on the disks: states, activations; auto: its part of 9/10 of the free room"},
-    Option{"zero.delayed_update", at<&Config::zero, &ZeroConfig::delayed_update>, kAny,
+    Option{"zero.delayed_update", at<kEngine, &EngineOptions::delayed_update>, kAny,
            "delayed update: each gradient is applied one step late, from step 41 on; needs stage 2"},
-    Option{"zero.checksums", at<&Config::zero, &ZeroConfig::checksums>, kAny,
+    Option{"zero.checksums", at<kEngine, &EngineOptions::offload, &OffloadOptions::checksums>, kAny,
            "checksums of pages that return from disk; 8 bytes of memory for each page, beyond zero.host_memory"},
-    Option{"zero.monitor", at<&Config::zero, &ZeroConfig::monitor>, kAny,
+    Option{"zero.monitor", at<kEngine, &EngineOptions::offload, &OffloadOptions::monitor, &MonitorOptions::on>, kAny,
            "memory monitor: returns memory while another program needs it"},
-    Option{"zero.memory_reserve", at<&Config::zero, &ZeroConfig::memory_reserve>, kAny,
+    Option{"zero.memory_reserve", bytes_at<kEngine, &EngineOptions::offload, &OffloadOptions::monitor, &MonitorOptions::reserve_bytes>, kAny,
            "memory of this machine to keep free; auto: 1/16 of the free memory, 64 MiB to 1 GiB"},
-    Option{"zero.rates", name_at<kRates, &Config::zero, &ZeroConfig::rates>, kAny,
+    Option{"zero.rates", word_at<kRates, &Config::zero, &ZeroKeys::probe_rates>, kAny,
            "speeds of disk and update in the step model; cached: as measured here before; probe: measured again"},
-    Option{"zero.link_bandwidth", at<&Config::zero, &ZeroConfig::link_bandwidth>, kAny,
+    Option{"zero.link_bandwidth", bytes_at<kEngine, &EngineOptions::offload, &OffloadOptions::link_bytes_per_second>, kAny,
            "bytes a second of a simulated link (such as PCIe) between device and host; auto: no link"},
-    Option{"zero.placement", name_at<kPlacements, &Config::zero, &ZeroConfig::placement>, kAny,
+    Option{"zero.placement", word_at<kPlacements, kEngine, &EngineOptions::offload, &OffloadOptions::automatic>, kAny,
            "places of states that do not fit on the device; auto: for the shortest step; device: none leaves it"},
-    Option{"zero.parameter", at<&Config::zero, &ZeroConfig::parameter>, kNotNegative,
+    Option{"zero.parameter", at<kEngine, &EngineOptions::offload, &OffloadOptions::fractions, &StateFractions::parameter>, kNotNegative,
            "fractions of the parameters on host and disk; needs stage 3"},
-    Option{"zero.gradient", at<&Config::zero, &ZeroConfig::gradient>, kNotNegative,
+    Option{"zero.gradient", at<kEngine, &EngineOptions::offload, &OffloadOptions::fractions, &StateFractions::gradient>, kNotNegative,
            "fractions of the gradients on host and disk; needs stage 2"},
-    Option{"zero.optimizer", at<&Config::zero, &ZeroConfig::optimizer>, kNotNegative,
+    Option{"zero.optimizer", at<kEngine, &EngineOptions::offload, &OffloadOptions::fractions, &StateFractions::optimizer>, kNotNegative,
            "fractions of master copies and moments on host and disk"},
 
-    Option{"sync.mode", name_at<kModes, kSync, &SyncConfig::mode>, kAny,
+    Option{"sync.mode", kMode, kAny,
            "kind of update; sync: mean over ranks; stale: the same, late; async: each gradient; local: outer steps"},
-    Option{"sync.servers", at<kSync, &SyncConfig::servers>, kNatural,
+    Option{"sync.servers", number_at<kEngine, &EngineOptions::sync, &SyncPlan::servers>, kNatural,
            "number of servers: the first ranks, which hold and update all states; stale and async: 1 if not given"},
-    Option{"sync.staleness", at<kSync, &SyncConfig::staleness>, kNatural,
+    Option{"sync.staleness", number_at<kEngine, &EngineOptions::sync, &SyncPlan::staleness>, kNatural,
            "staleness in steps; stale: from a gradient's weights to its update; async: lead over the slowest worker"},
-    Option{"sync.quorum", at<kSync, &SyncConfig::quorum>, kNatural,
+    Option{"sync.quorum", number_at<kEngine, &EngineOptions::sync, &SyncPlan::quorum>, kNatural,
            "gradients that an update waits for, in sync with servers; later gradients are dropped; 0: all"},
-    Option{"sync.stale_lr", at<kSync, &SyncConfig::stale_lr>, kNotNegative,
+    Option{"sync.stale_lr", at<kEngine, &EngineOptions::sync, &SyncPlan::stale_lr>, kNotNegative,
            "exponent that reduces old gradients in async: a gradient of age a counts with lr / (1 + a)^stale_lr"},
-    Option{"sync.compensation", at<kSync, &SyncConfig::compensation>, kNotNegative,
+    Option{"sync.compensation", at<kEngine, &EngineOptions::sync, &SyncPlan::compensation>, kNotNegative,
            "factor c that corrects old gradients in async (DC-ASGD): g + c * g * g * change of the weights; 0: off"},
-    Option{"sync.local_steps", at<kSync, &SyncConfig::local_steps>, kPositive,
+    Option{"sync.local_steps", number_at<kLocal, &LocalKeys::steps>, kPositive,
            "steps from one outer step to the next, with sync.mode local"},
-    Option{"sync.outer_lr", at<kSync, &SyncConfig::outer_lr>, kAboveZero,
+    Option{"sync.outer_lr", at<kLocal, &LocalKeys::outer_lr>, kAboveZero,
            "learning rate of the outer step; 1 with sync.outer_momentum 0: the mean of the copies"},
-    Option{"sync.outer_momentum", at<kSync, &SyncConfig::outer_momentum>, kBelowOne,
+    Option{"sync.outer_momentum", at<kLocal, &LocalKeys::outer_momentum>, kBelowOne,
            "Nesterov momentum of the outer step"},
-    Option{"sync.fragments", at<kSync, &SyncConfig::fragments>, kPositive,
+    Option{"sync.fragments", number_at<kLocal, &LocalKeys::fragments>, kPositive,
            "parts of the model that sync.mode local merges at different times, each once in sync.local_steps"},
-    Option{"sync.overlap", at<kSync, &SyncConfig::overlap>, kNatural,
+    Option{"sync.overlap", number_at<kLocal, &LocalKeys::overlap>, kNatural,
            "steps of a copy while an outer step's sums are sent; at most sync.local_steps / fragments; 0: copies wait"},
-    Option{"sync.mix", at<kSync, &SyncConfig::mix>, kBelowOne,
+    Option{"sync.mix", at<kLocal, &LocalKeys::mix>, kBelowOne,
            "weight of a copy's own values with sync.overlap: new = mix * own + (1 - mix) * merged"},
 
     Option{"checkpoint.every", kSaveInterval, kNatural,
@@ -380,36 +484,36 @@ constexpr std::array kOptions{
     Option{"health.on_corruption", word_at<kCorruptions, kHealth, &HealthOptions::on_corruption>, kAny,
            "action if health.check_replicas finds a difference; stop: end the run; rewind: newest checkpoint"},
 
-    Option{"comm.transport", name_at<kTransports, &Config::comm, &CommConfig::transport>, kAny,
+    Option{"comm.transport", name_at<kTransports, kComm, &CommKeys::transport>, kAny,
            "transport of messages between ranks"},
-    Option{"comm.timeout", at<&Config::comm, &CommConfig::timeout>, kAny,
+    Option{"comm.timeout", at<kComm, &CommKeys::timeout>, kAny,
            "longest wait for a rank; after it the run ends, and names the rank"},
-    Option{"comm.gather_wire", name_at<kWireCodecNames, &Config::comm, &CommConfig::gather_wire>, kAny,
+    Option{"comm.gather_wire", word_at<kWireCodecs, kEngine, &EngineOptions::wire, &WireCodecs::gather>, kAny,
            "codec of gathered parameters; int8 sends 3.9 times fewer bytes than fp32, int4 7.8 times; needs stage 3"},
-    Option{"comm.reduce_wire", name_at<kWireCodecNames, &Config::comm, &CommConfig::reduce_wire>, kAny,
+    Option{"comm.reduce_wire", word_at<kWireCodecs, kEngine, &EngineOptions::wire, &WireCodecs::reduce>, kAny,
            "codec of each rank's gradients before they are summed in fp32; with zero.group only within a group"},
-    Option{"comm.outer_wire", name_at<kOuterWires, &Config::comm, &CommConfig::outer_wire>, kAny,
+    Option{"comm.outer_wire", kOuterWire, kAny,
            "codec between copies of the model; topk: only the largest elements of outer steps' differences"},
-    Option{"comm.outer_topk", at<&Config::comm, &CommConfig::outer_topk>, kShareOfAll,
+    Option{"comm.outer_topk", at<kComm, &CommKeys::topk_share>, kShareOfAll,
            "fraction of each block of 1,024 elements that comm.outer_wire topk sends"},
 
-    Option{"run.dir", at<&Config::run, &RunConfig::dir>, kAny,
+    Option{"run.dir", at<&Config::run, &RunKeys::dir>, kAny,
            "folder of the run: configuration, metrics, report, weights, checkpoints"},
-    Option{"run.timeline", at<&Config::run, &RunConfig::timeline>, kAny,
+    Option{"run.timeline", at<&Config::timeline, &TimelineOptions::file>, kAny,
            "file in run.dir for a Chrome trace, such as \"timeline.json\"; empty: one step, in timeline.json"},
-    Option{"run.timeline_steps", at<&Config::run, &RunConfig::timeline_steps>, kPositive,
+    Option{"run.timeline_steps", at<&Config::timeline, &TimelineOptions::steps>, kPositive,
            "number of steps in the file of run.timeline, from the second step on"},
-    Option{"run.tensorboard", at<&Config::run, &RunConfig::tensorboard>, kAny,
+    Option{"run.tensorboard", at<&Config::run, &RunKeys::tensorboard>, kAny,
            "event files for TensorBoard, in the folder tensorboard of run.dir"},
-    Option{"run.device", at<&Config::run, &RunConfig::device>, kAny,
+    Option{"run.device", at<&Config::run, &RunKeys::device>, kAny,
            "device of the model: cpu; cuda: a GPU a rank; cuda:1: GPU 1 for all; auto: cuda if possible, else cpu"},
-    Option{"run.deterministic", at<&Config::run, &RunConfig::deterministic>, kAny,
+    Option{"run.deterministic", at<&Config::run, &RunKeys::deterministic>, kAny,
            "deterministic operators only, on a GPU; an operator without such a form ends the run"},
-    Option{"run.threads", at<&Config::run, &RunConfig::threads>, Range{.lowest = 0, .highest = 4096},
+    Option{"run.threads", at<&Config::run, &RunKeys::threads>, Range{.lowest = 0, .highest = 4096},
            "compute threads of a rank; 0: cores / ranks of this machine"},
-    Option{"run.max_restarts", at<&Config::run, &RunConfig::max_restarts>, kNatural,
+    Option{"run.max_restarts", at<&Config::run, &RunKeys::max_restarts>, kNatural,
            "number of restarts after a failure; needs -n (`zero launch` has --max-restarts)"},
-    Option{"run.min_ranks", at<&Config::run, &RunConfig::min_ranks>, kNatural,
+    Option{"run.min_ranks", at<&Config::run, &RunKeys::min_ranks>, kNatural,
            "fewest ranks to continue with, without a rank that keeps failing; 0: never fewer; needs -n"},
 };
 // clang-format on

@@ -63,7 +63,7 @@ constexpr std::array kChoosers{
             schedules_that_read},
     Chooser{"train.dtype",
             [](const Config& config, std::string_view key) {
-              return key != "train.loss_scale" || config.train.dtype == "fp16";
+              return key != "train.loss_scale" || config.engine.dtype == DType::kFloat16;
             },
             [](std::string_view) { return std::string("fp16"); }, /*names_keys=*/false}};
 

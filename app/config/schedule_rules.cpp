@@ -46,13 +46,13 @@ void settle_length(LoadedConfig& loaded) {
     train.epochs = 0;
     loaded.origins.erase("train.epochs");
   } else if (steps < epochs && steps >= 0) {
-    train.steps = TrainConfig{}.steps;
+    train.steps = TrainKeys{}.steps;
     loaded.origins.erase("train.steps");
   }
 }
 
 void settle_schedule(LoadedConfig& loaded) {
-  TrainConfig& train = loaded.config.train;
+  TrainKeys& train = loaded.config.train;
   LrSchedule& schedule = loaded.config.schedule;
   if (train.epochs > 0) return;  // the steps follow from the data
   shorten(loaded, "schedule.warmup", schedule.warmup, train.steps);

@@ -47,9 +47,9 @@ TEST(Load, CommandLineBeatsEnvironmentBeatsFile) {
 
 // A checkpoint of a time when it meant "last" at stages 0 and 1 says "auto": to go on from it is then told as a change.
 TEST(Load, AutoReduceBecomesEach) {
-  EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.train.reduce, "each");
-  EXPECT_EQ(load_text("").config.train.reduce, "each");
-  EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.train.reduce, "last");
+  EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.engine.reduce, Reduce::kEach);
+  EXPECT_EQ(load_text("").config.engine.reduce, Reduce::kEach);
+  EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.engine.reduce, Reduce::kLast);
 }
 
 // So that config.toml of a run names the files, and ranks that found others do not start.
@@ -155,7 +155,7 @@ TEST(Load, TorchDefaultsDecideOnDecay) {
     EXPECT_EQ(decay(rule, "weight_decay = 0.1\n"), 0.1) << rule;
   }
   for (const std::string rule : {"adamw", "lion", "lamb", "adamw8bit", "muon"})
-    EXPECT_EQ(decay(rule), OptimizerConfig{}.weight_decay) << rule;
+    EXPECT_EQ(decay(rule), OptimizerKeys{}.weight_decay) << rule;
 }
 
 // The rate is the lowest one.

@@ -44,7 +44,7 @@ TEST_F(ModelOfInit, MissingKeysFollowTheFile) {
       "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 99,
       "vocab_size": 31, "rms_norm_eps": 1e-6, "tie_word_embeddings": true, "attention_dropout": 0.2,
       "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}})")
-                                .config.model;
+                                 .config.model;
   EXPECT_EQ(llama.name, "llama");
   EXPECT_EQ(llama.layers, 3);
   EXPECT_EQ(llama.kv_heads, 2);

@@ -33,9 +33,7 @@ void change(Config& config, const Option& option) {
     void operator()(bool& member) const { member = !member; }
     void operator()(std::int64_t& member) const { member = member == 3 ? 2 : member + 1; }
     void operator()(double& member) const { member = member / 3 + 0.017; }
-    void operator()(std::string& member) const {
-      member = "quo\"te \\ \xc3\xa9 \n";
-    }
+    void operator()(std::string& member) const { member = "quo\"te \\ \xc3\xa9 \n"; }
     void operator()(std::filesystem::path& member) const { member = "quo\"te"; }
     void operator()(std::vector<std::int64_t>& member) const { member = {3, 5, 7, 9}; }
     void operator()(std::array<double, 2>& member) const { member = {1.0 / 3, 0}; }
@@ -44,12 +42,12 @@ void change(Config& config, const Option& option) {
     void operator()(Validation& member) const { member = DataFiles("val.bin"); }
     void operator()(DataFiles& member) const { member = {{"a b.bin", "c.bin"}}; }
     void operator()(std::vector<std::string>& member) const { member = {"/a b", "\"c\""}; }
-    void operator()(std::vector<GroupConfig>& member) const {
+    void operator()(std::vector<GroupKeys>& member) const {
       member = {{.parameters = "*.\"b", .lr_scale = 1.0 / 3}, {.parameters = "h", .weight_decay = 0, .rule = "adamw"}};
     }
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }
-    void operator()(GroupChoice& member) const { member = 2; }
+    void operator()(GroupChoice& member) const { member = {.ranks = 2, .automatic = false}; }
     void operator()(Names& member) const { member.names = {"a b", "\"c\""}; }
     void operator()(std::vector<double>& member) const { member = {1.0 / 3, 2}; }
     void operator()(ImageSize& member) const { member = {.height = 24, .width = 32}; }
@@ -95,6 +93,19 @@ TEST(Resolved, ARowChangesOnlyItsKey) {
     for (const auto& other : options())
       EXPECT_EQ(get_option(config, other) == get_option(defaults, other), other.name != option.name)
           << option.name << " " << other.name;
+  }
+}
+
+// Rows of names, and rows of enums with a table of words.
+
+TEST(Resolved, EveryWordReadsBack) {
+  for (const auto& option : options()) {
+    for (const std::string_view word : option.choices()) {
+      Config config;
+      set_option(config, option, {std::string(option.name), Value(std::string(word)), std::string(word), "", false});
+      EXPECT_EQ(word_of(config, option.name), word) << option.name;
+      EXPECT_EQ(get_option(config, option), Value(std::string(word))) << option.name;
+    }
   }
 }
 

@@ -17,7 +17,6 @@
 #include "zero/optim/rule_registry.h"
 #include "zero/torch/seam/torch_device.h"
 
-#include "app/config/choices.h"
 #include "app/config/option.h"
 #include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
@@ -28,7 +27,7 @@ namespace {
 
 // Makes the groups of the configuration, and then one group for all other parameters. In a group without its own
 // weight_decay, only parameters with two or more dimensions decay.
-std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
+std::vector<ParameterGroup> parameter_groups(const OptimizerKeys& o) {
   std::vector<ParameterGroup> groups;
   const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
                        const std::string& rule) {
@@ -44,49 +43,9 @@ std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
     groups.push_back({decays, o.weight_decay, lr_scale, matrices, pattern});
     groups.push_back({takes, 0.0, lr_scale, matrices, pattern});
   };
-  for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
+  for (const GroupKeys& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
   if (!groups.empty()) add("", std::nullopt, 1, "");
   return groups;
-}
-
-DType dtype_of(const TrainConfig& train) {
-  return value_of(kDTypes, "train.dtype", train.dtype);
-}
-
-// Returns the type of sums; nullopt if it is the parameters' type.
-std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
-  const std::optional<DType> dtype = value_of(kReduceDTypes, "train.reduce_dtype", train.reduce_dtype);
-  return dtype == dtype_of(train) ? std::nullopt : dtype;
-}
-
-WireCodec codec_of(std::string_view key, const std::string& name) {
-  if (const auto codec = wire_codec_named(name)) return *codec;
-  throw ConfigError(key, name, "no such codec", "use none, int8 or int4");
-}
-
-WireCodecs wire_of(const CommConfig& comm) {
-  const bool topk = comm.outer_wire == "topk";
-  return {.gather = codec_of("comm.gather_wire", comm.gather_wire),
-          .reduce = codec_of("comm.reduce_wire", comm.reduce_wire),
-          .outer = topk ? WireCodec::kNone : codec_of("comm.outer_wire", comm.outer_wire),
-          .outer_topk = topk ? comm.outer_topk : 0};
-}
-
-// fp16 needs a loss scale. The other types have the range of fp32.
-std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
-  if (train.dtype != "fp16") return std::nullopt;
-  return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
-}
-
-OffloadOptions offload_options(const ZeroConfig& zero) {
-  return {.fractions = {.parameter = zero.parameter, .gradient = zero.gradient, .optimizer = zero.optimizer},
-          .automatic = zero.placement == "auto",
-          .host_memory = zero.host_memory,
-          .disk = zero.disk,
-          .disk_memory = zero.disk_memory.bytes,
-          .monitor = {.on = zero.monitor, .reserve_bytes = zero.memory_reserve.bytes},
-          .checksums = zero.checksums,
-          .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
 }
 
 // Returns whether the model computes on a GPU. "auto" does if this machine has a GPU that libtorch can use.
@@ -100,7 +59,7 @@ bool computes_on_gpu(const Config& config) {
 // Returns the memory of each budget that offloaded activations take.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
-  const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train));
+  const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, *config.engine.dtype);
   return model.activation_offload ? activation_offload_need(*model.activation_offload, inputs.count, inputs.bytes)
                                   : ActivationOffloadNeed{};
 }
@@ -139,34 +98,22 @@ LrSchedule schedule_of(const Config& config) {
   return schedule;
 }
 
-std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
-  if (sync.mode != "local") return std::nullopt;
-  return LocalSteps{.steps = static_cast<int>(sync.local_steps),
-                    .outer_lr = sync.outer_lr,
-                    .outer_momentum = sync.outer_momentum,
-                    .fragments = static_cast<int>(sync.fragments),
-                    .overlap = static_cast<int>(sync.overlap),
-                    .mix = sync.mix};
-}
-
 // Ignores keys of another mode: they were given for a mode that has been overruled.
-SyncPlan sync_plan(const SyncConfig& sync) {
-  SyncPlan plan{.servers = static_cast<int>(sync.servers)};
-  if (sync.mode == "stale") plan.mode = SyncMode::kStale;
-  if (sync.mode == "async") plan.mode = SyncMode::kAsync;
-  if (plan.mode != SyncMode::kSync) plan.staleness = static_cast<int>(sync.staleness);
+SyncPlan sync_plan(const SyncPlan& keys) {
+  SyncPlan plan{.mode = keys.mode, .servers = keys.servers};
+  if (plan.mode != SyncMode::kSync) plan.staleness = keys.staleness;
   if (plan.mode == SyncMode::kAsync) {
-    plan.stale_lr = sync.stale_lr;
-    plan.compensation = sync.compensation;
+    plan.stale_lr = keys.stale_lr;
+    plan.compensation = keys.compensation;
   }
-  if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = static_cast<int>(sync.quorum);
+  if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = keys.quorum;
   return plan;
 }
 
 // Servers and workers have no timeline, because a timeline needs ranks that step together.
 TimelineOptions timeline_options(const Config& config) {
-  if (!config.run.timeline.empty()) return {.file = config.run.timeline, .steps = config.run.timeline_steps};
-  if (config.sync.servers > 0) return {};
+  if (!config.timeline.file.empty()) return config.timeline;
+  if (config.engine.sync.has_servers()) return {};
   return {.file = RunFiles("").timeline.string(), .asked = false};
 }
 
@@ -176,12 +123,6 @@ int threads_of(const Config& config, int local_ranks) {
   const int usable = num_usable_cores();
   const bool bound = usable * local_ranks <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, bound ? usable : usable / local_ranks);
-}
-
-// Returns the shard weights. Ignores weights of the file if the command line chooses another cut.
-std::vector<double> shard_weights(const ZeroConfig& zero) {
-  if (zero.shards != "weighted") return {};
-  return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
 }
 
 bool is_there(const DataFiles& files) {
@@ -196,57 +137,42 @@ bool is_there(const DataFiles& files) {
 ModelOptions model_options(const Config& config) {
   ModelOptions model = config.model;
   if (auto& offload = model.activation_offload) {
-    offload->disk = config.zero.disk;
-    offload->checksums = config.zero.checksums;
-    offload->link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes);
+    offload->disk = config.engine.offload.disk;
+    offload->checksums = config.engine.offload.checksums;
+    offload->link_bytes_per_second = config.engine.offload.link_bytes_per_second;
     offload->from_device = computes_on_gpu(config);
     const ActivationOffloadNeed need = need_of(config, model);
     const bool on_disk = offload->tier == Tier::kDisk;
-    const MemoryBudget& budget = on_disk ? config.zero.disk_memory : config.zero.host_memory;
+    const OffloadOptions& budgets = config.engine.offload;
     offload->expected_bytes = on_disk ? need.disk : need.host;
-    if (budget.kind == MemoryBudget::Kind::kBytes) offload->most_bytes = offload->expected_bytes;
+    if (on_disk ? budgets.disk_memory > 0 : budgets.host_memory.kind == MemoryBudget::Kind::kBytes)
+      offload->most_bytes = offload->expected_bytes;
   }
   return model;
 }
 
-ShareOptions share_options(const TrainConfig& train) {
-  const ShareChoice& share = train.share;
-  const ShareKind kind = share.measured          ? ShareKind::kMeasured
-                         : share.samples.empty() ? ShareKind::kEqual
-                                                 : ShareKind::kGiven;
-  return {.kind = kind, .given = share.samples, .most = train.share_most};
-}
-
 AttachOptions attach_options(const Config& config, int local_ranks) {
-  AttachOptions options{.stage = static_cast<int>(config.zero.stage),
-                        .group = static_cast<int>(config.zero.group.ranks),
-                        .secondary_group = static_cast<int>(config.zero.secondary_group),
-                        .shards = cut_of(config.zero.shards),
-                        .shard_weights = shard_weights(config.zero),
-                        .local = local_steps(config.sync),
-                        .sync = sync_plan(config.sync),
-                        .wire = wire_of(config.comm),
-                        .align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes,
-                        .optimizer = optimizer_options(config.optimizer.name, config.optimizer),
-                        .clip = config.train.clip,
-                        .reduce = value_of(kReduces, "train.reduce", config.train.reduce),
-                        .accumulate = static_cast<int>(config.train.accumulate),
-                        .sums = value_of(kRankSums, "zero.reduce", config.zero.reduce),
-                        .delayed_update = config.zero.delayed_update,
-                        .ema = config.train.ema,
-                        .dtype = dtype_of(config.train),
-                        .reduce_dtype = reduce_dtype_of(config.train),
-                        .loss_scale = loss_scale_of(config.train),
-                        .device_memory = config.zero.device_memory,
-                        .offload = offload_options(config.zero),
-                        .groups = parameter_groups(config.optimizer),
-                        .threads = threads_of(config, local_ranks)};
+  AttachOptions options = config.engine;
+  // The command line may choose another cut than the file whose weights these are.
+  if (options.shards != Cut::kWeighted) options.shard_weights.clear();
+  if (config.local.on) options.local = config.local;
+  options.sync = sync_plan(config.engine.sync);
+  if (config.comm.topk) options.wire.outer_topk = config.comm.topk_share;
+  options.align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes;
+  options.optimizer = optimizer_options(config.optimizer.name, config.optimizer);
+  options.accumulate = static_cast<int>(config.train.accumulate);
+  if (options.reduce_dtype == options.dtype) options.reduce_dtype.reset();
+  // fp16 needs a loss scale. The other types have the range of fp32.
+  const bool scales = options.dtype == DType::kFloat16;
+  options.loss_scale = scales ? std::optional(options.loss_scale.value_or(LossScaleOptions{})) : std::nullopt;
+  options.groups = parameter_groups(config.optimizer);
+  options.threads = threads_of(config, local_ranks);
   take_off_activations(options, config);
   return options;
 }
 
 std::int64_t host_activation_bytes(const Config& config) {
-  if (config.zero.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
+  if (config.engine.offload.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
   return activation_need(config).host;
 }
 
@@ -255,20 +181,9 @@ ActivationOffloadNeed activation_need(const Config& config) {
 }
 
 TrainJob make_job(const Config& config, int local_ranks) {
-  const TrainConfig& t = config.train;
   return {.model = model_options(config),
           .data = config.data,
-          .train = {.steps = t.steps,
-                    .batch = t.batch,
-                    .share = share_options(t),
-                    .accumulate = t.accumulate,
-                    .gradient_noise = t.gradient_noise,
-                    .seed = static_cast<std::uint64_t>(t.seed),
-                    .eval_every = t.eval_every,
-                    .eval_batches = t.eval_batches,
-                    .patience = t.patience,
-                    .log_every = t.log_every,
-                    .sample = t.sample},
+          .train = config.train,
           .schedule = schedule_of(config),
           .checkpoint = config.checkpoint,
           .health = config.health,
@@ -276,7 +191,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .host_activation_bytes = host_activation_bytes(config),
           .device_activation_bytes = activation_need(config).device,
           .run_dir = config.run.dir,
-          .probe_again = config.zero.rates == "probe",
+          .probe_again = config.zero.probe_rates,
           .config_text = resolved_toml(config),
           .config_hash = config_hash(config),
           .timeline = timeline_options(config),
