@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -572,8 +573,8 @@ void set_option(Config& config, const Option& option, const Setting& setting) {
 
 Value get_option(const Config& config, const Option& option) {
   return std::visit(Cases{[&]<typename T>(OptionAccess<T> access) {
-                            Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
-                            return Reading{}(access(copy));
+                            // One accessor serves reading and writing, and takes a mutable Config. This only reads.
+                            return Reading{}(std::as_const(access(const_cast<Config&>(config))));  // NOLINT
                           },
                           [&]<typename T>(const Converted<T>& access) { return Reading{}(access.get(config)); },
                           [&](const WordAccess& access) { return Value(std::string(access.get(config))); }},
