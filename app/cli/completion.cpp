@@ -24,7 +24,7 @@ std::string values_of(const Option& option) {
   if (std::holds_alternative<OptionAccess<bool>>(option.field)) return "true false";
   if (std::holds_alternative<OptionAccess<std::optional<bool>>>(option.field)) return "auto true false";
   if (option.name == "zero.stage") return "0 1 2 3";
-  return fmt::format("{}", fmt::join(option.choices, " "));
+  return fmt::format("{}", fmt::join(option.choices(), " "));
 }
 
 std::string verb_names() {

@@ -84,7 +84,7 @@ std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
                                      .check_files = false,
                                      .recorded = true})
                             .config;
-  const ModelConfig& model = config.model;
+  const ModelOptions& model = config.model;
   const ModelRow& row = model_row(model.name);
   if (!row.published) return std::nullopt;
   const std::int64_t vocab = rows_of(reader, row.token_weight);
@@ -105,7 +105,7 @@ std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
   if (!config.data.vocab.empty()) found.pad = Vocabulary::read(config.data.vocab, "data.vocab").pad();
   PublishedModel published{.model = std::move(found), .run = run_of(reader.path()), .init = {}, .tokenizer = {}};
   if (!model.init.empty()) published.init = folder_of_weights(model.init);
-  published.tokenizer = config.data.tokenizer.empty() ? published.init : fs::path(config.data.tokenizer);
+  published.tokenizer = config.data.tokenizer.empty() ? published.init : config.data.tokenizer;
   return published;
 }
 

@@ -42,7 +42,7 @@ void add_rank_flags(CLI::App& app, RankFlags& ranks) {
 }
 
 void check_min_ranks(const LoadedConfig& loaded, int num_ranks) {
-  const RunConfig& run = loaded.config.run;
+  const RunKeys& run = loaded.config.run;
   const auto origin = loaded.origins.find("run.min_ranks");
   const auto refuse = [&](const std::string& reason, const std::string& remedy) {
     throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, "run.min_ranks"),
@@ -69,7 +69,7 @@ void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
 // Returns the program for fewer ranks with the same number of samples a step: each rank takes more batches before the
 // update.
 WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
-  const TrainConfig& train = config.train;
+  const TrainKeys& train = config.train;
   require_whole_groups(world, config);
   require_secondary_groups(world, config);
   const std::int64_t accumulate = accumulate_in(world, train);
@@ -83,7 +83,7 @@ WorldProgram for_world(int world, std::vector<std::string> program, const Config
 
 int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, bool overwrite,
                 const std::string& replay) {
-  const RunConfig& run = fitted.run;
+  const RunKeys& run = fitted.run;
   LaunchOptions options;
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
   for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
@@ -92,9 +92,9 @@ int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitt
   options.ranks = num_ranks;
   options.max_restarts = static_cast<int>(run.max_restarts);
   options.min_ranks = static_cast<int>(run.min_ranks);
-  const SyncConfig& sync = fitted.sync;
-  if (sync.mode == "async" || (sync.servers > 0 && sync.mode == "sync" && sync.quorum > 0))
-    options.spared_from = static_cast<int>(sync.servers);
+  const SyncPlan& sync = fitted.engine.sync;
+  if (sync.mode == SyncMode::kAsync || (sync.has_servers() && sync.mode == SyncMode::kSync && sync.quorum > 0))
+    options.spared_from = sync.servers;
   options.program_for = [program = options.program, fitted](int world) { return for_world(world, program, fitted); };
   const std::filesystem::path dir = run.dir;
   options.progress = [folder = CheckpointFolder(dir / "checkpoints")](const MemoryFiles& kept) {

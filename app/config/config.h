@@ -3,9 +3,9 @@
 //   LoadedConfig loaded = load_config({.file = "config.toml"});     // load.h
 //   loaded.config.train.steps
 //
-// The member initialisers are the defaults. The option table (option.h) has each member's key, allowed values and help.
-// File, environment, command line and --help all use that table. Each section is passed only to the part that it
-// configures: no part receives the whole Config. The meaning of a key is written only in the option table.
+// A key's value is a member of the options of the part that reads it (docs/decisions/0094). The member initialisers are
+// the defaults. The option table (option.h) has each member's key, allowed values and help. File, environment, command
+// line and --help all use that table. No part receives the whole Config.
 #pragma once
 
 #include <array>
@@ -16,250 +16,88 @@
 #include <string>
 #include <vector>
 
-#include "zero/base/files/data_files.h"
-#include "zero/base/numbers/memory_budget.h"
+#include "zero/comm/transport/world.h"
+#include "zero/engine/options/options.h"
+#include "zero/optim/lr_schedule.h"
 #include "zero/optim/rule/rule_keys.h"
-#include "zero/plan/units/tier_split.h"
 
-#include "app/data/images/fitted_picture.h"
+#include "app/data/open_data.h"
+#include "app/report/step_timeline.h"
+#include "app/train/folder/checkpoint_policy.h"
+#include "app/train/tasks/model_options.h"
+#include "app/train/tasks/step_options.h"
+#include "app/train/watch/health.h"
 
 namespace zero {
 
-struct ModelConfig {
-  std::string name = "gpt2";
-  std::int64_t layers = 4;
-  std::int64_t width = 128;
-  std::int64_t heads = 4;
-  std::int64_t hidden = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t context = 64;
-  std::int64_t vocab = 0;
-  double dropout = 0;
-  double rope_theta = 10000;
-  double norm_eps = 1e-5;
-  bool tie_embeddings = false;
-  std::vector<std::int64_t> sizes = {784, 256, 10};
-  std::string init;
-  bool operator==(const ModelConfig&) const = default;
-};
-
-// Held-out data: a fraction from the end of the training data or, if `path` is given, separate files.
-struct Validation {
-  double fraction = 0.1;
-  DataFiles path;
-  bool operator==(const Validation&) const = default;
-};
-
-// Names of columns or of classes.
-struct Names {
-  std::vector<std::string> names;
-  bool operator==(const Names&) const = default;
-};
-
-struct DataConfig {
-  std::string kind = "text";
-  DataFiles path;
-  Validation validation;
-  std::int64_t context = 0;
-  std::string order = "shuffled";
-  std::int64_t words = 4000;
-  std::string vocab;
-  std::optional<bool> lower_case;  // empty: as the vocabulary requires
-  std::int64_t channels = 1;
-  std::int64_t classes = 0;
-  ImageSize size;
-  std::vector<double> mean;
-  std::vector<double> deviation;
-  std::string text_column;
-  std::string label_column;
-  Names columns;
-  Names labels;
-  std::string augment = "none";
-  std::string tokenizer;
-  bool operator==(const DataConfig&) const = default;
-};
-
-// The loss scale: a fixed number, or 0 for a dynamic scale.
-struct LossScaleChoice {
-  double fixed = 0;
-  bool operator==(const LossScaleChoice&) const = default;
-};
-
-// The shares: the number of samples of each rank in a micro-batch. They are equal, measured or named.
-struct ShareChoice {
-  bool measured = false;
-  std::vector<std::int64_t> samples;  // the named shares; empty: equal or measured shares
-  bool operator==(const ShareChoice&) const = default;
-};
-
-// Shard weights of the ranks that hold one copy of the model, or of the servers.
-struct WeightsChoice {
-  std::vector<std::int64_t> named;  // empty: measured
-  bool operator==(const WeightsChoice&) const = default;
-};
-
-struct TrainConfig {
-  std::int64_t steps = 2000;
-  std::int64_t epochs = 0;
-  std::int64_t batch = 6;
-  ShareChoice share;
-  std::int64_t share_most = 0;
-  std::int64_t accumulate = 1;
-  std::string reduce = "each";
-  std::int64_t global_batch = 0;
-  std::string dtype = "fp32";
-  std::string reduce_dtype = "same";
-  std::string matmul = "ieee";
-  LossScaleChoice loss_scale;
-  double clip = 1.0;
-  double ema = 0;
-  double label_smoothing = 0;
-  double gradient_noise = 0;
-  bool checkpoint_activations = false;
-  std::string offload_activations = "none";
-  std::int64_t seed = 1337;
-  std::int64_t eval_every = 250;
-  std::int64_t eval_batches = 20;
-  std::int64_t patience = 0;
-  std::int64_t log_every = 10;
-  std::int64_t sample = 0;
-  bool operator==(const TrainConfig&) const = default;
+// [train]: the options of the steps, and keys that are settled before a run.
+struct TrainKeys : StepOptions {
+  std::int64_t epochs = 0;        // settle_epochs() makes them steps; 0: not given
+  std::int64_t global_batch = 0;  // fit_to_world() makes batch and accumulate agree with it
+  bool tf32 = false;              // train.matmul
 };
 
 // [[optimizer.group]]: a parameter group. A parameter belongs to the first group whose pattern matches its name.
-struct GroupConfig {
+struct GroupKeys {
   std::string parameters;  // a pattern of names: "*.bias", "transformer.h.[01].*"
   double lr_scale = 1;
   std::optional<double> weight_decay;  // empty: as without the group
   std::string rule;  // if the optimizer updates matrices (muon): its name, or "adamw"; empty: as without the group
-  bool operator==(const GroupConfig&) const = default;
+  bool operator==(const GroupKeys&) const = default;
 };
 
-struct OptimizerConfig : RuleKeys {
+struct OptimizerKeys : RuleKeys {
   std::string name = "adamw";
-  std::vector<GroupConfig> group;
-  bool operator==(const OptimizerConfig&) const = default;
+  std::vector<GroupKeys> group;
+  bool operator==(const OptimizerKeys&) const = default;
 };
 
-struct ScheduleConfig {
-  std::string name = "cosine";
-  std::int64_t warmup = 100;
-  double min_lr = 1e-4;
-  double power = 2;
-  std::int64_t decay = 0;
-  bool operator==(const ScheduleConfig&) const = default;
+// Keys of [zero] that the program reads itself.
+struct ZeroKeys {
+  bool automatic_group = true;  // zero.group = "auto"; EngineOptions::group is 0 until the machines are known
+  bool probe_rates = false;     // zero.rates
 };
 
-// The size of a shard group; 0: all ranks. "auto" chooses between all ranks and the ranks of one machine.
-struct GroupChoice {
-  GroupChoice() = default;
-  GroupChoice(std::int64_t named) : ranks(named), automatic(false) {}  // NOLINT: a number names them
-  std::int64_t ranks = 0;                                              // if `automatic`: 0 until the machines are known
-  bool automatic = true;
-  bool operator==(const GroupChoice&) const = default;
+// sync.mode = "local": copies train apart. The other modes are in EngineOptions::sync.
+struct LocalKeys : LocalSteps {
+  bool on = false;
 };
 
-struct ZeroConfig {
-  std::int64_t stage = 3;
-  GroupChoice group;
-  std::int64_t secondary_group = 0;
-  std::string shards = "range";
-  WeightsChoice shard_weights;
-  std::string reduce = "ordered";
-  MemoryBudget device_memory, host_memory;
-  std::vector<std::string> disk;  // folders
-  MemoryBudget disk_memory;
-  bool delayed_update = false;
-  bool checksums = false;
-  bool monitor = true;
-  MemoryBudget memory_reserve;
-  std::string rates = "cached";
-  MemoryBudget link_bandwidth;  // bytes a second; auto: no link
-  std::string placement = "auto";
-  TierFractions parameter, gradient, optimizer;  // fractions of each state on host and disk
-  bool operator==(const ZeroConfig&) const = default;
+// [comm] without the codecs of EngineOptions::wire: the options of the world, and comm.outer_wire = "topk".
+struct CommKeys : WorldOptions {
+  bool topk = false;
+  double topk_share = 0.01;  // comm.outer_topk
 };
 
-// How ranks wait for each other: in each step, for servers, or only for outer steps.
-struct SyncConfig {
-  std::string mode = "sync";
-  std::int64_t servers = 0;
-  std::int64_t staleness = 0;
-  std::int64_t quorum = 0;
-  double stale_lr = 1;
-  double compensation = 0;
-  std::int64_t local_steps = 50;
-  double outer_lr = 0.7;
-  double outer_momentum = 0.9;
-  std::int64_t fragments = 1;
-  std::int64_t overlap = 0;
-  double mix = 0.5;
-  bool operator==(const SyncConfig&) const = default;
-};
-
-// The interval between two events: a number of steps, or a time. If both are 0, the event never happens.
-struct Interval {
-  std::int64_t steps = 0;
-  std::chrono::milliseconds time{0};
-  bool operator==(const Interval&) const = default;
-};
-
-struct CheckpointConfig {
-  Interval every{.time = std::chrono::minutes(10)};
-  std::int64_t keep = 3;
-  std::string keep_best = "none";
-  std::int64_t memory_every = 0;
-  bool async = true;
-  std::string on_error = "continue";
-  bool operator==(const CheckpointConfig&) const = default;
-};
-
-struct HealthConfig {
-  std::string non_finite = "skip";
-  std::string spike = "ignore";
-  double spike_sigma = 6;
-  std::int64_t rewind_batches = 0;
-  std::int64_t max_rewinds = 3;
-  std::int64_t check_replicas = 0;
-  std::string on_corruption = "stop";
-  bool operator==(const HealthConfig&) const = default;
-};
-
-struct CommConfig {
-  std::string transport = "auto";
-  std::chrono::milliseconds timeout{60'000};
-  std::string gather_wire = "none", reduce_wire = "none", outer_wire = "none";
-  double outer_topk = 0.01;
-  bool operator==(const CommConfig&) const = default;
-};
-
-struct RunConfig {
+struct RunKeys {
   std::string dir = "runs/latest";
-  std::string timeline;
-  std::int64_t timeline_steps = 3;
   bool tensorboard = false;
   std::string device = "cpu";
   bool deterministic = false;
   std::int64_t threads = 0;
   std::int64_t max_restarts = 0;
   std::int64_t min_ranks = 0;
-  bool operator==(const RunConfig&) const = default;
+  bool operator==(const RunKeys&) const = default;
 };
 
 struct Config {
-  ModelConfig model;
-  DataConfig data;
-  TrainConfig train;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
-  ZeroConfig zero;
-  SyncConfig sync;
-  CheckpointConfig checkpoint;
-  HealthConfig health;
-  CommConfig comm;
-  RunConfig run;
-  bool operator==(const Config&) const = default;
+  ModelOptions model;  // with the keys of [train] that concern the model
+  DataOptions data;
+  TrainKeys train;
+  OptimizerKeys optimizer;
+  LrSchedule schedule;  // lr and steps: from optimizer.lr and train.steps when a run starts
+  // [zero], servers of [sync], codecs of [comm], and keys of [train]. attach() has other defaults of these members.
+  EngineOptions engine{.clip = 1.0, .reduce = Reduce::kEach, .dtype = DType::kFloat32};
+  ZeroKeys zero;
+  LocalKeys local;
+  CheckpointPolicy checkpoint{.every_seconds = 600};
+  HealthOptions health;
+  CommKeys comm;
+  RunKeys run;
+  TimelineOptions timeline;
 };
+// True if all keys have the same values. The definition is in resolved.cpp.
+bool operator==(const Config& a, const Config& b);
 
 // The source of each given key: "train.batch" -> "config.toml:12", "command line" or "ZERO_TRAIN_BATCH".
 // A key that is not in the map has its default.

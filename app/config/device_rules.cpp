@@ -32,20 +32,20 @@ void refuse_on_gpu(const LoadedConfig& loaded, std::string_view name, bool given
 void check_device(const LoadedConfig& loaded) {
   const std::optional<DeviceName> device = device_name(loaded.config.run.device);
   if (!device) refuse(loaded, "run.device", "there is no such device", "use auto, cpu, cuda or cuda:1");
-  if (loaded.config.train.matmul != "ieee" && device->kind == DeviceName::Kind::kCpu)
+  if (loaded.config.train.tf32 && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "train.matmul", "a CPU always multiplies with all bits (run.device = \"cpu\")",
            "leave it out, or use run.device cuda");
   if (loaded.config.comm.transport == "nccl" && device->kind == DeviceName::Kind::kCpu)
     refuse(loaded, "comm.transport", "it moves bytes between GPUs (run.device = \"cpu\")",
            "use run.device cuda, or another transport");
-  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
-  if (zero.reduce == "nccl" && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
+  const auto& [engine, comm] = std::tie(loaded.config.engine, loaded.config.comm);
+  if (engine.sums == RankSums::kLinked && (comm.transport != "nccl" || device->kind == DeviceName::Kind::kCpu))
     refuse(
         loaded, "zero.reduce",
         fmt::format("NCCL can sum only units that it moves between GPUs (run.device = \"{}\", comm.transport = \"{}\")",
                     loaded.config.run.device, comm.transport),
         "use run.device cuda with comm.transport nccl, or leave it out");
-  if (zero.reduce == "nccl" && zero.shards != "range")
+  if (engine.sums == RankSums::kLinked && engine.shards != Cut::kRange)
     refuse(loaded, "zero.shards",
            "NCCL sums only equal blocks (zero.reduce = \"nccl\"), and these shards are not equal",
            "use range, or leave zero.reduce out");
@@ -53,25 +53,25 @@ void check_device(const LoadedConfig& loaded) {
 }
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
-  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
-  refuse_on_gpu(loaded, "sync.mode", sync.mode == "local", "copies that train apart do", "use sync.mode sync");
-  refuse_on_gpu(loaded, "sync.servers", sync.servers > 0, "servers do", "use sync.mode sync with sync.servers 0");
-  if (zero.group.ranks > 0 && loaded.config.comm.transport == "nccl")
+  const EngineOptions& engine = loaded.config.engine;
+  refuse_on_gpu(loaded, "sync.mode", loaded.config.local.on, "copies that train apart do", "use sync.mode sync");
+  refuse_on_gpu(loaded, "sync.servers", engine.sync.servers > 0, "servers do",
+                "use sync.mode sync with sync.servers 0");
+  if (engine.group > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.group",
            "the host adds up the gradients of copies of the model, and comm.transport nccl bypasses the host",
            "leave it 0, or use comm.transport auto");
-  if (zero.secondary_group > 0 && loaded.config.comm.transport == "nccl")
+  if (engine.secondary_group > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.secondary_group",
            "secondary parts of weights pass through the host, and comm.transport nccl bypasses the host",
            "leave it 0, or use comm.transport auto");
-  const CommConfig& comm = loaded.config.comm;
   for (const auto& [name, codec] :
-       {std::pair("comm.gather_wire", comm.gather_wire), {"comm.reduce_wire", comm.reduce_wire}})
-    if (comm.transport == "nccl" && codec != "none")
+       {std::pair("comm.gather_wire", engine.wire.gather), {"comm.reduce_wire", engine.wire.reduce}})
+    if (loaded.config.comm.transport == "nccl" && codec != WireCodec::kNone)
       refuse(loaded, name, "the host encodes units for codecs, and comm.transport nccl bypasses the host",
              "leave it out, or use comm.transport auto");
-  refuse_on_gpu(loaded, "zero.link_bandwidth", zero.link_bandwidth.kind == MemoryBudget::Kind::kBytes,
-                "a simulated link does", "leave it out: a GPU has a real link");
+  refuse_on_gpu(loaded, "zero.link_bandwidth", engine.offload.link_bytes_per_second > 0, "a simulated link does",
+                "leave it out: a GPU has a real link");
 }
 
 }  // namespace zero

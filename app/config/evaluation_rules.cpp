@@ -25,7 +25,7 @@ void require_evaluations(const LoadedConfig& loaded, std::string_view name, std:
     refuse_comparing(loaded, name,
                      "it compares evaluations, and with train.eval_every = 0 there is no evaluation before the end",
                      fmt::format("set train.eval_every, or {} {}", name, off));
-  if (data.validation.path.empty() && data.validation.fraction == 0)
+  if (data.validation == Validation(0.0))
     refuse_comparing(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for evaluations",
                      fmt::format("set data.validation, or {} {}", name, off));
 }
@@ -34,15 +34,15 @@ void require_evaluations(const LoadedConfig& loaded, std::string_view name, std:
 
 void check_evaluations(const LoadedConfig& loaded) {
   const auto& [train, checkpoint] = std::tie(loaded.config.train, loaded.config.checkpoint);
-  if (checkpoint.keep_best != "none") {
+  if (checkpoint.keep_best) {
     require_evaluations(loaded, "checkpoint.keep_best", "none");
-    if (checkpoint.every == Interval{})
+    if (!checkpoint.on())
       refuse_comparing(loaded, "checkpoint.keep_best", "checkpoint.every = 0 saves no checkpoints",
                        "set checkpoint.every, or checkpoint.keep_best none");
   }
   if (train.patience == 0) return;
   require_evaluations(loaded, "train.patience", "0");
-  if (loaded.config.sync.servers > 0)
+  if (loaded.config.engine.sync.servers > 0)
     refuse_comparing(loaded, "train.patience", "workers compute ahead of the evaluations of servers",
                      "leave it out, or leave out sync.servers");
 }

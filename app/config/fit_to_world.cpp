@@ -41,8 +41,8 @@ std::int64_t derive(const LoadedConfig& loaded, std::string_view factor_name, st
 
 // Named shares must be one per rank, and sum to batch * world.
 void check_shares(const LoadedConfig& loaded, std::int64_t world) {
-  const TrainConfig& train = loaded.config.train;
-  const auto& shares = train.share.samples;
+  const TrainKeys& train = loaded.config.train;
+  const auto& shares = train.share.given;
   const std::vector<std::int64_t> even(static_cast<std::size_t>(world), train.batch);
   const auto refuse = [&](const std::string& reason) {
     throw ConfigError(
@@ -57,23 +57,23 @@ void check_shares(const LoadedConfig& loaded, std::int64_t world) {
 }
 
 void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
-  const TrainConfig& train = loaded.config.train;
-  if (train.share_most == 0 || train.share_most >= train.batch) return;
+  const TrainKeys& train = loaded.config.train;
+  if (train.share.most == 0 || train.share.most >= train.batch) return;
   throw ConfigError(
-      where(loaded, "train.share_most"), std::to_string(train.share_most),
+      where(loaded, "train.share_most"), std::to_string(train.share.most),
       fmt::format("{} ranks together take {} samples, a mean of {} a rank", world, train.batch * world, train.batch),
       fmt::format("use {} or more, or 0 for any number", train.batch));
 }
 
 // Named weights must be one for each rank of a copy, or one for each server.
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
-  const ZeroConfig& zero = loaded.config.zero;
-  if (zero.shards != "weighted" || zero.shard_weights.named.empty()) return;
-  const std::vector<double> weights(zero.shard_weights.named.begin(), zero.shard_weights.named.end());
-  if (const std::int64_t servers = loaded.config.sync.servers; servers > 0)
-    return require_weights(weights, static_cast<int>(servers), where(loaded, "zero.shard_weights"), "server");
-  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(zero.group.ranks, kMostSteps));
-  const Mesh mesh = loaded.config.sync.mode == "local" ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
+  const EngineOptions& engine = loaded.config.engine;
+  const std::vector<double>& weights = engine.shard_weights;
+  if (engine.shards != Cut::kWeighted || weights.empty()) return;
+  if (const int servers = engine.sync.servers; servers > 0)
+    return require_weights(weights, servers, where(loaded, "zero.shard_weights"), "server");
+  const int ranks = static_cast<int>(world), group = engine.group;
+  const Mesh mesh = loaded.config.local.on ? mesh_of_local(ranks, group) : mesh_of(ranks, group);
   require_weights(weights, mesh.shard, where(loaded, "zero.shard_weights"));
 }
 
@@ -99,12 +99,12 @@ void fit_batch(LoadedConfig& loaded, std::int64_t world) {
 
 }  // namespace
 
-std::int64_t most_samples(const TrainConfig& train) {
-  if (!train.share.samples.empty()) return std::ranges::max(train.share.samples);
-  return train.share.measured ? std::max(train.batch, train.share_most) : train.batch;
+std::int64_t most_samples(const StepOptions& train) {
+  if (!train.share.given.empty()) return std::ranges::max(train.share.given);
+  return train.share.kind == ShareKind::kMeasured ? std::max(train.batch, train.share.most) : train.batch;
 }
 
-std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
+std::int64_t accumulate_in(std::int64_t world, const TrainKeys& train) {
   const std::int64_t per_batch = train.batch * world;
   if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
   throw ConfigError("train.global_batch", std::to_string(train.global_batch),
@@ -113,15 +113,15 @@ std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train) {
 }
 
 void require_whole_groups(std::int64_t world, const Config& config, std::string_view key) {
-  const int ranks = static_cast<int>(world), group = static_cast<int>(std::min(config.zero.group.ranks, kMostSteps));
-  config.sync.mode == "local" ? mesh_of_local(ranks, group, key) : mesh_of(ranks, group, key);
+  const int ranks = static_cast<int>(world), group = config.engine.group;
+  config.local.on ? mesh_of_local(ranks, group, key) : mesh_of(ranks, group, key);
 }
 
 void require_secondary_groups(std::int64_t world, const Config& config, std::string_view key) {
-  if (config.zero.secondary_group == 0) return;
+  if (config.engine.secondary_group == 0) return;
   const int ranks = static_cast<int>(world);
-  const Mesh mesh = mesh_of(ranks, static_cast<int>(std::min(config.zero.group.ranks, kMostSteps)));
-  require_secondary_group(mesh.shard, static_cast<int>(std::min(config.zero.secondary_group, kMostSteps)), key);
+  const Mesh mesh = mesh_of(ranks, config.engine.group);
+  require_secondary_group(mesh.shard, config.engine.secondary_group, key);
 }
 
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
@@ -129,7 +129,8 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
   require_secondary_groups(world, loaded.config, where(loaded, "zero.secondary_group"));
   check_shard_weights(loaded, world);
-  const std::int64_t servers = loaded.config.sync.servers;
+  const SyncPlan& sync = loaded.config.engine.sync;
+  const std::int64_t servers = sync.servers;
   if (servers >= world)
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
                       fmt::format("no rank is left for a worker: the run has {}", format_count(world, "rank")),
@@ -140,8 +141,8 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                       fmt::format("servers and workers make {}, more than a run can have", format_count(world, "rank")),
                       fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
   world -= servers;  // the ranks that compute
-  const bool waits_for_some = loaded.config.sync.mode == "sync" && servers > 0;
-  if (const std::int64_t quorum = loaded.config.sync.quorum; waits_for_some && quorum > world)
+  const bool waits_for_some = sync.mode == SyncMode::kSync && servers > 0;
+  if (const std::int64_t quorum = sync.quorum; waits_for_some && quorum > world)
     throw ConfigError(where(loaded, "sync.quorum"), std::to_string(quorum),
                       fmt::format("there are {}", format_count(world, "worker")),
                       fmt::format("use 1 to {}, or 0 for all", world));

@@ -52,10 +52,10 @@ void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 
 // Returns the accumulate that keeps the samples of a step in another world: batch * accumulate * world == global_batch.
 // `train` must be fitted to the first world. Throws ConfigError if no accumulate does.
-std::int64_t accumulate_in(std::int64_t world, const TrainConfig& train);
+std::int64_t accumulate_in(std::int64_t world, const TrainKeys& train);
 
 // Returns the samples of the largest share. Measured shares have no bound without train.share_most; then it returns
 // their mean.
-std::int64_t most_samples(const TrainConfig& train);
+std::int64_t most_samples(const StepOptions& train);
 
 }  // namespace zero

@@ -38,9 +38,9 @@ std::string rules_that_read(std::string_view key) {
   return names_where(kRuleTable, [&](const RuleRow& row) { return row.reads(key); });
 }
 
-bool has_context(const DataConfig& data) {
-  if (data.kind == "csv") return !data.text_column.empty();
-  return is_one_of(data.kind, model_words::kTokens) || is_one_of(data.kind, model_words::kTexts);
+bool has_context(const DataOptions& data) {
+  if (data.kind == DataKind::kCsv) return !data.text_column.empty();
+  return is_one_of(name_of(data.kind), model_words::kTokens) || is_one_of(name_of(data.kind), model_words::kTexts);
 }
 
 std::span<const std::string_view> kinds_that_take(std::string_view key) {
@@ -54,10 +54,10 @@ std::span<const std::string_view> kinds_that_take(std::string_view key) {
   return {};
 }
 
-bool data_reads(const DataConfig& data, std::string_view key) {
+bool data_reads(const DataOptions& data, std::string_view key) {
   const auto kinds = kinds_that_take(key);
-  if (!kinds.empty() && !is_one_of(data.kind, kinds)) return false;
-  if (data.kind != "csv") return true;
+  if (!kinds.empty() && !is_one_of(name_of(data.kind), kinds)) return false;
+  if (data.kind != DataKind::kCsv) return true;
   return data.text_column.empty() ? !is_of_texts(key) : key != "data.columns";
 }
 

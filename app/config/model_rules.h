@@ -21,12 +21,12 @@ std::string models_that_take(std::string_view key);
 std::string models_that_read(std::string_view kind);
 
 // Do samples have a number of tokens (model.context)? Samples of numbers do not.
-bool has_context(const DataConfig& data);
+bool has_context(const DataOptions& data);
 
 // Returns the kinds of data that take a key of [data]; empty: all kinds take it.
 std::span<const std::string_view> kinds_that_take(std::string_view key);
 // Does this data read a key of [data]? A csv has texts or numbers, and each of these has its own keys.
-bool data_reads(const DataConfig& data, std::string_view key);
+bool data_reads(const DataOptions& data, std::string_view key);
 
 // Returns the update rules that read a key, as values of optimizer.name: "sgd or muon".
 std::string rules_that_read(std::string_view key);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -53,6 +54,13 @@ bool is_whole_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
+template <typename... Each>
+struct Cases : Each... {
+  using Each::operator()...;
+};
+template <typename... Each>
+Cases(Each...) -> Cases<Each...>;
+
 // Is the option a budget for which "min" is allowed?
 bool takes_min(const Option& option) {
   return option.name == "zero.device_memory" || option.name == "zero.host_memory";
@@ -71,13 +79,13 @@ class Assignment {
   void operator()(std::int64_t& member) const { member = integer(setting_.value); }
   void operator()(double& member) const { member = number(setting_.value); }
 
-  void operator()(std::string& member) const {
+  void operator()(std::string& member) const { member = word(); }
+  void operator()(std::filesystem::path& member) const { member = word(); }
+
+  std::string one_of(std::span<const std::string_view> words) const {
     std::string text = word();
-    if (!option_.choices.empty() &&
-        std::find(option_.choices.begin(), option_.choices.end(), text) == option_.choices.end()) {
-      refuse("not an allowed value", did_you_mean(text, option_.choices));
-    }
-    member = std::move(text);
+    if (std::ranges::find(words, text) == words.end()) refuse("not an allowed value", did_you_mean(text, words));
+    return text;
   }
 
   void operator()(std::vector<std::int64_t>& member) const {
@@ -141,9 +149,9 @@ class Assignment {
       DataFiles files;
       (*this)(files);
       if (files.empty()) refuse("an empty path");
-      member = {.fraction = 0, .path = std::move(files)};
+      member = std::move(files);
     } else {
-      member = {.fraction = number(setting_.value), .path = {}};
+      member = number(setting_.value);
     }
   }
 
@@ -215,12 +223,12 @@ class Assignment {
     member = fractions;
   }
 
-  void operator()(std::vector<GroupConfig>& member) const {
-    std::vector<GroupConfig> groups;
+  void operator()(std::vector<GroupKeys>& member) const {
+    std::vector<GroupKeys> groups;
     for (const Value& item : array()) {
       const auto* entries = std::get_if<Value::Table>(&item.data);
       if (entries == nullptr) refuse_kind(item);
-      GroupConfig group;
+      GroupKeys group;
       for (const auto& [key, value] : *entries) set_group_key(group, key, value);
       if (group.parameters.empty()) refuse("a group without parameters");
       groups.push_back(std::move(group));
@@ -261,7 +269,7 @@ class Assignment {
 
   void operator()(GroupChoice& member) const {
     if (!std::holds_alternative<std::string>(setting_.value.data)) {
-      member = integer(setting_.value);
+      member = {.ranks = integer(setting_.value), .automatic = false};
     } else if (word() == "auto") {
       member = {};
     } else {
@@ -296,7 +304,7 @@ class Assignment {
     refuse(fmt::format("{} does not fit here", kind_of(value)));
   }
 
-  void set_group_key(GroupConfig& group, const std::string& key, const Value& value) const {
+  void set_group_key(GroupKeys& group, const std::string& key, const Value& value) const {
     constexpr std::array kKeys{std::string_view("parameters"), std::string_view("lr_scale"),
                                std::string_view("weight_decay"), std::string_view("rule")};
     if (key == "parameters") {
@@ -385,6 +393,7 @@ struct Reading {
   Value operator()(std::int64_t member) const { return Value(member); }
   Value operator()(double member) const { return Value(member); }
   Value operator()(const std::string& member) const { return Value(member); }
+  Value operator()(const std::filesystem::path& member) const { return Value(member.string()); }
   Value operator()(const std::vector<std::int64_t>& member) const {
     Value::Array items;
     for (const auto number : member) items.emplace_back(number);
@@ -407,7 +416,8 @@ struct Reading {
     return member.time.count() > 0 ? Value(duration_text(member.time)) : Value(member.steps);
   }
   Value operator()(const Validation& member) const {
-    return member.path.empty() ? Value(member.fraction) : (*this)(member.path);
+    const auto* files = std::get_if<DataFiles>(&member);
+    return files == nullptr ? Value(std::get<double>(member)) : (*this)(*files);
   }
   // A single file is written without brackets, as in the files of earlier versions.
   Value operator()(const DataFiles& member) const {
@@ -425,9 +435,9 @@ struct Reading {
     if (member.host > 0) entries.emplace_back("host", Value(member.host));
     return Value(std::move(entries));
   }
-  Value operator()(const std::vector<GroupConfig>& member) const {
+  Value operator()(const std::vector<GroupKeys>& member) const {
     Value::Array groups;
-    for (const GroupConfig& group : member) {
+    for (const GroupKeys& group : member) {
       Value::Table entries{{"lr_scale", Value(group.lr_scale)}, {"parameters", Value(group.parameters)}};
       if (!group.rule.empty()) entries.emplace_back("rule", Value(group.rule));
       if (group.weight_decay) entries.emplace_back("weight_decay", Value(*group.weight_decay));
@@ -473,9 +483,13 @@ struct Describe {
     return limits(option.range, "an integer");
   }
   std::string operator()(OptionAccess<double>) const { return limits(option.range, "a number"); }
-  std::string operator()(OptionAccess<std::string>) const {
-    return option.choices.empty() ? "a string" : fmt::format("{}", fmt::join(option.choices, ", "));
+  std::string operator()(OptionAccess<std::string>) const { return "a string"; }
+  std::string operator()(OptionAccess<std::filesystem::path>) const { return "a string"; }
+  template <typename T>
+  std::string operator()(const Converted<T>&) const {
+    return (*this)(OptionAccess<T>{});
   }
+  std::string operator()(const WordAccess& access) const { return fmt::format("{}", fmt::join(access.words, ", ")); }
   std::string operator()(OptionAccess<std::vector<std::int64_t>>) const {
     return "two or more integers, such as [784, 256, 10]";
   }
@@ -524,7 +538,7 @@ struct Describe {
   std::string operator()(OptionAccess<TierFractions>) const {
     return "fractions that sum to 1 or less, such as {host = 0.6, disk = 0.4}; the rest is on the device";
   }
-  std::string operator()(OptionAccess<std::vector<GroupConfig>>) const {
+  std::string operator()(OptionAccess<std::vector<GroupKeys>>) const {
     return "tables such as {parameters = \"*.bias\", lr_scale = 2.0, weight_decay = 0.0}";
   }
 };
@@ -546,12 +560,29 @@ std::string located(std::string_view origin, std::string_view name) {
 }
 
 void set_option(Config& config, const Option& option, const Setting& setting) {
-  std::visit([&](auto access) { Assignment(option, setting)(access(config)); }, option.field);
+  const Assignment assign(option, setting);
+  std::visit(Cases{[&]<typename T>(OptionAccess<T> access) { assign(access(config)); },
+                   [&]<typename T>(const Converted<T>& access) {
+                     T value = access.get(config);
+                     assign(value);
+                     access.set(config, value);
+                   },
+                   [&](const WordAccess& access) { access.set(config, assign.one_of(access.words)); }},
+             option.field);
 }
 
 Value get_option(const Config& config, const Option& option) {
-  Config copy = config;  // one accessor serves reading and writing; it takes a mutable Config
-  return std::visit([&](auto access) { return Reading{}(access(copy)); }, option.field);
+  return std::visit(Cases{[&]<typename T>(OptionAccess<T> access) {
+                            // One accessor serves reading and writing, and takes a mutable Config. This only reads.
+                            return Reading{}(std::as_const(access(const_cast<Config&>(config))));  // NOLINT
+                          },
+                          [&]<typename T>(const Converted<T>& access) { return Reading{}(access.get(config)); },
+                          [&](const WordAccess& access) { return Value(std::string(access.get(config))); }},
+                    option.field);
+}
+
+std::string_view word_of(const Config& config, std::string_view name) {
+  return std::get<WordAccess>(find_option(name)->field).get(config);
 }
 
 }  // namespace zero

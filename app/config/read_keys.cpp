@@ -11,7 +11,6 @@
 #include "zero/base/text/name_lists.h"
 #include "zero/optim/rule_registry.h"
 
-#include "app/config/choices.h"
 #include "app/config/model_rules.h"
 #include "app/config/option.h"
 #include "app/train/tasks/model_table.h"
@@ -29,17 +28,17 @@ struct Chooser {
   bool names_keys = true;                                 // does a refusal say which keys of the section are read?
 };
 
-bool schedule_reads(std::string_view schedule, std::string_view key) {
-  if (key == "schedule.power") return schedule == "polynomial";
-  if (key == "schedule.decay") return schedule == "wsd";
-  if (key == "schedule.min_lr") return schedule != "constant";
+bool schedule_reads(LrKind kind, std::string_view key) {
+  if (key == "schedule.power") return kind == LrKind::kPolynomial;
+  if (key == "schedule.decay") return kind == LrKind::kWsd;
+  if (key == "schedule.min_lr") return kind != LrKind::kConstant;
   return true;
 }
 
 std::string schedules_that_read(std::string_view key) {
   std::vector<std::string_view> names;
   for (const auto& [name, kind] : kLrKinds)
-    if (schedule_reads(name, key)) names.push_back(name);
+    if (schedule_reads(kind, key)) names.push_back(name);
   return one_of(names);
 }
 
@@ -60,11 +59,11 @@ constexpr std::array kChoosers{
             [](const Config& config, std::string_view key) { return rule_row(config.optimizer.name).reads(key); },
             rules_that_read},
     Chooser{"schedule.name",
-            [](const Config& config, std::string_view key) { return schedule_reads(config.schedule.name, key); },
+            [](const Config& config, std::string_view key) { return schedule_reads(config.schedule.kind, key); },
             schedules_that_read},
     Chooser{"train.dtype",
             [](const Config& config, std::string_view key) {
-              return key != "train.loss_scale" || config.train.dtype == "fp16";
+              return key != "train.loss_scale" || config.engine.dtype == DType::kFloat16;
             },
             [](std::string_view) { return std::string("fp16"); }, /*names_keys=*/false}};
 

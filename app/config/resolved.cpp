@@ -18,6 +18,10 @@ std::string resolved_toml(const Config& config) {
   return out;
 }
 
+bool operator==(const Config& a, const Config& b) {
+  return resolved_toml(a) == resolved_toml(b);
+}
+
 std::uint64_t config_hash(const Config& config) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : resolved_toml(config)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

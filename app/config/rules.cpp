@@ -63,15 +63,15 @@ void check_heads(const LoadedConfig& loaded) {
 void check_model_fits_data(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
   const ModelRow& row = model_row(model.name);
-  if (row.reads(data.kind)) return;
+  if (row.reads(name_of(data.kind))) return;
   refuse(loaded, "data.kind", fmt::format("model.name = \"{}\" does not read it", model.name),
-         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(data.kind)));
+         fmt::format("use data.kind {}, or model.name {}", one_of(row.kinds), models_that_read(name_of(data.kind))));
 }
 
 // A csv has texts, which a bert classifies, or numbers.
 void check_texts_of_csv(const LoadedConfig& loaded) {
   const auto& [model, data] = std::tie(loaded.config.model, loaded.config.data);
-  if (data.kind != "csv") return;
+  if (data.kind != DataKind::kCsv) return;
   const bool reads_texts = model_row(model.name).reads("tsv");
   if (reads_texts && data.text_column.empty())
     refuse(loaded, "data.text_column",
@@ -83,8 +83,8 @@ void check_texts_of_csv(const LoadedConfig& loaded) {
 }
 
 void check_labels(const LoadedConfig& loaded) {
-  const DataConfig& data = loaded.config.data;
-  const std::vector<std::string>& labels = data.labels.names;
+  const DataOptions& data = loaded.config.data;
+  const std::vector<std::string>& labels = data.labels;
   if (labels.size() == 1)
     refuse(loaded, "data.labels", "one class leaves nothing to choose from", "name two or more, or leave it out");
   if (data.classes > 0 && !labels.empty() && data.classes != std::ssize(labels))
@@ -105,9 +105,9 @@ bool is_given(const LoadedConfig& loaded, std::string_view name) {
 }
 
 void check_groups(const LoadedConfig& loaded) {
-  const OptimizerConfig& optimizer = loaded.config.optimizer;
+  const OptimizerKeys& optimizer = loaded.config.optimizer;
   const RuleRow& row = rule_row(optimizer.name);
-  for (const GroupConfig& group : optimizer.group) {
+  for (const GroupKeys& group : optimizer.group) {
     if (group.rule.empty() || (!row.others.empty() && (group.rule == row.name || group.rule == row.others))) continue;
     const std::string matrices = rule_names(RuleNeeds::kMatrices);
     refuse(loaded, "optimizer.group",
@@ -120,7 +120,7 @@ void check_groups(const LoadedConfig& loaded) {
 void check_disks(const LoadedConfig& loaded) {
   std::set<fs::path> folders;
   std::error_code error;
-  for (const std::string& folder : loaded.config.zero.disk) {
+  for (const std::string& folder : loaded.config.engine.offload.disk) {
     if (!folders.insert(fs::weakly_canonical(folder, error)).second)
       refuse(loaded, "zero.disk", fmt::format("{} is named twice", folder), "name a folder on each disk");
   }
@@ -140,9 +140,10 @@ void check_channels(const LoadedConfig& loaded) {
 
 // mnist has one channel, and does not read data.channels.
 void check_mean_and_std(const LoadedConfig& loaded) {
-  const DataConfig& data = loaded.config.data;
-  const std::int64_t channels = data.kind == "images" ? data.channels : 1;
-  for (const auto& [name, numbers] : {std::pair("data.mean", &data.mean), std::pair("data.std", &data.deviation)}) {
+  const DataOptions& data = loaded.config.data;
+  const std::int64_t channels = data.kind == DataKind::kImages ? data.channels : 1;
+  for (const auto& [name, numbers] :
+       {std::pair("data.mean", &data.images.mean), std::pair("data.std", &data.images.deviation)}) {
     const std::int64_t count = std::ssize(*numbers);
     if (count > 1 && count != channels)
       refuse(loaded, name,
@@ -173,18 +174,18 @@ void check_lower_case(const LoadedConfig& loaded) {
 
 void check_checkpoint(const LoadedConfig& loaded) {
   const auto& config = loaded.config;
-  if (config.train.checkpoint_activations && !model_row(config.model.name).has_blocks) {
+  if (config.model.checkpoint_activations && !model_row(config.model.name).has_blocks) {
     refuse(loaded, "train.checkpoint_activations",
            fmt::format("model.name = \"{}\" has no blocks to recompute", config.model.name),
            "set it to false, or use model.name " + names_where(kModelTable, &ModelRow::has_blocks));
   }
-  if (config.train.offload_activations == "none") return;
-  if (!config.train.checkpoint_activations) {
+  if (!config.model.activation_offload) return;
+  if (!config.model.checkpoint_activations) {
     refuse(loaded, "train.offload_activations",
            "only inputs of activation checkpoints can be offloaded, and train.checkpoint_activations is false",
            "set train.checkpoint_activations = true, or train.offload_activations = \"none\"");
   }
-  if (config.train.offload_activations == "disk" && config.zero.disk.empty()) {
+  if (config.model.offloads_to(Tier::kDisk) && config.engine.offload.disk.empty()) {
     refuse(loaded, "train.offload_activations", "no folder for the disk tier is set",
            "set zero.disk = [\"/path\"], with a folder on each disk, or use host");
   }
@@ -192,12 +193,12 @@ void check_checkpoint(const LoadedConfig& loaded) {
 
 void check_share(const LoadedConfig& loaded) {
   const auto& [train, run] = std::tie(loaded.config.train, loaded.config.run);
-  if (train.share_most > 0 && !train.share.measured)
+  if (train.share.most > 0 && train.share.kind != ShareKind::kMeasured)
     refuse(loaded, "train.share_most", "only measured shares grow", "leave it out, or set train.share = \"auto\"");
-  if (!train.share.samples.empty() && run.min_ranks > 0)
+  if (train.share.kind == ShareKind::kGiven && run.min_ranks > 0)
     refuse(loaded, "train.share", "run.min_ranks continues with fewer ranks, and these shares do not fit fewer ranks",
            "use \"auto\", or leave out run.min_ranks");
-  if (train.share.measured && train.share_most == 0 && train.offload_activations != "none")
+  if (train.share.kind == ShareKind::kMeasured && train.share.most == 0 && loaded.config.model.activation_offload)
     refuse(loaded, "train.share",
            "offloaded activations need a bound, because their memory is reserved before speeds are measured",
            "set train.share_most, or set the shares");
@@ -205,8 +206,8 @@ void check_share(const LoadedConfig& loaded) {
 
 // Keys of the outer step have no effect without an outer step.
 void check_sync(const LoadedConfig& loaded) {
-  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
-  if (sync.mode != "local") {
+  const auto& [train, engine, local] = std::tie(loaded.config.train, loaded.config.engine, loaded.config.local);
+  if (!local.on) {
     const Config defaults;
     for (const std::string_view name :
          {"sync.local_steps", "sync.outer_lr", "sync.outer_momentum", "sync.fragments", "sync.overlap", "sync.mix"}) {
@@ -217,42 +218,45 @@ void check_sync(const LoadedConfig& loaded) {
     }
     return;
   }
-  if (sync.overlap == 0 && sync.mix != SyncConfig{}.mix)
+  if (local.overlap == 0 && local.mix != LocalSteps{}.mix)
     refuse(loaded, "sync.mix", "without sync.overlap copies continue with the merged weights",
            "set sync.overlap, or leave it out");
   const auto not_with_local = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };
-  not_with_local("train.ema", train.ema > 0, "the outer step averages copies that train apart (sync.mode local)",
+  not_with_local("train.ema", engine.ema > 0, "the outer step averages copies that train apart (sync.mode local)",
                  "leave it out: evaluations and saved weights use the merged weights; or use sync.mode sync");
   not_with_local("optimizer.name", rule_row(loaded.config.optimizer.name).needs == RuleNeeds::kRowsAndColumns,
                  "with sync.mode local each copy would have its own states of rows and columns",
                  "use an optimizer without such states, for example adamw; or use sync.mode sync");
-  not_with_local("zero.delayed_update", zero.delayed_update,
+  not_with_local("zero.delayed_update", engine.delayed_update,
                  "an outer step (sync.mode local) would come between a gradient and its update",
                  "leave it out, or use sync.mode sync");
-  not_with_local("train.share", train.share != ShareChoice{},
+  not_with_local("train.share", train.share.kind != ShareKind::kEqual,
                  "with sync.mode local each copy takes the mean over its own samples, and all copies count equally",
                  "use equal, or sync.mode sync");
 }
 
 void check_average(const LoadedConfig& loaded) {
-  const auto& [train, zero] = std::tie(loaded.config.train, loaded.config.zero);
-  if (zero.delayed_update && train.ema > 0)
+  const EngineOptions& engine = loaded.config.engine;
+  if (engine.delayed_update && engine.ema > 0)
     refuse(loaded, "zero.delayed_update",
-           fmt::format("the average of the weights (train.ema = {}) would also be a step late", train.ema),
+           fmt::format("the average of the weights (train.ema = {}) would also be a step late", engine.ema),
            "use either zero.delayed_update or train.ema");
 }
 
 // With shards of unequal size, every rank must gather the same units at the same time, and send blocks without a codec.
 void check_weighted_shards(const LoadedConfig& loaded) {
-  const auto& [zero, comm] = std::tie(loaded.config.zero, loaded.config.comm);
-  if (comm.gather_wire != "none" || comm.reduce_wire != "none" || comm.outer_wire == "topk")
+  const EngineOptions& engine = loaded.config.engine;
+  const OffloadOptions& offload = engine.offload;
+  if (engine.wire.gather != WireCodec::kNone || engine.wire.reduce != WireCodec::kNone || loaded.config.comm.topk)
     refuse(loaded, "zero.shards",
            "codecs (comm.gather_wire, comm.reduce_wire, outer_wire = \"topk\") send equal blocks",
            "leave the codec out, or use range");
   const std::array<std::pair<std::string_view, TierFractions>, 3> states{
-      {{"zero.parameter", zero.parameter}, {"zero.gradient", zero.gradient}, {"zero.optimizer", zero.optimizer}}};
+      {{"zero.parameter", offload.fractions.parameter},
+       {"zero.gradient", offload.fractions.gradient},
+       {"zero.optimizer", offload.fractions.optimizer}}};
   bool some_leave = false;
   for (const auto& [name, fractions] : states) {
     some_leave = some_leave || !fractions.on_device();
@@ -261,8 +265,8 @@ void check_weighted_shards(const LoadedConfig& loaded) {
              "with zero.shards weighted each rank has different shards, so each state must be on one tier",
              "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");
   }
-  const bool lower = !zero.disk.empty() || zero.host_memory.kind == MemoryBudget::Kind::kBytes;
-  if (lower && !some_leave && zero.placement == "auto")
+  const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
+  if (lower && !some_leave && offload.automatic)
     refuse(loaded, "zero.shards",
            "one rank decides for all ranks which states leave the device, so shards must be equal",
            "set what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device to keep "
@@ -270,21 +274,21 @@ void check_weighted_shards(const LoadedConfig& loaded) {
 }
 
 void check_shards(const LoadedConfig& loaded) {
-  const ZeroConfig& zero = loaded.config.zero;
-  if (zero.shards != "weighted" && !zero.shard_weights.named.empty() &&
+  const EngineOptions& engine = loaded.config.engine;
+  if (engine.shards != Cut::kWeighted && !engine.shard_weights.empty() &&
       rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
-    refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", zero.shards),
+    refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", name_of(engine.shards)),
            "leave it out, or set zero.shards weighted");
-  if (!zero.shard_weights.named.empty() && loaded.config.run.min_ranks > 0)
+  if (!engine.shard_weights.empty() && loaded.config.run.min_ranks > 0)
     refuse(loaded, "zero.shard_weights",
            "run.min_ranks continues with fewer ranks, and these weights do not fit fewer ranks",
            "use \"auto\", or leave out run.min_ranks");
-  if (zero.shards == "range") return;
-  if (zero.shards == "weighted") check_weighted_shards(loaded);
-  if (zero.shards != "hash") return;
-  if (zero.stage < 3)
+  if (engine.shards == Cut::kRange) return;
+  if (engine.shards == Cut::kWeighted) check_weighted_shards(loaded);
+  if (engine.shards != Cut::kHash) return;
+  if (engine.stage < 3)
     refuse(loaded, "zero.shards",
-           fmt::format("scattered parameters need a gather, and stage {} does not gather parameters", zero.stage),
+           fmt::format("scattered parameters need a gather, and stage {} does not gather parameters", engine.stage),
            "use zero.stage 3; or use range or whole, which every stage supports");
   if (const RuleRow& rule = rule_row(loaded.config.optimizer.name); rule.needs == RuleNeeds::kMatrices)
     refuse(loaded, "zero.shards", fmt::format("{} updates whole matrices, and this would cut them", rule.name),
@@ -293,7 +297,9 @@ void check_shards(const LoadedConfig& loaded) {
 
 // Keys of servers have no effect without servers, and some other keys do not work with servers.
 void check_servers(const LoadedConfig& loaded) {
-  const auto& [train, zero, sync] = std::tie(loaded.config.train, loaded.config.zero, loaded.config.sync);
+  const auto& [train, engine] = std::tie(loaded.config.train, loaded.config.engine);
+  const SyncPlan& sync = engine.sync;
+  const std::string_view mode = word_of(loaded.config, "sync.mode");
   const auto not_with = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, name, reason, remedy);
   };
@@ -301,104 +307,107 @@ void check_servers(const LoadedConfig& loaded) {
   const auto of_mode = [&](std::string_view name, bool given, std::string_view reason, std::string_view remedy) {
     not_with(name, given && rank_of(loaded, name) >= rank_of(loaded, "sync.mode"), reason, remedy);
   };
-  const bool stale = sync.mode == "stale", async = sync.mode == "async";
-  of_mode("sync.servers", sync.mode == "local" && sync.servers > 0, "copies that train apart have no servers",
+  const bool stale = sync.mode == SyncMode::kStale, async = sync.mode == SyncMode::kAsync;
+  of_mode("sync.servers", loaded.config.local.on && sync.servers > 0, "copies that train apart have no servers",
           "leave it out, or use sync.mode sync, stale or async");
   of_mode("sync.staleness", sync.staleness > 0 && !stale && !async,
-          fmt::format("with sync.mode {} no gradient is stale", sync.mode),
-          "leave it out, or use sync.mode stale or async");
-  of_mode("sync.stale_lr", sync.stale_lr != SyncConfig{}.stale_lr && !async,
+          fmt::format("with sync.mode {} no gradient is stale", mode), "leave it out, or use sync.mode stale or async");
+  of_mode("sync.stale_lr", sync.stale_lr != SyncPlan{}.stale_lr && !async,
           "only sync.mode async uses the age of a gradient", "leave it out, or use sync.mode async");
   of_mode("sync.compensation", sync.compensation > 0 && !async,
           "only sync.mode async applies the gradients of single workers", "leave it out, or use sync.mode async");
-  of_mode("sync.quorum", sync.quorum > 0 && (sync.mode != "sync" || sync.servers == 0),
+  of_mode("sync.quorum", sync.quorum > 0 && (mode != "sync" || sync.servers == 0),
           "only servers with sync.mode sync continue without some gradients",
           "leave it out, or use sync.mode sync with sync.servers");
-  not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", sync.mode),
+  not_with("sync.servers", (stale || async) && sync.servers == 0, fmt::format("sync.mode {} needs a server", mode),
            "use 1 or more, or leave it out");
   if (sync.servers == 0) return;
-  not_with("zero.stage", zero.stage != 3, "servers also split parameters, and workers hold no states",
+  not_with("zero.stage", engine.stage != 3, "servers also split parameters, and workers hold no states",
            "use 3, or leave out sync.servers");
-  not_with("zero.group", zero.group.ranks != 0, "with servers only the servers hold the model, in one copy",
+  not_with("zero.group", engine.group != 0, "with servers only the servers hold the model, in one copy",
            "leave it out, or leave out sync.servers");
-  not_with("zero.delayed_update", zero.delayed_update, "servers update each step before the next",
+  not_with("zero.delayed_update", engine.delayed_update, "servers update each step before the next",
            "leave it out; with sync.mode stale workers continue during an update");
-  not_with("train.dtype", train.dtype == "fp16", "all workers would need one loss scale, and servers do not keep one",
+  not_with("train.dtype", engine.dtype == DType::kFloat16,
+           "all workers would need one loss scale, and servers do not keep one",
            "use bf16 or fp32, or leave out sync.servers");
-  not_with("train.share", train.share != ShareChoice{}, "workers of servers share samples evenly",
+  not_with("train.share", train.share.kind != ShareKind::kEqual, "workers of servers share samples evenly",
            "use equal, or leave out sync.servers");
   not_with("train.gradient_noise", train.gradient_noise > 0,
            "one rank adds it for all ranks, and workers may continue without that rank",
            "leave it out, or leave out sync.servers");
   not_with("run.min_ranks", loaded.config.run.min_ranks > 0, "with fewer ranks the servers and workers would change",
            "leave it out, or leave out sync.servers");
-  not_with("run.timeline", !loaded.config.run.timeline.empty(), "a timeline needs ranks that step together",
+  not_with("run.timeline", !loaded.config.timeline.file.empty(), "a timeline needs ranks that step together",
            "leave it out, or leave out sync.servers");
-  const HealthConfig& health = loaded.config.health;
-  not_with("health.non_finite", health.non_finite == "rewind",
+  const HealthOptions& health = loaded.config.health;
+  not_with("health.non_finite", health.non_finite == HealthAction::kRewind,
            "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use skip or stop, or leave out sync.servers");
-  not_with("health.spike", health.spike == "rewind",
+  not_with("health.spike", health.spike == HealthAction::kRewind,
            "a rewind would need workers to go back, and workers compute ahead of checkpoints",
            "use ignore, skip or stop, or leave out sync.servers");
 }
 
 // fit_to_world() checks whether the groups divide the ranks.
 void check_secondary(const LoadedConfig& loaded) {
-  const auto& [zero, sync] = std::tie(loaded.config.zero, loaded.config.sync);
-  if (zero.secondary_group == 0) return;
+  const EngineOptions& engine = loaded.config.engine;
+  if (engine.secondary_group == 0) return;
   const auto not_with = [&](bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, "zero.secondary_group", reason, remedy);
   };
-  not_with(zero.stage != 3, fmt::format("at stage {} every rank holds whole weights already", zero.stage),
+  not_with(engine.stage != 3, fmt::format("at stage {} every rank holds whole weights already", engine.stage),
            "use zero.stage 3, which gathers them; or leave it out");
-  not_with(zero.secondary_group == 1,
+  not_with(engine.secondary_group == 1,
            "each rank would keep whole weights, and stage 2 does that without a second gather",
            "use zero.stage 2, or 2 or more ranks");
-  not_with(sync.servers > 0, "workers read weights from servers and do not gather",
+  not_with(engine.sync.servers > 0, "workers read weights from servers and do not gather",
            "leave it out, or use no servers (sync.servers)");
-  not_with(sync.mode == "local", "copies that train apart (sync.mode local) keep no secondary parts of their weights",
+  not_with(loaded.config.local.on, "copies that train apart (sync.mode local) keep no secondary parts of their weights",
            "leave it out, or use sync.mode sync");
-  not_with(zero.shards == "weighted", "secondary parts need contiguous shards of one size",
+  not_with(engine.shards == Cut::kWeighted, "secondary parts need contiguous shards of one size",
            "leave it out, or use zero.shards range");
 }
 
 // A codec encodes values that are sent between ranks. It must not encode the only copy of a value.
 void check_wire(const LoadedConfig& loaded) {
-  const auto& [zero, sync, comm] = std::tie(loaded.config.zero, loaded.config.sync, loaded.config.comm);
-  const auto not_with = [&](std::string_view name, const std::string& codec, bool given, std::string_view reason,
+  const auto& [engine, comm] = std::tie(loaded.config.engine, loaded.config.comm);
+  const bool is_local = loaded.config.local.on;
+  const auto not_with = [&](std::string_view name, bool codes, bool given, std::string_view reason,
                             std::string_view remedy) {
-    if (given && codec != "none") refuse(loaded, name, reason, remedy);
+    if (given && codes) refuse(loaded, name, reason, remedy);
   };
   const auto not_within = [&](bool given, std::string_view reason, std::string_view remedy) {
-    not_with("comm.gather_wire", comm.gather_wire, given, reason, remedy);
-    not_with("comm.reduce_wire", comm.reduce_wire, given, reason, remedy);
+    not_with("comm.gather_wire", engine.wire.gather != WireCodec::kNone, given, reason, remedy);
+    not_with("comm.reduce_wire", engine.wire.reduce != WireCodec::kNone, given, reason, remedy);
   };
-  not_within(sync.servers > 0, "servers and workers exchange gradients and weights without a codec",
+  not_within(engine.sync.servers > 0, "servers and workers exchange gradients and weights without a codec",
              "leave it out, or use no servers (sync.servers)");
-  not_with("comm.gather_wire", comm.gather_wire, zero.stage != 3,
-           fmt::format("at stage {} a codec would round the parameters that a rank keeps", zero.stage),
+  not_with("comm.gather_wire", engine.wire.gather != WireCodec::kNone, engine.stage != 3,
+           fmt::format("at stage {} a codec would round the parameters that a rank keeps", engine.stage),
            "use zero.stage 3, which keeps each rank's shard exact; or leave it out");
-  not_within(zero.group.ranks == 1 || (sync.mode == "local" && zero.group.ranks == 0),
+  not_within(engine.group == 1 || (is_local && engine.group == 0),
              "each rank holds a whole copy of the model, so ranks gather nothing within a copy",
              "leave it out, or set zero.group to 2 or more");
-  not_with("comm.outer_wire", comm.outer_wire, sync.mode != "local" && zero.group.ranks == 0,
+  not_with("comm.outer_wire", comm.topk || engine.wire.outer != WireCodec::kNone, !is_local && engine.group == 0,
            "the ranks hold one copy of the model, so no copies exchange gradients",
            "leave it out, or set zero.group, or use sync.mode local");
-  if (comm.outer_wire == "topk" && sync.mode != "local")
+  if (comm.topk && !is_local)
     refuse(loaded, "comm.outer_wire",
            "only an outer step sends a share of the elements, and only sync.mode local has outer steps",
            "use int8 or int4, or sync.mode local");
-  if (comm.outer_wire != "topk" && comm.outer_topk != CommConfig().outer_topk &&
+  if (!comm.topk && comm.topk_share != CommKeys().topk_share &&
       rank_of(loaded, "comm.outer_topk") >= rank_of(loaded, "comm.outer_wire"))
-    refuse(loaded, "comm.outer_topk",
-           fmt::format("comm.outer_wire = \"{}\" sends all elements; only topk sends a share", comm.outer_wire),
-           "leave it out, or set comm.outer_wire = \"topk\"");
+    refuse(
+        loaded, "comm.outer_topk",
+        fmt::format("comm.outer_wire = \"{}\" sends all elements; only topk sends a share", name_of(engine.wire.outer)),
+        "leave it out, or set comm.outer_wire = \"topk\"");
 }
 
 void check_types(const LoadedConfig& loaded) {
-  const auto& train = loaded.config.train;
-  if (train.reduce_dtype == "fp32" && train.reduce == "last" && train.accumulate > 1 && train.dtype != "fp32") {
+  const auto& [train, engine] = std::tie(loaded.config.train, loaded.config.engine);
+  if (engine.reduce_dtype == DType::kFloat32 && engine.reduce == Reduce::kLast && train.accumulate > 1 &&
+      engine.dtype != DType::kFloat32) {
     refuse(loaded, "train.reduce_dtype",
            "with train.reduce = \"last\" a rank sends its sum of micro-batches in train.dtype",
            "use train.reduce each, or train.reduce_dtype same");
@@ -407,19 +416,19 @@ void check_types(const LoadedConfig& loaded) {
 
 void check_health(const LoadedConfig& loaded) {
   const auto& [health, checkpoint] = std::tie(loaded.config.health, loaded.config.checkpoint);
-  if (checkpoint.every != Interval{}) return;
+  if (checkpoint.on()) return;
   const auto refuse_rewind = [&](std::string_view name) {
     refuse(loaded, name, "there are no checkpoints to return to: checkpoint.every = 0",
            "set checkpoint.every, or use skip or stop");
   };
-  if (health.non_finite == "rewind") refuse_rewind("health.non_finite");
-  if (health.spike == "rewind") refuse_rewind("health.spike");
-  if (health.check_replicas > 0 && health.on_corruption == "rewind") refuse_rewind("health.on_corruption");
+  if (health.non_finite == HealthAction::kRewind) refuse_rewind("health.non_finite");
+  if (health.spike == HealthAction::kRewind) refuse_rewind("health.spike");
+  if (health.check_replicas > 0 && health.on_corruption == HealthAction::kRewind) refuse_rewind("health.on_corruption");
 }
 
 // The timeline is written into the run folder, and must not replace another file there.
 void check_timeline(const LoadedConfig& loaded) {
-  const std::string& name = loaded.config.run.timeline;
+  const std::string& name = loaded.config.timeline.file;
   if (name.empty()) return;
   const fs::path path(name);
   if (path.filename() != path || path.extension() != ".json") {
@@ -466,12 +475,15 @@ void check_readable(const LoadedConfig& loaded, std::string_view name, const std
 }
 
 void check_data(const LoadedConfig& loaded, std::string_view name, const DataFiles& files) {
-  const std::string& kind = loaded.config.data.kind;
-  if (files.paths.size() > 1 && kind != "text" && kind != "tokens")
+  const DataKind kind = loaded.config.data.kind;
+  if (files.paths.size() > 1 && kind != DataKind::kText && kind != DataKind::kTokens)
     refuse(loaded, name,
-           fmt::format("{} files are given, and data.kind = \"{}\" reads only one file", files.paths.size(), kind),
+           fmt::format("{} files are given, and data.kind = \"{}\" reads only one file", files.paths.size(),
+                       name_of(kind)),
            "name one file; only text and tokens can have several files");
-  const std::string_view wanted = kind == "images" ? "folder" : kind == "mnist" ? "file or folder" : "file";
+  const std::string_view wanted = kind == DataKind::kImages  ? "folder"
+                                  : kind == DataKind::kMnist ? "file or folder"
+                                                             : "file";
   for (const std::string& file : files.paths) check_readable(loaded, name, file, wanted);
 }
 
@@ -518,13 +530,13 @@ void settle_defaults(LoadedConfig& loaded) {
   settle_optimizer(loaded);
   settle_schedule(loaded);
   if (!is_given(loaded, "schedule.min_lr")) config.schedule.min_lr = tenth_of(config.optimizer.lr);
-  const bool serves = config.sync.mode == "stale" || config.sync.mode == "async";
-  if (serves && !is_given(loaded, "sync.servers")) config.sync.servers = 1;
-  if (config.sync.mode == "local" && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))
-    config.sync.servers = 0;  // a stronger source changed the mode
+  SyncPlan& sync = config.engine.sync;
+  if (sync.mode != SyncMode::kSync && !is_given(loaded, "sync.servers")) sync.servers = 1;
+  if (config.local.on && rank_of(loaded, "sync.servers") < rank_of(loaded, "sync.mode"))
+    sync.servers = 0;  // a stronger source changed the mode
   // The resolved value is stored because "auto" meant "last" at stages 0 and 1 in earlier versions. A checkpoint of
   // such a version is then recognised to have another rule.
-  if (config.train.reduce == "auto") config.train.reduce = "each";
+  if (config.engine.reduce == Reduce::kAuto) config.engine.reduce = Reduce::kEach;
 }
 
 void check_rules(const LoadedConfig& loaded) {
@@ -561,7 +573,8 @@ void check_files(const LoadedConfig& loaded) {
   check_given(loaded);
   const auto& config = loaded.config;
   check_data(loaded, "data.path", config.data.path);
-  check_data(loaded, "data.validation", config.data.validation.path);
+  if (const auto* files = std::get_if<DataFiles>(&config.data.validation))
+    check_data(loaded, "data.validation", *files);
   if (!config.data.vocab.empty()) check_readable(loaded, "data.vocab", config.data.vocab);
   if (!config.data.tokenizer.empty()) check_readable(loaded, "data.tokenizer", config.data.tokenizer, "folder");
   if (!config.model.init.empty()) check_readable(loaded, "model.init", config.model.init, "file or folder");

@@ -46,14 +46,14 @@ void settle_length(LoadedConfig& loaded) {
     train.epochs = 0;
     loaded.origins.erase("train.epochs");
   } else if (steps < epochs && steps >= 0) {
-    train.steps = TrainConfig{}.steps;
+    train.steps = TrainKeys{}.steps;
     loaded.origins.erase("train.steps");
   }
 }
 
 void settle_schedule(LoadedConfig& loaded) {
-  TrainConfig& train = loaded.config.train;
-  ScheduleConfig& schedule = loaded.config.schedule;
+  TrainKeys& train = loaded.config.train;
+  LrSchedule& schedule = loaded.config.schedule;
   if (train.epochs > 0) return;  // the steps follow from the data
   shorten(loaded, "schedule.warmup", schedule.warmup, train.steps);
   shorten(loaded, "schedule.decay", schedule.decay, train.steps - schedule.warmup);
@@ -89,7 +89,7 @@ void check_schedule(const LoadedConfig& loaded) {
                   fmt::format("more than the {} after the warm-up", format_count(after, "step")),
                   fmt::format("use {} or less, 0 for a fifth of them, or {}", after, shorter));
   }
-  if (schedule.name != "constant" && schedule.min_lr > optimizer.lr)
+  if (schedule.kind != LrKind::kConstant && schedule.min_lr > optimizer.lr)
     refuse_length(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
                   optimizer.lr > 0
                       ? fmt::format("use {} or less: the schedule lowers the learning rate", optimizer.lr)

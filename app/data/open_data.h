@@ -14,6 +14,7 @@
 // "data.label_column", "data.augment" or "data.context".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "zero/base/files/data_files.h"
+#include "zero/base/numbers/choice.h"
 
 #include "app/data/images/fitted_picture.h"
 #include "app/data/images/image_dataset.h"
@@ -34,12 +36,26 @@ namespace zero {
 // kImages: a folder of pictures (image_folder.h). kWordOrder: a task made from a text by word_order_texts()
 // (labelled_texts.h).
 enum class DataKind { kText, kTokens, kMnist, kImages, kCsv, kTsv, kWordOrder };
+// Words of data.kind, in the order of DataKind.
+inline constexpr std::array<Choice<DataKind>, 7> kDataKinds{{{"text", DataKind::kText},
+                                                             {"tokens", DataKind::kTokens},
+                                                             {"mnist", DataKind::kMnist},
+                                                             {"images", DataKind::kImages},
+                                                             {"csv", DataKind::kCsv},
+                                                             {"tsv", DataKind::kTsv},
+                                                             {"word_order", DataKind::kWordOrder}}};
+constexpr std::string_view name_of(DataKind kind) {
+  return kDataKinds[static_cast<std::size_t>(kind)].word;
+}
+
+// Held-out data: a fraction in [0, 1) from the end of the training data, or other files. 0: no validation.
+using Validation = std::variant<double, DataFiles>;
 
 struct DataOptions {
   DataKind kind = DataKind::kText;
   DataFiles path;
-  std::variant<double, DataFiles> validation = 0.1;  // a fraction in [0, 1), or other files; 0: no validation
-  std::int64_t context = 0;                          // tokens per sample; kinds of numbers ignore it
+  Validation validation = 0.1;
+  std::int64_t context = 0;     // tokens per sample; kinds of numbers ignore it
   std::int64_t words = 4000;    // labelled texts: size of the vocabulary that is learned from the training texts
   std::filesystem::path vocab;  // labelled texts: file of a WordPiece vocabulary; empty: a vocabulary is learned
   std::optional<bool>

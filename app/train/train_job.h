@@ -19,24 +19,10 @@
 #include "app/train/folder/computing_place.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/tasks/model_options.h"
+#include "app/train/tasks/step_options.h"
 #include "app/train/watch/health.h"
-#include "app/train/watch/sample_shares.h"
 
 namespace zero {
-
-struct StepOptions {
-  std::int64_t steps = 2000;
-  std::int64_t batch = 6;  // samples per rank and micro-batch, as a mean over ranks
-  ShareOptions share;      // number of samples of each rank
-  std::int64_t accumulate = 1;
-  double gradient_noise = 0;  // eta of GradientNoise; 0: none
-  std::uint64_t seed = 1337;
-  std::int64_t eval_every = 250;   // 0: evaluates only at the end
-  std::int64_t eval_batches = 20;  // 0: the whole split, as in the last evaluation
-  std::int64_t patience = 0;       // evaluations without improvement until the run ends; 0: off
-  std::int64_t log_every = 10;
-  std::int64_t sample = 0;  // tokens to generate at the end
-};
 
 struct TrainJob {
   ModelOptions model;
@@ -70,11 +56,6 @@ struct TrainJob {
 inline std::optional<BestMeasure> watched_measure(const TrainJob& job) {
   if (job.checkpoint.keep_best) return job.checkpoint.keep_best;
   return job.train.patience > 0 ? std::optional(BestMeasure::kLoss) : std::nullopt;
-}
-
-// Returns the samples of a step over all ranks.
-inline std::int64_t samples_per_step(const StepOptions& options, int world) {
-  return options.batch * options.accumulate * world;
 }
 
 // Returns the options of the data, with the model's context if the data has none.

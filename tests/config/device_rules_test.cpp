@@ -43,7 +43,7 @@ TEST(DeviceRules, DeviceHasOneOfFourForms) {
 }
 
 TEST(DeviceRules, OnlyAGpuHasTf32) {
-  const Change tf32 = [](Config& config) { config.train.matmul = "tf32"; };
+  const Change tf32 = [](Config& config) { config.train.tf32 = true; };
   expect_says(refusal_on("cpu", tf32), {"train.matmul", "use run.device cuda"});
   EXPECT_TRUE(works_on("cuda", tf32));
   EXPECT_TRUE(works_on("auto", tf32));
@@ -57,7 +57,7 @@ TEST(DeviceRules, NcclNeedsGpusWithoutCodecs) {
   for (const bool gathers : {true, false}) {
     const Change coded = [gathers](Config& config) {
       config.comm.transport = "nccl";
-      (gathers ? config.comm.gather_wire : config.comm.reduce_wire) = "int8";
+      (gathers ? config.engine.wire.gather : config.engine.wire.reduce) = WireCodec::kInt8;
     };
     expect_says(refusal_on("cuda", coded), {gathers ? "comm.gather_wire = \"int8\"" : "comm.reduce_wire = \"int8\"",
                                             "the host encodes units for codecs"});
@@ -69,8 +69,8 @@ TEST(DeviceRules, NcclNeedsGpusWithoutCodecs) {
 TEST(DeviceRules, NcclSumsEqualBlocksOverNccl) {
   const auto summed = [](const std::string& transport, const std::string& shards) {
     return [=](Config& config) {
-      config.zero.reduce = "nccl";
-      config.zero.shards = shards;
+      config.engine.sums = RankSums::kLinked;
+      config.engine.shards = cut_of(shards);
       config.comm.transport = transport;
     };
   };
@@ -87,7 +87,7 @@ TEST(DeviceRules, NcclSumsEqualBlocksOverNccl) {
 TEST(DeviceRules, CopiesSumGradientsOnTheHost) {
   const auto copies_over = [](const std::string& transport) {
     return [=](Config& config) {
-      config.zero.group = 2;
+      config.engine.group = 2;
       config.comm.transport = transport;
     };
   };
@@ -98,7 +98,7 @@ TEST(DeviceRules, CopiesSumGradientsOnTheHost) {
 TEST(DeviceRules, SecondaryPartsCrossTheHost) {
   const auto parts_over = [](const std::string& transport) {
     return [=](Config& config) {
-      config.zero.secondary_group = 2;
+      config.engine.secondary_group = 2;
       config.comm.transport = transport;
     };
   };
@@ -113,9 +113,9 @@ struct NotOnGpu {
 
 TEST(DeviceRules, RefusesUnsupportedGpuOptionsByName) {
   const NotOnGpu all[] = {
-      {"sync.mode = \"local\"", [](Config& config) { config.sync.mode = "local"; }},
-      {"sync.servers = 1", [](Config& config) { config.sync.servers = 1; }},
-      {"zero.link_bandwidth", [](Config& config) { config.zero.link_bandwidth = MemoryBudget::parse("1GiB"); }},
+      {"sync.mode = \"local\"", [](Config& config) { config.local.on = true; }},
+      {"sync.servers = 1", [](Config& config) { config.engine.sync.servers = 1; }},
+      {"zero.link_bandwidth", [](Config& config) { config.engine.offload.link_bytes_per_second = 1e9; }},
   };
   for (const NotOnGpu& what : all) {
     expect_says(refusal_on("cuda:1", what.change), {what.key, "not work on a GPU (run.device = \"cuda:1\")"});
@@ -131,14 +131,15 @@ TEST(DeviceRules, EveryOptimizerWorksOnAGpu) {
     EXPECT_TRUE(works_on("cuda", [&](Config& config) { config.optimizer.name = row.name; })) << row.name;
   for (int stage = 0; stage < 4; ++stage)
     EXPECT_TRUE(works_on("cuda", [stage](Config& config) {
-      config.zero.optimizer.host = 1;
-      config.zero.stage = stage;
+      config.engine.offload.fractions.optimizer.host = 1;
+      config.engine.stage = stage;
     })) << stage;
 }
 
 TEST(DeviceRules, ActivationsMayUseHostAndDisk) {
-  for (const char* tier : {"host", "disk"})
-    EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.train.offload_activations = tier; })) << tier;
+  for (const Tier tier : {Tier::kHost, Tier::kDisk})
+    EXPECT_TRUE(works_on("cuda", [tier](Config& config) { config.model.activation_offload = {.tier = tier}; }))
+        << name_of(tier);
 }
 
 TEST(DeviceRules, BelongToEveryConfiguration) {

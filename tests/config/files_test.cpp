@@ -48,11 +48,11 @@ TEST_F(Files, MissingOneNamesTheFolder) {
 
 TEST_F(Files, AMissingFolderIsCalledOne) {
   loaded_.config.data.path = "none";
-  loaded_.config.data.kind = "images";
+  loaded_.config.data.kind = DataKind::kImages;
   EXPECT_TRUE(says(problem(), "data.path = \"none\": no such folder (looked in ")) << problem();
-  loaded_.config.data.kind = "mnist";
+  loaded_.config.data.kind = DataKind::kMnist;
   EXPECT_TRUE(says(problem(), "data.path = \"none\": no such file or folder")) << problem();
-  loaded_.config.data.kind = "text";
+  loaded_.config.data.kind = DataKind::kText;
   loaded_.config.data.path = scratch_.write("good.txt", "12").string();
   loaded_.config.model.init = "none";
   EXPECT_TRUE(says(problem(), "model.init = \"none\": no such file or folder")) << problem();
@@ -63,14 +63,14 @@ TEST_F(Files, AMissingFolderIsCalledOne) {
 
 TEST_F(Files, NamesTheBadOneOfSeveral) {
   const std::string good = scratch_.write("good.bin", "12").string();
-  loaded_.config.data.kind = "tokens";
+  loaded_.config.data.kind = DataKind::kTokens;
   loaded_.config.data.path = DataFiles({good, scratch_.write("empty.bin", "").string()});
   EXPECT_TRUE(says(problem(), "empty.bin\": an empty file")) << problem();
   loaded_.config.data.path = DataFiles({good, "none.bin"});
   EXPECT_TRUE(says(problem(), "\"none.bin\": no such file")) << problem();
   loaded_.config.data.path = DataFiles({good, "none_*.bin"});
   EXPECT_TRUE(says(problem(), "no file matches this pattern")) << problem();
-  loaded_.config.data.kind = "csv";
+  loaded_.config.data.kind = DataKind::kCsv;
   loaded_.config.data.path = DataFiles({good, good});
   EXPECT_TRUE(says(problem(), "2 files are given, and data.kind = \"csv\" reads only one file")) << problem();
 }
@@ -81,9 +81,9 @@ TEST_F(Files, EmptyDataIsRefused) {
 }
 
 TEST_F(Files, ChecksValidationAndInit) {
-  loaded_.config.data.validation.path = "no.bin";
+  loaded_.config.data.validation = DataFiles("no.bin");
   EXPECT_TRUE(problem().starts_with("data.validation")) << problem();
-  loaded_.config.data.validation.path = "";
+  loaded_.config.data.validation = 0.0;
   loaded_.config.model.init = "no.safetensors";
   EXPECT_TRUE(problem().starts_with("model.init")) << problem();
 }

@@ -36,7 +36,7 @@ TEST(FitToWorld, GlobalBatchDefaultsToTheProduct) {
 
 TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   auto loaded = given(6, 1, 0);
-  loaded.config.zero.group = 3;
+  loaded.config.engine.group = 3;
   loaded.origins["zero.group"] = "c.toml:9";
   const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 4); });
   EXPECT_TRUE(message.starts_with("c.toml:9: zero.group = 3: 4 ranks cannot be divided into groups of this size"))
@@ -48,23 +48,23 @@ TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
 
 TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
   auto loaded = given(6, 1, 0);
-  loaded.config.zero.secondary_group = 2;
+  loaded.config.engine.secondary_group = 2;
   loaded.origins["zero.secondary_group"] = "c.toml:7";
   for (const int world : {1, 2, 3})
     EXPECT_TRUE(
         message_of<ConfigError>([&] { fit_to_world(loaded, world); }).starts_with("c.toml:7: zero.secondary_group = 2"))
         << world;
   EXPECT_NO_THROW(fit_to_world(loaded, 4));
-  loaded.config.zero.group = 2;
+  loaded.config.engine.group = 2;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "2 ranks hold the model once"));
 }
 
 TEST(FitToWorld, LocalStepsNeedSeveralCopies) {
   LoadedConfig loaded;
-  loaded.config.sync.mode = "local";
+  loaded.config.local.on = true;
   EXPECT_NO_THROW(fit_to_world(loaded, 2)) << "one rank a copy";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 1); }), "sync.mode = local"));
-  loaded.config.zero.group = 2;
+  loaded.config.engine.group = 2;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 2); }), "on 2 ranks"));
 }
 
@@ -111,7 +111,7 @@ TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
 TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   const auto fitted = [](const std::vector<std::int64_t>& shares, std::int64_t world) {
     auto loaded = given(4, 1, 0);
-    loaded.config.train.share.samples = shares;
+    loaded.config.train.share = {.kind = ShareKind::kGiven, .given = shares};
     loaded.origins["train.share"] = "c.toml:4";
     fit_to_world(loaded, world);
     return loaded.config.train;
@@ -128,11 +128,11 @@ TEST(FitToWorld, NamedSharesSumToMicroBatch) {
 
 TEST(FitToWorld, MeasuredSharesHaveRoom) {
   auto loaded = given(4, 1, 0);
-  loaded.config.train.share.measured = true;
-  loaded.config.train.share_most = 3;
+  loaded.config.train.share.kind = ShareKind::kMeasured;
+  loaded.config.train.share.most = 3;
   const std::string message = message_of<ConfigError>([&] { fit_to_world(loaded, 2); });
   EXPECT_NE(message.find("train.share_most = 3: 2 ranks together take 8 samples"), std::string::npos) << message;
-  loaded.config.train.share_most = 5;
+  loaded.config.train.share.most = 5;
   EXPECT_NO_THROW(fit_to_world(loaded, 2));
   EXPECT_EQ(most_samples(loaded.config.train), 5);
 }
@@ -187,17 +187,17 @@ TEST(SettleEpochs, RefusesWarmupLongerThanEpochs) {
 
 TEST(FitToWorld, OnlyWorkersTakeSamples) {
   LoadedConfig loaded;
-  loaded.config.sync.servers = 2;
+  loaded.config.engine.sync.servers = 2;
   loaded.config.train.batch = 4;
   fit_to_world(loaded, 5);
   EXPECT_EQ(loaded.config.train.global_batch, 12);
-  loaded.config.sync.servers = 5;
+  loaded.config.engine.sync.servers = 5;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 5); }), "sync.servers = 5"));
 }
 
 TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   LoadedConfig loaded;
-  loaded.config.sync.servers = 8;
+  loaded.config.engine.sync.servers = 8;
   EXPECT_NO_THROW(fit_to_world(loaded, 64));
   const std::string refusal = message_of<ConfigError>([&] { fit_to_world(loaded, 65); });
   EXPECT_TRUE(says(refusal, "sync.servers = 8: servers and workers make 65 ranks, more than a run can have"))
@@ -208,11 +208,11 @@ TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
 // One for each rank that holds the model once.
 
 TEST(FitToWorld, NamedWeightsMatchModelRanks) {
-  const auto fitted = [](std::vector<std::int64_t> weights, std::int64_t group, std::int64_t world) {
+  const auto fitted = [](std::vector<double> weights, int group, std::int64_t world) {
     LoadedConfig loaded;
-    loaded.config.zero.shards = "weighted";
-    loaded.config.zero.shard_weights.named = std::move(weights);
-    loaded.config.zero.group = group;
+    loaded.config.engine.shards = Cut::kWeighted;
+    loaded.config.engine.shard_weights = std::move(weights);
+    loaded.config.engine.group = group;
     loaded.origins["zero.shard_weights"] = "c.toml:4";
     fit_to_world(loaded, world);
   };
@@ -220,11 +220,11 @@ TEST(FitToWorld, NamedWeightsMatchModelRanks) {
   EXPECT_NO_THROW(fitted({2, 1}, 2, 6)) << "the same in every copy";
   EXPECT_NO_THROW(fitted({}, 0, 3));
   LoadedConfig served;
-  served.config.sync.servers = 2;
-  served.config.zero.shards = "weighted";
-  served.config.zero.shard_weights.named = {2, 1};
+  served.config.engine.sync.servers = 2;
+  served.config.engine.shards = Cut::kWeighted;
+  served.config.engine.shard_weights = {2, 1};
   EXPECT_NO_THROW(fit_to_world(served, 5)) << "one for each server";
-  served.config.zero.shard_weights.named = {2, 1, 1, 1, 1};
+  served.config.engine.shard_weights = {2, 1, 1, 1, 1};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(served, 5); }), "5 weights for 2 servers"));
   const std::string refusal = message_of<ConfigError>([&] { fitted({2, 1}, 0, 3); });
   EXPECT_TRUE(refusal.starts_with("c.toml:4: zero.shard_weights = [2, 1]: 2 weights for 3 ranks\n")) << refusal;

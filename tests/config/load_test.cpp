@@ -47,9 +47,9 @@ TEST(Load, CommandLineBeatsEnvironmentBeatsFile) {
 
 // A checkpoint of a time when it meant "last" at stages 0 and 1 says "auto": to go on from it is then told as a change.
 TEST(Load, AutoReduceBecomesEach) {
-  EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.train.reduce, "each");
-  EXPECT_EQ(load_text("").config.train.reduce, "each");
-  EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.train.reduce, "last");
+  EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.engine.reduce, Reduce::kEach);
+  EXPECT_EQ(load_text("").config.engine.reduce, Reduce::kEach);
+  EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.engine.reduce, Reduce::kLast);
 }
 
 // So that config.toml of a run names the files, and ranks that found others do not start.
@@ -119,7 +119,7 @@ TEST(Load, RefusesLongWarmupOfOneSource) {
 }
 
 TEST(Load, LowestRateDefaultsToATenth) {
-  EXPECT_EQ(load_text("").config.schedule.min_lr, ScheduleConfig{}.min_lr) << "what the help says of the default rate";
+  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr) << "what the help says of the default rate";
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001) << "of its usual rate";
@@ -155,7 +155,7 @@ TEST(Load, TorchDefaultsDecideOnDecay) {
     EXPECT_EQ(decay(rule, "weight_decay = 0.1\n"), 0.1) << rule;
   }
   for (const std::string rule : {"adamw", "lion", "lamb", "adamw8bit", "muon"})
-    EXPECT_EQ(decay(rule), OptimizerConfig{}.weight_decay) << rule;
+    EXPECT_EQ(decay(rule), OptimizerKeys{}.weight_decay) << rule;
 }
 
 // The rate is the lowest one.

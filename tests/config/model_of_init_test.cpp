@@ -32,7 +32,7 @@ constexpr const char* kGpt2 =
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 8, "n_head": 4, "n_positions": 16, "vocab_size": 300})";
 
 TEST_F(ModelOfInit, MissingKeysFollowTheFile) {
-  const ModelConfig gpt2 = loaded(kGpt2).config.model;
+  const ModelOptions gpt2 = loaded(kGpt2).config.model;
   EXPECT_EQ(gpt2.name, "gpt2");
   EXPECT_EQ(gpt2.layers, 2);
   EXPECT_EQ(gpt2.width, 8);
@@ -40,11 +40,11 @@ TEST_F(ModelOfInit, MissingKeysFollowTheFile) {
   EXPECT_EQ(gpt2.context, 16);
   EXPECT_EQ(gpt2.vocab, 300);
   EXPECT_EQ(gpt2.dropout, 0.1) << "transformers' default, which the file leaves out";
-  const ModelConfig llama = loaded(R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 16,
+  const ModelOptions llama = loaded(R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 16,
       "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 24, "max_position_embeddings": 99,
       "vocab_size": 31, "rms_norm_eps": 1e-6, "tie_word_embeddings": true, "attention_dropout": 0.2,
       "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}})")
-                                .config.model;
+                                 .config.model;
   EXPECT_EQ(llama.name, "llama");
   EXPECT_EQ(llama.layers, 3);
   EXPECT_EQ(llama.kv_heads, 2);
@@ -64,7 +64,7 @@ TEST_F(ModelOfInit, GivenKeysStay) {
   EXPECT_EQ(found.config.model.width, 8);
   EXPECT_EQ(found.origins.at("model.layers"), "command line");
   EXPECT_EQ(found.origins.at("model.width"), (folder_ / "config.json").string());
-  EXPECT_EQ(loaded(kGpt2, {"--model.name", "llama"}).config.model.width, ModelConfig{}.width) << "another model";
+  EXPECT_EQ(loaded(kGpt2, {"--model.name", "llama"}).config.model.width, ModelOptions{}.width) << "another model";
 }
 
 TEST_F(ModelOfInit, OneDropoutIsNeeded) {
@@ -88,14 +88,14 @@ TEST_F(ModelOfInit, WrongValuesNameTheFile) {
 TEST_F(ModelOfInit, NamedClassesAreTheLabels) {
   const std::string json = R"({"model_type": "bert", "id2label": {"0": "neutral", "1": "bad", "2": "good"}})";
   const std::vector<std::string> tsv{"--data.kind", "tsv", "--data.path", "t.tsv"};
-  EXPECT_EQ(loaded(json, tsv).config.data.labels.names, (std::vector<std::string>{"neutral", "bad", "good"}));
+  EXPECT_EQ(loaded(json, tsv).config.data.labels, (std::vector<std::string>{"neutral", "bad", "good"}));
   EXPECT_EQ(loaded(R"({"model_type": "bert", "id2label": {"0": "LABEL_0", "1": "LABEL_1"}})", tsv).config.data.labels,
-            Names{});
+            std::vector<std::string>{});
 }
 
 TEST_F(ModelOfInit, IgnoresAFileOfNoModel) {
-  EXPECT_EQ(loaded(R"({"port": 80})").config.model.layers, ModelConfig{}.layers);
-  EXPECT_EQ(loaded(R"({"model_type": "mistral", "num_hidden_layers": 9})").config.model.layers, ModelConfig{}.layers);
+  EXPECT_EQ(loaded(R"({"port": 80})").config.model.layers, ModelOptions{}.layers);
+  EXPECT_EQ(loaded(R"({"model_type": "mistral", "num_hidden_layers": 9})").config.model.layers, ModelOptions{}.layers);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 TEST(ModelRules, EveryModelHasKnownKeys) {
-  const auto names = find_option("model.name")->choices, kinds = find_option("data.kind")->choices;
+  const auto names = find_option("model.name")->choices(), kinds = find_option("data.kind")->choices();
   ASSERT_EQ(names.size(), kModelTable.size());
   for (const std::string_view name : names) {
     const ModelRow& row = model_row(name);

@@ -82,9 +82,9 @@ TEST(ReadKeys, UpdateRulesHaveTheirOwnKeys) {
 TEST(ReadKeys, FileMayHaveOverruledKeys) {
   const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
   EXPECT_EQ(lstm.config.model.name, "lstm");
-  EXPECT_EQ(lstm.config.model.width, ModelConfig{}.width) << "64 is the other model's";
+  EXPECT_EQ(lstm.config.model.width, ModelOptions{}.width) << "64 is the other model's";
   const auto sgd = of_file_and_command_line("[optimizer]\nbetas = [0.8, 0.9]\nlr = 0.5\n", "optimizer.name", "sgd");
-  EXPECT_EQ(sgd.config.optimizer.betas, OptimizerConfig{}.betas);
+  EXPECT_EQ(sgd.config.optimizer.betas, OptimizerKeys{}.betas);
   EXPECT_EQ(sgd.config.optimizer.lr, 0.5) << "every rule has one";
   const auto muon = of_file_and_command_line("[optimizer]\nmomentum = 0.5\n", "optimizer.name", "muon");
   EXPECT_EQ(muon.config.optimizer.momentum, 0.5);
@@ -115,7 +115,7 @@ TEST(ReadKeys, SchedulesAndTypesHaveTheirKeys) {
   EXPECT_NO_THROW(of_file_and_command_line("[schedule]\nname = \"wsd\"\ndecay = 5\n"));
   EXPECT_NO_THROW(of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n"));
   const auto bf16 = of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n", "train.dtype", "bf16");
-  EXPECT_EQ(bf16.config.train.loss_scale, LossScaleChoice{}) << "the file's scale is the overruled type's";
+  EXPECT_FALSE(bf16.config.engine.loss_scale) << "the file's scale is the overruled type's";
 }
 
 TEST(ReadKeys, OnlyRunFilesNameUnreadDefaults) {
@@ -144,7 +144,7 @@ TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   EXPECT_CONTAINS(refused(run, "schedule.min_lr", "1e-5"), "schedule.name = \"constant\" has no such key");
   const auto linear =
       of_file_and_command_line("[schedule]\nname = \"linear\"\nmin_lr = 1e-5\n", "schedule.name", "constant");
-  EXPECT_EQ(linear.config.schedule.min_lr, ScheduleConfig{}.min_lr) << "1e-5 is the overruled schedule's";
+  EXPECT_EQ(linear.config.schedule.min_lr, LrSchedule{}.min_lr) << "1e-5 is the overruled schedule's";
 }
 
 TEST(ReadKeys, RunFileMayHaveUnreadKeys) {

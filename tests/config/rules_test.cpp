@@ -42,15 +42,16 @@ TEST(Rules, HeadsDivideWidth) {
   EXPECT_NE(message.find("use 1, 2, 4, 8"), std::string::npos);
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.model.name = "mlp";
-    config.data.kind = "mnist";
+    config.data.kind = DataKind::kMnist;
     config.model.heads = 5;
   })) << "an mlp has no heads";
 }
 
 TEST(Rules, ModelsReadTheirKindOfData) {
-  EXPECT_NE(
-      rule_broken([](Config& config) { config.data.kind = "mnist"; }).find("model.name = \"gpt2\" does not read it"),
-      std::string::npos);
+  EXPECT_NE(rule_broken([](Config& config) {
+              config.data.kind = DataKind::kMnist;
+            }).find("model.name = \"gpt2\" does not read it"),
+            std::string::npos);
   EXPECT_NE(rule_broken([](Config& config) { config.model.name = "mlp"; }).find("use data.kind mnist, images or csv"),
             std::string::npos);
 }
@@ -59,7 +60,7 @@ TEST(Rules, ACsvHasTextsOrNumbers) {
   const auto csv = [](const std::string& model, const std::string& text_column) {
     return [=](Config& config) {
       config.model.name = model;
-      config.data.kind = "csv";
+      config.data.kind = DataKind::kCsv;
       config.data.text_column = text_column;
     };
   };
@@ -75,8 +76,8 @@ TEST(Rules, NamesOfClassesAreTheirNumber) {
   const auto named = [](std::vector<std::string> labels, std::int64_t classes) {
     return [=](Config& config) {
       config.model.name = "bert";
-      config.data.kind = "tsv";
-      config.data.labels = {labels};
+      config.data.kind = DataKind::kTsv;
+      config.data.labels = labels;
       config.data.classes = classes;
     };
   };
@@ -89,7 +90,7 @@ TEST(Rules, PicturesHaveOneChannelOrThree) {
   const auto pictures = [](std::int64_t channels) {
     return [channels](Config& config) {
       config.model.name = "cnn";
-      config.data.kind = "images";
+      config.data.kind = DataKind::kImages;
       config.data.channels = channels;
     };
   };
@@ -102,10 +103,10 @@ TEST(Rules, MeansAreOneOrPerChannel) {
   const auto images = [](std::int64_t channels, const std::vector<double>& mean, const std::vector<double>& deviation) {
     return [=](Config& config) {
       config.model.name = "cnn";
-      config.data.kind = channels == 0 ? "mnist" : "images";
+      config.data.kind = channels == 0 ? DataKind::kMnist : DataKind::kImages;
       config.data.channels = std::max<std::int64_t>(channels, 1);
-      config.data.mean = mean;
-      config.data.deviation = deviation;
+      config.data.images.mean = mean;
+      config.data.images.deviation = deviation;
     };
   };
   EXPECT_TRUE(rules_hold(images(3, {}, {})));
@@ -121,7 +122,7 @@ TEST(Rules, MlpHasOneOutputPerClass) {
   const auto digits = [](const std::string& model, std::int64_t classes) {
     return [=](Config& config) {
       config.model.name = model;
-      config.data.kind = "mnist";
+      config.data.kind = DataKind::kMnist;
       config.data.classes = classes;
     };
   };
@@ -140,7 +141,7 @@ TEST(Rules, VocabularyDecidesOnLowerCase) {
   const auto texts = [](std::optional<bool> lower_case, const std::string& vocab) {
     return [=](Config& config) {
       config.model.name = "bert";
-      config.data.kind = "tsv";
+      config.data.kind = DataKind::kTsv;
       config.data.vocab = vocab;
       config.data.lower_case = lower_case;
     };
@@ -172,7 +173,7 @@ TEST(Rules, DecayRemedyIsPossible) {
   const auto of = [](std::int64_t steps, std::int64_t warmup, std::int64_t decay) {
     return rule_broken([&](Config& config) {
       config.train.steps = steps;
-      config.schedule = {.name = "wsd", .warmup = warmup, .decay = decay};
+      config.schedule = {.kind = LrKind::kWsd, .warmup = warmup, .decay = decay};
     });
   };
   EXPECT_EQ(of(38, 38, 1),
@@ -182,7 +183,7 @@ TEST(Rules, DecayRemedyIsPossible) {
   EXPECT_CONTAINS(of(38, 30, 9), "use 8 or less, 0 for a fifth of them, or schedule.warmup 29 or less");
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.train.steps = 38;
-    config.schedule = {.name = "wsd", .warmup = 37, .decay = 1};
+    config.schedule = {.kind = LrKind::kWsd, .warmup = 37, .decay = 1};
   }));
 }
 
@@ -193,16 +194,16 @@ TEST(Rules, LowestRateRemedyIsPossible) {
 TEST(Rules, ComparedEvaluationsMustBeThere) {
   const auto best = [](const std::function<void(Config&)>& more) {
     return rule_broken([&](Config& config) {
-      config.checkpoint.keep_best = "loss";
+      config.checkpoint.keep_best = BestMeasure::kLoss;
       more(config);
     });
   };
-  EXPECT_TRUE(rules_hold([](Config& config) { config.checkpoint.keep_best = "loss"; }));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.checkpoint.keep_best = BestMeasure::kLoss; }));
   EXPECT_CONTAINS(best([](Config& config) { config.train.eval_every = 0; }),
                   "checkpoint.keep_best = \"loss\": it compares evaluations, and with train.eval_every = 0 there is no "
                   "evaluation before the end\n  set train.eval_every, or checkpoint.keep_best none");
-  EXPECT_CONTAINS(best([](Config& config) { config.data.validation.fraction = 0; }), "set data.validation");
-  EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every = {}; }), "set checkpoint.every");
+  EXPECT_CONTAINS(best([](Config& config) { config.data.validation = 0.0; }), "set data.validation");
+  EXPECT_CONTAINS(best([](Config& config) { config.checkpoint.every_seconds = 0; }), "set checkpoint.every");
   const auto patient = [](const std::function<void(Config&)>& more) {
     return rule_broken([&](Config& config) {
       config.train.patience = 3;
@@ -211,13 +212,13 @@ TEST(Rules, ComparedEvaluationsMustBeThere) {
   };
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.train.patience = 3;
-    config.checkpoint.every = {};
+    config.checkpoint.every_seconds = 0;
   }));
   EXPECT_CONTAINS(patient([](Config& config) { config.train.eval_every = 0; }), "train.patience = 3");
-  EXPECT_CONTAINS(patient([](Config& config) { config.data.validation.fraction = 0; }), "or train.patience 0");
+  EXPECT_CONTAINS(patient([](Config& config) { config.data.validation = 0.0; }), "or train.patience 0");
   EXPECT_CONTAINS(patient([](Config& config) {
-                    config.sync.mode = "async";
-                    config.sync.servers = 1;
+                    config.engine.sync.mode = SyncMode::kAsync;
+                    config.engine.sync.servers = 1;
                   }),
                   "leave out sync.servers");
 }
@@ -227,7 +228,7 @@ TEST(Rules, SchedulesGoDown) {
   EXPECT_NE(rule_broken([](Config& config) { config.schedule.decay = config.train.steps; }), "");
   EXPECT_TRUE(rules_hold([](Config& config) {
     config.schedule.min_lr = 1;
-    config.schedule.name = "constant";
+    config.schedule.kind = LrKind::kConstant;
   }));
 }
 
@@ -254,49 +255,49 @@ TEST(Rules, ThreadRanksRefuseDropout) {
 TEST(Rules, OnlyBlockModelsRecompute) {
   EXPECT_NE(rule_broken([](Config& config) {
               config.model.name = "mlp";
-              config.data.kind = "mnist";
-              config.train.checkpoint_activations = true;
+              config.data.kind = DataKind::kMnist;
+              config.model.checkpoint_activations = true;
             }).find("train.checkpoint_activations = true: model.name = \"mlp\" has no blocks"),
             std::string::npos);
-  EXPECT_TRUE(rules_hold([](Config& config) { config.train.checkpoint_activations = true; }));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.model.checkpoint_activations = true; }));
 }
 
 // It is not the report.
 
 TEST(Rules, TimelineIsJsonInRunFolder) {
   for (const char* name : {"", "timeline.json", "step 2.json"})
-    EXPECT_TRUE(rules_hold([&](Config& config) { config.run.timeline = name; })) << name;
+    EXPECT_TRUE(rules_hold([&](Config& config) { config.timeline.file = name; })) << name;
   for (const char* name : {"timeline", "config.toml", "/tmp/timeline.json", "../timeline.json", "a/b.json", ".json"}) {
-    const std::string message = rule_broken([&](Config& config) { config.run.timeline = name; });
+    const std::string message = rule_broken([&](Config& config) { config.timeline.file = name; });
     EXPECT_NE(message.find("run.timeline"), std::string::npos) << name;
     EXPECT_NE(message.find("use timeline.json"), std::string::npos) << name;
   }
   EXPECT_NE(rule_broken([](Config& config) {
-              config.run.timeline = "report.json";
+              config.timeline.file = "report.json";
             }).find("report.json is the name of the report"),
             std::string::npos);
 }
 
 TEST(Rules, OnlyInputsOfCheckpointsAreParked) {
-  for (const char* where : {"host", "disk"}) {
+  for (const Tier where : {Tier::kHost, Tier::kDisk}) {
     EXPECT_NE(rule_broken([&](Config& config) {
-                config.train.offload_activations = where;
-                config.zero.disk = {"/tmp"};
+                config.model.activation_offload = {.tier = where};
+                config.engine.offload.disk = {"/tmp"};
               }).find("set train.checkpoint_activations = true"),
               std::string::npos)
-        << where;
+        << name_of(where);
     EXPECT_TRUE(rules_hold([&](Config& config) {
-      config.train.checkpoint_activations = true;
-      config.train.offload_activations = where;
-      config.zero.disk = {"/tmp"};
-    })) << where;
+      config.model.checkpoint_activations = true;
+      config.model.activation_offload = {.tier = where};
+      config.engine.offload.disk = {"/tmp"};
+    })) << name_of(where);
   }
 }
 
 TEST(Rules, ActivationsOnDiskNeedAFolder) {
   const std::string message = rule_broken([](Config& config) {
-    config.train.checkpoint_activations = true;
-    config.train.offload_activations = "disk";
+    config.model.checkpoint_activations = true;
+    config.model.activation_offload = {.tier = Tier::kDisk};
   });
   EXPECT_NE(message.find("train.offload_activations = \"disk\": no folder for the disk tier is set"), std::string::npos)
       << message;
@@ -306,10 +307,13 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
 
 TEST(Rules, Fp32SumsNeedReduceEach) {
   LoadedConfig loaded;
-  loaded.config.train = {.accumulate = 2, .reduce = "last", .dtype = "fp16", .reduce_dtype = "fp32"};
+  loaded.config.train.accumulate = 2;
+  loaded.config.engine.reduce = Reduce::kLast;
+  loaded.config.engine.dtype = DType::kFloat16;
+  loaded.config.engine.reduce_dtype = DType::kFloat32;
   const std::string error = message_of<ConfigError>([&] { check_rules(loaded); });
   EXPECT_NE(error.find("train.reduce_dtype"), std::string::npos) << error;
-  loaded.config.train.reduce = "each";
+  loaded.config.engine.reduce = Reduce::kEach;
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
@@ -319,27 +323,27 @@ TEST(Rules, SharesFitWhatElseIsAsked) {
     change(loaded.config);
     return message_of<ConfigError>([&] { check_rules(loaded); });
   };
-  EXPECT_NE(error_of([](Config& config) { config.train.share_most = 8; }).find("train.share_most"), std::string::npos);
+  EXPECT_NE(error_of([](Config& config) { config.train.share.most = 8; }).find("train.share_most"), std::string::npos);
   const auto elastic = [](Config& config) {
-    config.train.share.samples = {6, 2};
+    config.train.share = {.kind = ShareKind::kGiven, .given = {6, 2}};
     config.run.min_ranks = 1;
   };
   EXPECT_NE(error_of(elastic).find("train.share = [6, 2]: run.min_ranks"), std::string::npos);
   const auto offloaded = [](Config& config) {
-    config.train.share.measured = true;
-    config.train.checkpoint_activations = true;
-    config.train.offload_activations = "host";
+    config.train.share.kind = ShareKind::kMeasured;
+    config.model.checkpoint_activations = true;
+    config.model.activation_offload = {.tier = Tier::kHost};
   };
   EXPECT_NE(error_of(offloaded).find("train.share_most"), std::string::npos);
   LoadedConfig bounded;
   offloaded(bounded.config);
-  bounded.config.train.share_most = 8;
+  bounded.config.train.share.most = 8;
   EXPECT_NO_THROW(check_rules(bounded));
 }
 
 TEST(Rules, CodecNeedsTrafficAndExactShards) {
-  const auto gathers = [](Config& config) { config.comm.gather_wire = "int8"; };
-  const auto reduces = [](Config& config) { config.comm.reduce_wire = "int4"; };
+  const auto gathers = [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; };
+  const auto reduces = [](Config& config) { config.engine.wire.reduce = WireCodec::kInt4; };
   const auto with = [](const std::function<void(Config&)>& codec, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
       codec(config);
@@ -350,41 +354,41 @@ TEST(Rules, CodecNeedsTrafficAndExactShards) {
   EXPECT_TRUE(rules_hold(reduces));
   EXPECT_TRUE(
       with(gathers, [](Config& config) {
-        config.zero.stage = 1;
+        config.engine.stage = 1;
       }).starts_with("comm.gather_wire = \"int8\": at stage 1 a codec would round the parameters that a rank keeps"));
   EXPECT_TRUE(rules_hold([&](Config& config) {
     reduces(config);
-    config.zero.stage = 1;
+    config.engine.stage = 1;
   }));
   EXPECT_TRUE(with(reduces, [](Config& config) {
-                config.zero.group = 1;
+                config.engine.group = 1;
               }).starts_with("comm.reduce_wire = \"int4\": each rank holds a whole copy of the model"));
   EXPECT_TRUE(with(reduces, [](Config& config) {
-                config.sync.mode = "local";
+                config.local.on = true;
               }).starts_with("comm.reduce_wire = \"int4\": each rank holds a whole copy of the model"));
   EXPECT_TRUE(with(gathers, [](Config& config) {
-                config.sync.servers = 1;
+                config.engine.sync.servers = 1;
               }).starts_with("comm.gather_wire = \"int8\": servers and workers exchange"));
-  const auto outer = [](Config& config) { config.comm.outer_wire = "int8"; };
+  const auto outer = [](Config& config) { config.engine.wire.outer = WireCodec::kInt8; };
   EXPECT_TRUE(rule_broken(outer).starts_with(
       "comm.outer_wire = \"int8\": the ranks hold one copy of the model, so no copies exchange gradients"));
   EXPECT_TRUE(rules_hold([&](Config& config) {
     outer(config);
-    config.sync.mode = "local";
+    config.local.on = true;
   }));
 }
 
 TEST(Rules, ShareOfElementsNeedsTopK) {
   LoadedConfig loaded;
-  loaded.config.sync.mode = "local";
-  loaded.config.comm.outer_wire = "int8";
-  loaded.config.comm.outer_topk = 0.1;
+  loaded.config.local.on = true;
+  loaded.config.engine.wire.outer = WireCodec::kInt8;
+  loaded.config.comm.topk_share = 0.1;
   loaded.origins["comm.outer_topk"] = "command line";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
                    "comm.outer_topk = 0.1: comm.outer_wire = \"int8\" sends all elements"));
-  loaded.config.comm.outer_wire = "topk";
+  loaded.config.comm.topk = true;
   EXPECT_NO_THROW(check_rules(loaded));
-  loaded.config.sync.mode = "sync";
+  loaded.config.local.on = false;
   EXPECT_TRUE(
       says(message_of<ConfigError>([&] { check_rules(loaded); }),
            "comm.outer_wire = \"topk\": the ranks hold one copy of the model, so no copies exchange gradients"));
@@ -393,39 +397,42 @@ TEST(Rules, ShareOfElementsNeedsTopK) {
 TEST(Rules, RefusesKeysThatExcludeLocalSteps) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.sync.mode = "local";
+      config.local.on = true;
       change(config);
     });
   };
-  EXPECT_TRUE(rules_hold([](Config& config) { config.sync.mode = "local"; }));
-  EXPECT_TRUE(broken([](Config& config) { config.train.ema = 0.9; }).starts_with("train.ema = 0.9"));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.local.on = true; }));
+  EXPECT_TRUE(broken([](Config& config) { config.engine.ema = 0.9; }).starts_with("train.ema = 0.9"));
   EXPECT_TRUE(
-      broken([](Config& config) { config.zero.delayed_update = true; }).starts_with("zero.delayed_update = true"));
+      broken([](Config& config) { config.engine.delayed_update = true; }).starts_with("zero.delayed_update = true"));
   EXPECT_TRUE(broken([](Config& config) {
                 config.optimizer.name = "adafactor";
               }).starts_with("optimizer.name = \"adafactor\""));
-  EXPECT_TRUE(broken([](Config& config) { config.train.share.measured = true; }).starts_with("train.share"));
-  EXPECT_TRUE(broken([](Config& config) { config.train.share.samples = {7, 5}; }).starts_with("train.share"));
+  EXPECT_TRUE(
+      broken([](Config& config) { config.train.share.kind = ShareKind::kMeasured; }).starts_with("train.share"));
+  EXPECT_TRUE(broken([](Config& config) {
+                config.train.share = {.kind = ShareKind::kGiven, .given = {7, 5}};
+              }).starts_with("train.share"));
 }
 
 TEST(Rules, AverageExcludesDelayedUpdate) {
   const std::string broken = rule_broken([](Config& config) {
-    config.train.ema = 0.9;
-    config.zero.delayed_update = true;
+    config.engine.ema = 0.9;
+    config.engine.delayed_update = true;
   });
   EXPECT_TRUE(broken.starts_with("zero.delayed_update = true: the average of the weights (train.ema = 0.9)")) << broken;
 }
 
 TEST(Rules, OuterKeysNeedLocalSteps) {
   LoadedConfig loaded;
-  loaded.config.sync.local_steps = 20;
+  loaded.config.local.steps = 20;
   EXPECT_NO_THROW(check_rules(loaded)) << "nobody gave it";
   loaded.origins["sync.local_steps"] = "config.toml:3";
   const std::string message = message_of<ConfigError>([&] { check_rules(loaded); });
   EXPECT_TRUE(says(message, "config.toml:3: sync.local_steps = 20: only sync.mode local has an outer step")) << message;
   loaded.origins["sync.mode"] = "command line";
   EXPECT_NO_THROW(check_rules(loaded)) << "the command line has overruled the file's mode";
-  loaded.config.sync.mode = "local";
+  loaded.config.local.on = true;
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
@@ -434,49 +441,52 @@ TEST(Rules, OuterKeysNeedLocalSteps) {
 TEST(Rules, SecondaryGroupsNeedStageThree) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.zero.secondary_group = 2;
+      config.engine.secondary_group = 2;
       change(config);
     });
   };
-  EXPECT_TRUE(rules_hold([](Config& config) { config.zero.secondary_group = 2; }));
-  EXPECT_TRUE(says(broken([](Config& config) { config.zero.stage = 2; }), "zero.secondary_group = 2: at stage 2"));
-  EXPECT_TRUE(says(broken([](Config& config) { config.zero.secondary_group = 1; }), "use zero.stage 2"));
-  EXPECT_TRUE(says(broken([](Config& config) { config.sync.servers = 1; }), "servers"));
-  EXPECT_TRUE(says(broken([](Config& config) { config.sync.mode = "local"; }), "train apart"));
-  EXPECT_TRUE(says(broken([](Config& config) { config.zero.shards = "weighted"; }), "zero.shards range"));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.engine.secondary_group = 2; }));
+  EXPECT_TRUE(says(broken([](Config& config) { config.engine.stage = 2; }), "zero.secondary_group = 2: at stage 2"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.engine.secondary_group = 1; }), "use zero.stage 2"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.engine.sync.servers = 1; }), "servers"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.local.on = true; }), "train apart"));
+  EXPECT_TRUE(says(broken([](Config& config) { config.engine.shards = Cut::kWeighted; }), "zero.shards range"));
 }
 
 TEST(Rules, RefusesKeysThatExcludeServers) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.sync.servers = 1;
+      config.engine.sync.servers = 1;
       change(config);
     });
   };
-  EXPECT_TRUE(rules_hold([](Config& config) { config.sync.servers = 1; }));
-  EXPECT_TRUE(broken([](Config& config) { config.zero.stage = 1; }).starts_with("zero.stage = 1"));
-  EXPECT_TRUE(broken([](Config& config) { config.zero.group = 1; }).starts_with("zero.group = 1"));
+  EXPECT_TRUE(rules_hold([](Config& config) { config.engine.sync.servers = 1; }));
+  EXPECT_TRUE(broken([](Config& config) { config.engine.stage = 1; }).starts_with("zero.stage = 1"));
+  EXPECT_TRUE(broken([](Config& config) { config.engine.group = 1; }).starts_with("zero.group = 1"));
   EXPECT_TRUE(broken([](Config& config) { config.run.min_ranks = 2; }).starts_with("run.min_ranks = 2"));
-  EXPECT_TRUE(broken([](Config& config) { config.run.timeline = "t.json"; }).starts_with("run.timeline"));
-  EXPECT_TRUE(broken([](Config& config) { config.train.dtype = "fp16"; }).starts_with("train.dtype"));
-  EXPECT_TRUE(broken([](Config& config) { config.health.non_finite = "rewind"; }).starts_with("health.non_finite"));
+  EXPECT_TRUE(broken([](Config& config) { config.timeline.file = "t.json"; }).starts_with("run.timeline"));
+  EXPECT_TRUE(broken([](Config& config) { config.engine.dtype = DType::kFloat16; }).starts_with("train.dtype"));
+  EXPECT_TRUE(broken([](Config& config) {
+                config.health.non_finite = HealthAction::kRewind;
+              }).starts_with("health.non_finite"));
 }
 
 TEST(Rules, RefusesCutsWithConflictingKeys) {
   const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.zero.shards = shards;
+      config.engine.shards = cut_of(shards);
       change(config);
     });
   };
   for (const char* shards : {"whole", "hash", "weighted"}) {
-    EXPECT_TRUE(rules_hold([&](Config& config) { config.zero.shards = shards; })) << shards;
+    EXPECT_TRUE(rules_hold([&](Config& config) { config.engine.shards = cut_of(shards); })) << shards;
     EXPECT_TRUE(rules_hold([&](Config& config) {
-      config.zero.shards = shards;
-      config.sync.servers = 2;
+      config.engine.shards = cut_of(shards);
+      config.engine.sync.servers = 2;
     })) << shards;
   }
-  EXPECT_NE(broken("hash", [](Config& config) { config.zero.stage = 2; }).find("use zero.stage 3"), std::string::npos);
+  EXPECT_NE(broken("hash", [](Config& config) { config.engine.stage = 2; }).find("use zero.stage 3"),
+            std::string::npos);
   EXPECT_NE(broken("hash", [](Config& config) { config.optimizer.name = "muon"; }).find("use whole"),
             std::string::npos);
 }
@@ -486,8 +496,8 @@ TEST(Rules, RefusesCutsWithConflictingKeys) {
 TEST(Rules, WeightsNeedWeightedShards) {
   const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.zero.shards = shards;
-      config.zero.shard_weights = {.named = {2, 1}};
+      config.engine.shards = cut_of(shards);
+      config.engine.shard_weights = {2, 1};
       change(config);
     });
   };
@@ -501,49 +511,51 @@ TEST(Rules, WeightsNeedWeightedShards) {
 TEST(Rules, WeightedShardsRefuseCodecsAndSplits) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
-      config.zero.shards = "weighted";
+      config.engine.shards = Cut::kWeighted;
       change(config);
     });
   };
-  EXPECT_NE(broken([](Config& config) { config.comm.reduce_wire = "int8"; }).find("leave the codec out"),
+  EXPECT_NE(broken([](Config& config) { config.engine.wire.reduce = WireCodec::kInt8; }).find("leave the codec out"),
             std::string::npos);
-  EXPECT_TRUE(broken([](Config& config) { config.zero.optimizer = {.host = 0.5}; }).starts_with("zero.optimizer"));
-  EXPECT_NE(broken([](Config& config) { config.zero.disk = {"/tmp"}; }).find("set zero.placement device"),
+  EXPECT_TRUE(broken([](Config& config) {
+                config.engine.offload.fractions.optimizer = {.host = 0.5};
+              }).starts_with("zero.optimizer"));
+  EXPECT_NE(broken([](Config& config) { config.engine.offload.disk = {"/tmp"}; }).find("set zero.placement device"),
             std::string::npos);
   EXPECT_TRUE(rules_hold([](Config& config) {
-    config.zero.shards = "weighted";
-    config.zero.disk = {"/tmp"};
-    config.zero.optimizer = {.disk = 1};
+    config.engine.shards = Cut::kWeighted;
+    config.engine.offload.disk = {"/tmp"};
+    config.engine.offload.fractions.optimizer = {.disk = 1};
   }));
 }
 
 TEST(Rules, ServerKeysNeedTheirModes) {
   LoadedConfig loaded;
-  loaded.config.sync.staleness = 2;
+  loaded.config.engine.sync.staleness = 2;
   loaded.origins["sync.staleness"] = "config.toml:3";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { check_rules(loaded); }),
                    "config.toml:3: sync.staleness = 2: with sync.mode sync no gradient is stale"));
   loaded.origins["sync.mode"] = "command line";
   EXPECT_NO_THROW(check_rules(loaded)) << "the command line has overruled the file's mode";
-  loaded.config.sync.mode = "async";
+  loaded.config.engine.sync.mode = SyncMode::kAsync;
   settle_defaults(loaded);
-  EXPECT_EQ(loaded.config.sync.servers, 1);
+  EXPECT_EQ(loaded.config.engine.sync.servers, 1);
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
 TEST(Rules, ARewindNeedsCheckpoints) {
-  const auto without = [](Config& config) { config.checkpoint.every = {}; };
+  const auto without = [](Config& config) { config.checkpoint.every_seconds = 0; };
   EXPECT_TRUE(rules_hold([&](Config& config) {
     without(config);
-    config.health.spike = "skip";
-    config.health.on_corruption = "rewind";
+    config.health.spike = HealthAction::kSkip;
+    config.health.on_corruption = HealthAction::kRewind;
   })) << "nothing is compared";
-  for (const auto& [key, change] : std::vector<std::pair<std::string, std::function<void(HealthConfig&)>>>{
-           {"health.spike", [](HealthConfig& health) { health.spike = "rewind"; }},
-           {"health.non_finite", [](HealthConfig& health) { health.non_finite = "rewind"; }},
-           {"health.on_corruption", [](HealthConfig& health) {
+  for (const auto& [key, change] : std::vector<std::pair<std::string, std::function<void(HealthOptions&)>>>{
+           {"health.spike", [](HealthOptions& health) { health.spike = HealthAction::kRewind; }},
+           {"health.non_finite", [](HealthOptions& health) { health.non_finite = HealthAction::kRewind; }},
+           {"health.on_corruption", [](HealthOptions& health) {
               health.check_replicas = 10;
-              health.on_corruption = "rewind";
+              health.on_corruption = HealthAction::kRewind;
             }}}) {
     const std::string message = rule_broken([&](Config& config) {
       without(config);

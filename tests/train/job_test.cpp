@@ -20,16 +20,16 @@ TEST(Job, EachPartGetsItsOwnSection) {
   Config config;
   config.model.width = 32;
   config.model.init = "init.safetensors";
-  config.data = {.kind = "csv", .path = "table.csv", .order = "sequential"};
+  config.data = {.kind = DataKind::kCsv, .path = "table.csv", .order = Order::kSequential};
   config.train.steps = 7;
   config.train.accumulate = 3;
-  config.train.reduce = "last";
-  config.train.dtype = "bf16";
-  config.train.clip = 0.5;
-  config.train.checkpoint_activations = true;
+  config.engine.reduce = Reduce::kLast;
+  config.engine.dtype = DType::kBFloat16;
+  config.engine.clip = 0.5;
+  config.model.checkpoint_activations = true;
   config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw"};
-  config.schedule = {.name = "wsd", .warmup = 2, .min_lr = 0.01, .power = 3, .decay = 4};
-  config.zero.stage = 2;
+  config.schedule = {.kind = LrKind::kWsd, .min_lr = 0.01, .warmup = 2, .power = 3, .decay = 4};
+  config.engine.stage = 2;
   config.run.dir = "runs/x";
   config.run.threads = 3;
   config.run.tensorboard = true;
@@ -93,7 +93,7 @@ TEST(Job, AdafactorHasItsOwnKeys) {
   EXPECT_EQ(given.eps1, 1e-4);
   EXPECT_EQ(given.eps2, 1e-2);
   EXPECT_EQ(given.clip, 2);
-  const OptimizerConfig of_nobody;
+  const OptimizerKeys of_nobody;
   EXPECT_EQ(of_nobody.beta2_decay, AdafactorOptions{}.beta2_decay);
   EXPECT_EQ(of_nobody.eps1, AdafactorOptions{}.eps1);
   EXPECT_EQ(of_nobody.eps2, AdafactorOptions{}.eps2);
@@ -135,21 +135,21 @@ TEST(Job, MuonTakesHiddenLayersByDefault) {
 
 TEST(Job, LossScaleNeedsFp16) {
   Config config;
-  config.train.loss_scale.fixed = 128;
+  config.engine.loss_scale = LossScaleOptions::fixed(128);
   EXPECT_EQ(make_job(config, 1).attach.loss_scale, std::nullopt);
-  config.train.dtype = "fp16";
+  config.engine.dtype = DType::kFloat16;
   EXPECT_EQ(make_job(config, 1).attach.dtype, DType::kFloat16);
   EXPECT_FALSE(make_job(config, 1).attach.loss_scale->dynamic);
   EXPECT_EQ(make_job(config, 1).attach.loss_scale->value, 128);
-  config.train.loss_scale = {};
+  config.engine.loss_scale.reset();
   EXPECT_TRUE(make_job(config, 1).attach.loss_scale->dynamic);
 }
 
 TEST(Job, SumsInFp32OnRequest) {
   Config config;
   EXPECT_EQ(make_job(config, 1).attach.reduce_dtype, std::nullopt);
-  config.train.dtype = "bf16";
-  config.train.reduce_dtype = "fp32";
+  config.engine.dtype = DType::kBFloat16;
+  config.engine.reduce_dtype = DType::kFloat32;
   EXPECT_EQ(make_job(config, 1).attach.reduce_dtype, DType::kFloat32);
 }
 
@@ -157,13 +157,13 @@ TEST(Job, HealthFollowsItsSection) {
   Config config;
   EXPECT_EQ(make_job(config, 1).health.non_finite, HealthAction::kSkip);
   EXPECT_FALSE(make_job(config, 1).health.judges()) << "by default a run is as it was without";
-  config.health = {.non_finite = "stop",
-                   .spike = "rewind",
+  config.health = {.non_finite = HealthAction::kStop,
+                   .spike = HealthAction::kRewind,
                    .spike_sigma = 4.5,
                    .rewind_batches = 7,
                    .max_rewinds = 2,
                    .check_replicas = 50,
-                   .on_corruption = "rewind"};
+                   .on_corruption = HealthAction::kRewind};
   const HealthOptions health = make_job(config, 1).health;
   EXPECT_EQ(health.non_finite, HealthAction::kStop);
   EXPECT_EQ(health.spike, HealthAction::kRewind);
@@ -176,34 +176,32 @@ TEST(Job, HealthFollowsItsSection) {
 
 TEST(Job, ParksActivationsWhereConfigured) {
   Config config;
-  config.zero.disk = {"/nvme0", "/nvme1"};
-  config.zero.link_bandwidth = {.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
+  config.engine.offload.disk = {"/nvme0", "/nvme1"};
+  config.engine.offload.link_bytes_per_second = 1000;
   EXPECT_FALSE(model_options(config).activation_offload.has_value());
-  config.train.offload_activations = "host";
+  config.model.activation_offload = {.tier = Tier::kHost};
   EXPECT_EQ(model_options(config).activation_offload->tier, Tier::kHost);
-  config.train.offload_activations = "disk";
+  config.model.activation_offload = {.tier = Tier::kDisk};
   const auto activation_offload = model_options(config).activation_offload.value();
   EXPECT_EQ(activation_offload.tier, Tier::kDisk);
-  EXPECT_EQ(activation_offload.disk, config.zero.disk);
+  EXPECT_EQ(activation_offload.disk, config.engine.offload.disk);
   EXPECT_EQ(activation_offload.link_bytes_per_second, 1000);
   EXPECT_FALSE(activation_offload.checksums);
-  config.zero.checksums = true;
+  config.engine.offload.checksums = true;
   EXPECT_TRUE(model_options(config).activation_offload->checksums);
-  config.train.offload_activations = "tape";
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { model_options(config); }), "use one of: none, host, disk"));
 }
 
 // Three blocks' inputs of 2 samples of 32 tokens, 40 features each: 10 KiB in fp32, three pages.
-Config offloading_config(const std::string& where) {
+Config offloading_config(Tier tier) {
   Config config;
   config.model.layers = 3;
   config.model.width = 40;
   config.model.context = 64;
   config.data.context = 32;
   config.train.batch = 2;
-  config.train.checkpoint_activations = true;
-  config.train.offload_activations = where;
-  config.zero.disk = {"/nvme0"};
+  config.model.checkpoint_activations = true;
+  config.model.activation_offload = {.tier = tier};
+  config.engine.offload.disk = {"/nvme0"};
   return config;
 }
 
@@ -214,63 +212,63 @@ MemoryBudget bytes(std::int64_t count) {
 // Offloaded activations are taken off the budget.
 
 TEST(Job, HostActivationsReduceHostBudget) {
-  Config config = offloading_config("host");
+  Config config = offloading_config(Tier::kHost);
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
   EXPECT_EQ(model_options(config).activation_offload->expected_bytes, kInputs);
   EXPECT_EQ(model_options(config).activation_offload->most_bytes, 0) << "no budget is given";
-  config.zero.host_memory = bytes(100'000);
+  config.engine.offload.host_memory = bytes(100'000);
   EXPECT_EQ(model_options(config).activation_offload->most_bytes, kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs);
-  config.train.dtype = "bf16";
+  config.engine.dtype = DType::kBFloat16;
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs / 2);
-  config.zero.device_memory = bytes(50'000);
+  config.engine.device_memory = bytes(50'000);
   EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000) << "there is no link that needs blocks there";
-  config.zero.link_bandwidth = bytes(1000);
+  config.engine.offload.link_bytes_per_second = 1000;
   EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000 - 3 * 8'192) << "whole pages";
-  config.train.offload_activations = "none";
+  config.model.activation_offload.reset();
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000);
 }
 
 TEST(Job, GpuActivationsUseBudgetBlocks) {
-  Config config = offloading_config("host");
+  Config config = offloading_config(Tier::kHost);
   config.run.device = "cuda";
-  config.zero.device_memory = bytes(90'000);
-  config.zero.host_memory = bytes(100'000);
+  config.engine.device_memory = bytes(90'000);
+  config.engine.offload.host_memory = bytes(100'000);
   EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 3 * 12'288) << "three inputs of three pages";
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 2 * 32 * 40 * 4);
   EXPECT_EQ(activation_need(config).device, 3 * 12'288);
-  config.train.offload_activations = "disk";
+  config.model.activation_offload = {.tier = Tier::kDisk};
   EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 12'288) << "one, on its way to the host";
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 12'288);
-  config.zero.device_memory = bytes(12'287);
+  config.engine.device_memory = bytes(12'287);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { attach_options(config, 1); }), "zero.device_memory"));
 }
 
 // Offloaded activations are taken off the budget.
 
 TEST(Job, DiskActivationsReduceDiskBudget) {
-  Config config = offloading_config("disk");
+  Config config = offloading_config(Tier::kDisk);
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
-  config.zero.disk_memory = bytes(100'000);
-  config.zero.host_memory = bytes(90'000);
+  config.engine.offload.disk_memory = 100'000;
+  config.engine.offload.host_memory = bytes(90'000);
   EXPECT_EQ(model_options(config).activation_offload->most_bytes, kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 100'000 - kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 90'000 - kInputs) << "blocks on the way";
-  config.zero.disk_memory = bytes(kInputs);
+  config.engine.offload.disk_memory = kInputs;
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 1) << "0 would be no limit";
 }
 
 TEST(Job, RefusesUnfitActivationsWithBytes) {
   const auto refusal = [](const Config& config) { return message_of<ConfigError>([&] { make_job(config, 1); }); };
-  Config config = offloading_config("host");
-  config.zero.host_memory = bytes(30'719);
+  Config config = offloading_config(Tier::kHost);
+  config.engine.offload.host_memory = bytes(30'719);
   EXPECT_TRUE(says(refusal(config), "zero.host_memory")) << refusal(config);
   EXPECT_TRUE(says(refusal(config), "takes 30720 B of it a rank")) << refusal(config);
   EXPECT_TRUE(says(refusal(config), "train.batch")) << refusal(config);
-  config.zero.host_memory = bytes(30'720);
+  config.engine.offload.host_memory = bytes(30'720);
   EXPECT_NO_THROW(make_job(config, 1));
-  config = offloading_config("disk");
-  config.zero.disk_memory = bytes(36'863);
+  config = offloading_config(Tier::kDisk);
+  config.engine.offload.disk_memory = 36'863;
   EXPECT_TRUE(says(refusal(config), "zero.disk_memory")) << refusal(config);
 }
 
@@ -293,20 +291,12 @@ TEST(Job, CodedAdamwTakesAdamwKeys) {
   EXPECT_EQ(rule.weight_decay, 0.3);
 }
 
-TEST(Job, ValidationIsFractionOrFile) {
-  Config config;
-  config.data.validation = {.fraction = 0.2};
-  EXPECT_EQ(std::get<double>(data_options(config).validation), 0.2);
-  config.data.validation = {.path = "held_out.txt"};
-  EXPECT_EQ(std::get<DataFiles>(data_options(config).validation), DataFiles("held_out.txt"));
-}
-
 TEST(Job, BudgetsAreTheEngines) {
   for (const MemoryBudget& budget : {MemoryBudget{}, MemoryBudget{.kind = MemoryBudget::Kind::kMin},
                                      MemoryBudget{.kind = MemoryBudget::Kind::kBytes, .bytes = 12345}}) {
     Config config;
-    config.zero.device_memory = budget;
-    config.zero.host_memory = budget;
+    config.engine.device_memory = budget;
+    config.engine.offload.host_memory = budget;
     const TrainJob job = make_job(config, 1);
     EXPECT_EQ(job.attach.device_memory, budget);
     EXPECT_EQ(job.attach.offload.host_memory, budget);
@@ -338,15 +328,15 @@ TEST(Job, PlanNeedsNoData) {
   config.data.path = "nowhere";
   EXPECT_EQ(planned_shape(config).classes, 256) << "bytes";
   EXPECT_EQ(planned_shape(config).context, config.model.context);
-  config.data.kind = "tokens";
+  config.data.kind = DataKind::kTokens;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { planned_shape(config); }), "set model.vocab"));
   config.model.vocab = 50257;
   EXPECT_EQ(planned_shape(config).classes, 50257);
   config.model.name = "mlp";
-  config.data.kind = "mnist";
+  config.data.kind = DataKind::kMnist;
   EXPECT_EQ(planned_shape(config).features, 784);
   EXPECT_EQ(planned_shape(config).classes, 10);
-  config.data.kind = "csv";
+  config.data.kind = DataKind::kCsv;
   EXPECT_EQ(planned_shape(config).classes, 10) << "as many as the model has outputs";
   config.model.sizes.back() = 1;
   EXPECT_EQ(planned_shape(config).classes, 0) << "a number";
@@ -358,7 +348,7 @@ TEST(Job, PlanReadsDataIfNeeded) {
   const TemporaryFolder folder;
   Config config;
   config.model.name = "linear";
-  config.data = {.kind = "csv", .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
+  config.data = {.kind = DataKind::kCsv, .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
   EXPECT_EQ(planned_shape(config).features, 2);
 }
 
@@ -386,8 +376,8 @@ TEST(Job, TextsGiveModelsTheirKeys) {
   Config config;
   config.model = {
       .name = "llama", .hidden = 48, .kv_heads = 2, .rope_theta = 500, .norm_eps = 1e-6, .tie_embeddings = true};
-  config.data = {.kind = "tsv", .path = "t.tsv", .words = 77, .vocab = "vocab.txt", .lower_case = false};
-  config.train.label_smoothing = 0.2;
+  config.data = {.kind = DataKind::kTsv, .path = "t.tsv", .words = 77, .vocab = "vocab.txt", .lower_case = false};
+  config.model.label_smoothing = 0.2;
   const TrainJob job = make_job(config, 1);
   EXPECT_EQ(job.model.hidden, 48);
   EXPECT_EQ(job.model.kv_heads, 2);
@@ -399,27 +389,14 @@ TEST(Job, TextsGiveModelsTheirKeys) {
   EXPECT_EQ(job.data.words, 77);
   EXPECT_EQ(job.data.vocab, "vocab.txt");
   EXPECT_EQ(job.data.lower_case, false);
-  config.data = {.kind = "mnist", .classes = 12, .augment = "shift_flip"};
-  EXPECT_EQ(data_options(config).classes, 12);
-  EXPECT_EQ(data_options(config).images.augment, Augment::kShiftFlip);
-  config.data = {.kind = "images",
-                 .channels = 3,
-                 .size = {.height = 24, .width = 32},
-                 .mean = {0.5},
-                 .deviation = {0.1, 0.2, 0.3}};
-  EXPECT_EQ(data_options(config).kind, DataKind::kImages);
-  EXPECT_EQ(data_options(config).channels, 3);
-  EXPECT_EQ(data_options(config).size, (ImageSize{.height = 24, .width = 32}));
-  EXPECT_EQ(data_options(config).images.mean, std::vector{0.5});
-  EXPECT_EQ(data_options(config).images.deviation, (std::vector{0.1, 0.2, 0.3}));
 }
 
 TEST(Job, CountsEpochOfPresentData) {
   const TemporaryFolder folder;
   Config config;
   config.model.name = "linear";
-  config.data = {.kind = "csv", .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
-  config.data.validation.fraction = 0.3;
+  config.data = {.kind = DataKind::kCsv, .path = folder.write("table.csv", "1,2,3\n4,5,6\n7,8,9\n").string()};
+  config.data.validation = 0.3;
   EXPECT_EQ(samples_of_pass(config), 2) << "one row is held out";
   config.data.path = "nowhere";
   EXPECT_EQ(samples_of_pass(config), std::nullopt);
@@ -429,32 +406,36 @@ TEST(Job, CountsEpochOfPresentData) {
 
 TEST(Job, LocalStepsNeedModeLocal) {
   Config config;
-  config.sync = {.mode = "sync", .local_steps = 7};
+  config.local.steps = 7;
   EXPECT_FALSE(make_job(config, 1).attach.local);
-  config.sync = {.mode = "local", .local_steps = 7, .outer_lr = 1, .outer_momentum = 0.5};
+  config.local.on = true;
+  config.local.outer_lr = 1;
+  config.local.outer_momentum = 0.5;
   EXPECT_EQ(make_job(config, 1).attach.local, (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5}));
-  config.sync.fragments = 3;
-  config.sync.overlap = 2;
-  config.sync.mix = 0.25;
+  config.local.fragments = 3;
+  config.local.overlap = 2;
+  config.local.mix = 0.25;
   EXPECT_EQ(make_job(config, 1).attach.local,
             (LocalSteps{.steps = 7, .outer_lr = 1, .outer_momentum = 0.5, .fragments = 3, .overlap = 2, .mix = 0.25}));
 }
 
 TEST(Job, CompensationNeedsModeAsync) {
   Config config;
-  config.sync = {.mode = "async", .servers = 1, .compensation = 0.5};
+  config.engine.sync = {.mode = SyncMode::kAsync, .servers = 1, .compensation = 0.5};
   EXPECT_EQ(make_job(config, 2).attach.sync.compensation, 0.5);
-  config.sync.mode = "stale";
+  config.engine.sync.mode = SyncMode::kStale;
   EXPECT_EQ(make_job(config, 2).attach.sync.compensation, 0);
 }
 
 TEST(Job, CodecsAreOptionsOfTheEngine) {
   Config config;
   EXPECT_EQ(make_job(config, 2).attach.wire, WireCodecs{});
-  config.comm.gather_wire = "int4";
-  config.comm.reduce_wire = "int8";
+  config.engine.wire.gather = WireCodec::kInt4;
+  config.engine.wire.reduce = WireCodec::kInt8;
   EXPECT_EQ(make_job(config, 2).attach.wire, (WireCodecs{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}));
-  config.comm = {.outer_wire = "topk", .outer_topk = 0.05};
+  config.engine.wire = {};
+  config.comm.topk = true;
+  config.comm.topk_share = 0.05;
   EXPECT_EQ(make_job(config, 2).attach.wire, (WireCodecs{.outer_topk = 0.05}));
 }
 

@@ -18,11 +18,22 @@
 // From `steps` on min_lr (constant: lr; inverse_sqrt goes on falling to min_lr). Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
+
+#include "zero/base/numbers/choice.h"
 
 namespace zero {
 
 enum class LrKind : std::uint8_t { kConstant, kLinear, kCosine, kPolynomial, kInverseSqrt, kOneCycle, kWsd };
+// Words of schedule.name.
+inline constexpr std::array<Choice<LrKind>, 7> kLrKinds{{{"constant", LrKind::kConstant},
+                                                         {"linear", LrKind::kLinear},
+                                                         {"cosine", LrKind::kCosine},
+                                                         {"polynomial", LrKind::kPolynomial},
+                                                         {"inverse_sqrt", LrKind::kInverseSqrt},
+                                                         {"one_cycle", LrKind::kOneCycle},
+                                                         {"wsd", LrKind::kWsd}}};
 
 struct LrSchedule {
   LrKind kind = LrKind::kCosine;

@@ -100,17 +100,17 @@ Description describe_run(const fs::path& folder, bool verify) {
   const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
   Description out;
   const bool done = fs::exists(folder / "report.json");
-  out.text =
-      fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
-                  done ? "done" : "not done", model.name, loaded.config.data.path.text(), loaded.config.data.kind,
-                  format_count(train.steps, "step"), train.global_batch, loaded.config.zero.stage, train.dtype);
+  out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
+                         done ? "done" : "not done", model.name, loaded.config.data.path.text(),
+                         name_of(loaded.config.data.kind), format_count(train.steps, "step"), train.global_batch,
+                         loaded.config.engine.stage, name_of(*loaded.config.engine.dtype));
   out.json = {{"kind", "run"},
               {"path", folder.string()},
               {"done", done},
               {"model", model.name},
               {"data", loaded.config.data.path.text()},
               {"steps", train.steps},
-              {"stage", loaded.config.zero.stage}};
+              {"stage", loaded.config.engine.stage}};
   if (const fs::path metrics = folder / "metrics.jsonl"; fs::exists(metrics)) {
     if (const std::string line = last_line(read_file(metrics)); !line.empty()) {
       out.json["last_metrics"] = parsed(metrics, line);

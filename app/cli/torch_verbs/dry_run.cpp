@@ -33,13 +33,13 @@ std::string why_unknown(const TrainingPlan& plan) {
 }
 
 // Returns the least seconds of a micro-batch on a rank that does not share its cores.
-double least_pass_seconds(const TrainingPlan& plan, const TrainConfig& train) {
+double least_pass_seconds(const TrainingPlan& plan, const StepOptions& train) {
   const StepProfile& step = plan.computation.step;
   return (step.forward_seconds + step.backward_seconds) / static_cast<double>(train.accumulate) /
          plan.computation.crowd;
 }
 
-std::string why_not_timed(const TrainingPlan& plan, const AttachOptions& attach, const TrainConfig& train) {
+std::string why_not_timed(const TrainingPlan& plan, const AttachOptions& attach, const StepOptions& train) {
   if (!plan.refused.empty()) return "the run would be refused";
   const std::int64_t needed =
       trial_state_bytes(num_parameters(plan.specs), type_of(attach)) + plan.machine->activation_bytes;
@@ -55,7 +55,7 @@ PassSeconds timed(const Config& config, const Corpus& corpus, const AttachOption
   model.init.clear();                // the weights do not change the time
   model.activation_offload.reset();  // the trial writes nothing
   at::set_num_threads(attach.threads);
-  const auto task = make_task(model, corpus.shape(), static_cast<std::uint64_t>(config.train.seed));
+  const auto task = make_task(model, corpus.shape(), config.train.seed);
   return time_passes(*task, *corpus.train,
                      {.samples = most_samples(config.train), .dtype = type_of(attach), .threads = attach.threads});
 }
@@ -106,7 +106,7 @@ CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t>
 }
 
 DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedRun& run) {
-  const TrainConfig& train = config.train;
+  const StepOptions& train = config.train;
   const std::optional<Corpus>& corpus = run.corpus;
   DryRun found{.why_unknown = why_unknown(plan), .world = plan.world, .outlook = run.outlook};
   if (corpus && !found.outlook.is_done) found.notes = corpus->notes;

@@ -36,10 +36,10 @@ struct Source {
 // Returns the parameter whose rows are the model's tokens. Throws ConfigError if the run did not train a language
 // model.
 std::string token_weight_of(const Config& config, const std::string& run) {
-  if (!is_language_model(config.model.name, data_options(config).kind))
+  if (!is_language_model(config.model.name, config.data.kind))
     throw ConfigError(
         "RUN", run,
-        fmt::format("trained a {} on data.kind {}, which writes no text", config.model.name, config.data.kind),
+        fmt::format("trained a {} on data.kind {}, which writes no text", config.model.name, name_of(config.data.kind)),
         fmt::format("name the run of a language model: a {} on {}",
                     names_where(kModelTable, [](const ModelRow& row) { return row.reads("text"); }),
                     one_of(model_words::kTokens)));
@@ -97,7 +97,7 @@ std::string start_of(const std::string& prompt, const TokenText& text) {
 int generate_verb(const GenerateRequest& request) {
   Source source = source_of(request.run, request.best);
   const Config& config = source.config;
-  const TokenText text = TokenText::of(data_options(config).kind, config.data.tokenizer);
+  const TokenText text = TokenText::of(config.data.kind, config.data.tokenizer);
   require_tokenizer(text, source, request.run);
   const std::vector<std::int64_t> prompt = text.read(start_of(request.prompt, text));
   at::set_num_threads(num_usable_cores());

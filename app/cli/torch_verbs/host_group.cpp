@@ -20,8 +20,9 @@ namespace zero::cli {
 namespace {
 
 bool is_open(const Config& config, bool on_cpu) {
-  return config.zero.group.automatic && config.zero.stage > 0 && config.sync.servers == 0 &&
-         config.zero.secondary_group == 0 && config.sync.mode != "local" && on_cpu;
+  const EngineOptions& engine = config.engine;
+  return config.zero.automatic_group && engine.stage > 0 && engine.sync.servers == 0 && engine.secondary_group == 0 &&
+         !config.local.on && on_cpu;
 }
 
 HostGroup of_all(int world, const std::string& why) {
@@ -31,9 +32,9 @@ HostGroup of_all(int world, const std::string& why) {
 // Returns why the keys need all ranks to hold the model once; "" if they do not.
 std::string why_all(const Config& config, int ranks_of_host) {
   if (ranks_of_host == 1) return "each machine has one rank";
-  if (config.comm.gather_wire != "none" || config.comm.reduce_wire != "none")
+  if (config.engine.wire.gather != WireCodec::kNone || config.engine.wire.reduce != WireCodec::kNone)
     return "comm.gather_wire and comm.reduce_wire code what these send each other";
-  if (config.zero.shards == "weighted" && !config.zero.shard_weights.named.empty())
+  if (config.engine.shards == Cut::kWeighted && !config.engine.shard_weights.empty())
     return "zero.shard_weights has a weight for each";
   return "";
 }
@@ -56,7 +57,7 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   const TrainingPlan plan = plan_with(request, ranks_of_host, ranks_of_host);
   const MemoryFit fit = fit_of(plan);
   Room room{.needed = fit.needed, .free = fit.free, .is_there = fit.fits()};
-  const MemoryBudget& budget = config.zero.device_memory;
+  const MemoryBudget& budget = config.engine.device_memory;
   if (budget.kind == MemoryBudget::Kind::kBytes && fit.rank.states + fit.rank.working > budget.bytes)
     room = {.needed = ranks_of_host * (fit.rank.states + fit.rank.working), .free = ranks_of_host * budget.bytes};
   return room;

@@ -17,7 +17,7 @@
 #include "zero/optim/rule_registry.h"
 #include "zero/torch/seam/torch_device.h"
 
-#include "app/config/choices.h"
+#include "app/config/option.h"
 #include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
 #include "app/train/tasks/model_kind.h"
@@ -27,7 +27,7 @@ namespace {
 
 // Makes the groups of the configuration, and then one group for all other parameters. In a group without its own
 // weight_decay, only parameters with two or more dimensions decay.
-std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
+std::vector<ParameterGroup> parameter_groups(const OptimizerKeys& o) {
   std::vector<ParameterGroup> groups;
   const auto add = [&](const std::string& pattern, std::optional<double> weight_decay, double lr_scale,
                        const std::string& rule) {
@@ -43,49 +43,9 @@ std::vector<ParameterGroup> parameter_groups(const OptimizerConfig& o) {
     groups.push_back({decays, o.weight_decay, lr_scale, matrices, pattern});
     groups.push_back({takes, 0.0, lr_scale, matrices, pattern});
   };
-  for (const GroupConfig& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
+  for (const GroupKeys& group : o.group) add(group.parameters, group.weight_decay, group.lr_scale, group.rule);
   if (!groups.empty()) add("", std::nullopt, 1, "");
   return groups;
-}
-
-DType dtype_of(const TrainConfig& train) {
-  return value_of(kDTypes, "train.dtype", train.dtype);
-}
-
-// Returns the type of sums; nullopt if it is the parameters' type.
-std::optional<DType> reduce_dtype_of(const TrainConfig& train) {
-  const std::optional<DType> dtype = value_of(kReduceDTypes, "train.reduce_dtype", train.reduce_dtype);
-  return dtype == dtype_of(train) ? std::nullopt : dtype;
-}
-
-WireCodec codec_of(std::string_view key, const std::string& name) {
-  if (const auto codec = wire_codec_named(name)) return *codec;
-  throw ConfigError(key, name, "no such codec", "use none, int8 or int4");
-}
-
-WireCodecs wire_of(const CommConfig& comm) {
-  const bool topk = comm.outer_wire == "topk";
-  return {.gather = codec_of("comm.gather_wire", comm.gather_wire),
-          .reduce = codec_of("comm.reduce_wire", comm.reduce_wire),
-          .outer = topk ? WireCodec::kNone : codec_of("comm.outer_wire", comm.outer_wire),
-          .outer_topk = topk ? comm.outer_topk : 0};
-}
-
-// fp16 needs a loss scale. The other types have the range of fp32.
-std::optional<LossScaleOptions> loss_scale_of(const TrainConfig& train) {
-  if (train.dtype != "fp16") return std::nullopt;
-  return train.loss_scale.fixed > 0 ? LossScaleOptions::fixed(train.loss_scale.fixed) : LossScaleOptions{};
-}
-
-OffloadOptions offload_options(const ZeroConfig& zero) {
-  return {.fractions = {.parameter = zero.parameter, .gradient = zero.gradient, .optimizer = zero.optimizer},
-          .automatic = zero.placement == "auto",
-          .host_memory = zero.host_memory,
-          .disk = zero.disk,
-          .disk_memory = zero.disk_memory.bytes,
-          .monitor = {.on = zero.monitor, .reserve_bytes = zero.memory_reserve.bytes},
-          .checksums = zero.checksums,
-          .link_bytes_per_second = static_cast<double>(zero.link_bandwidth.bytes)};
 }
 
 // Returns whether the model computes on a GPU. "auto" does if this machine has a GPU that libtorch can use.
@@ -96,21 +56,10 @@ bool computes_on_gpu(const Config& config) {
   return !here.gpus.empty() && try_torch_cuda().empty();
 }
 
-std::optional<ActivationOffloadOptions> activation_offload_options(const Config& config) {
-  const std::optional<Tier> tier =
-      value_of(kActivationTiers, "train.offload_activations", config.train.offload_activations);
-  if (!tier) return std::nullopt;
-  return ActivationOffloadOptions{.tier = *tier,
-                                  .disk = config.zero.disk,
-                                  .checksums = config.zero.checksums,
-                                  .link_bytes_per_second = static_cast<double>(config.zero.link_bandwidth.bytes),
-                                  .from_device = computes_on_gpu(config)};
-}
-
 // Returns the memory of each budget that offloaded activations take.
 ActivationOffloadNeed need_of(const Config& config, const ModelOptions& model) {
   const std::int64_t context = sample_context(model, config.data.context);
-  const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, dtype_of(config.train));
+  const OffloadedInput inputs = offloaded_inputs(model, most_samples(config.train), context, *config.engine.dtype);
   return model.activation_offload ? activation_offload_need(*model.activation_offload, inputs.count, inputs.bytes)
                                   : ActivationOffloadNeed{};
 }
@@ -120,7 +69,7 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
   throw ConfigError(
       key, format_bytes(budget),
       fmt::format("train.offload_activations = \"{}\" takes {} B of it a rank ({}): the inputs of {} blocks",
-                  config.train.offload_activations, need, format_bytes(need), config.model.layers),
+                  word_of(config, "train.offload_activations"), need, format_bytes(need), config.model.layers),
       "allow that and the bytes of the states; a smaller train.batch, data.context or model.width needs less");
 }
 
@@ -141,54 +90,30 @@ void take_off_activations(AttachOptions& options, const Config& config) {
     take("zero.disk_memory", options.offload.disk_memory, need.disk);
 }
 
-CheckpointPolicy checkpoint_policy(const CheckpointConfig& checkpoint) {
-  return {.every_steps = checkpoint.every.steps,
-          .every_seconds = std::chrono::duration<double>(checkpoint.every.time).count(),
-          .keep = checkpoint.keep,
-          .keep_best = value_of(kBestMeasures, "checkpoint.keep_best", checkpoint.keep_best),
-          .memory_every = checkpoint.memory_every,
-          .async = checkpoint.async,
-          .stop_on_error = checkpoint.on_error == "stop"};
-}
-
-HealthOptions health_options(const HealthConfig& health) {
-  return {.non_finite = value_of(kNonFinites, "health.non_finite", health.non_finite),
-          .spike = value_of(kSpikes, "health.spike", health.spike),
-          .spike_sigma = health.spike_sigma,
-          .rewind_batches = health.rewind_batches,
-          .max_rewinds = health.max_rewinds,
-          .check_replicas = health.check_replicas,
-          .on_corruption = value_of(kCorruptions, "health.on_corruption", health.on_corruption)};
-}
-
-std::optional<LocalSteps> local_steps(const SyncConfig& sync) {
-  if (sync.mode != "local") return std::nullopt;
-  return LocalSteps{.steps = static_cast<int>(sync.local_steps),
-                    .outer_lr = sync.outer_lr,
-                    .outer_momentum = sync.outer_momentum,
-                    .fragments = static_cast<int>(sync.fragments),
-                    .overlap = static_cast<int>(sync.overlap),
-                    .mix = sync.mix};
+// The schedule reads optimizer.lr and train.steps, which other parts read also.
+LrSchedule schedule_of(const Config& config) {
+  LrSchedule schedule = config.schedule;
+  schedule.lr = config.optimizer.lr;
+  schedule.steps = config.train.steps;
+  return schedule;
 }
 
 // Ignores keys of another mode: they were given for a mode that has been overruled.
-SyncPlan sync_plan(const SyncConfig& sync) {
-  SyncPlan plan{.servers = static_cast<int>(sync.servers)};
-  if (sync.mode == "stale") plan.mode = SyncMode::kStale;
-  if (sync.mode == "async") plan.mode = SyncMode::kAsync;
-  if (plan.mode != SyncMode::kSync) plan.staleness = static_cast<int>(sync.staleness);
+SyncPlan sync_plan(const SyncPlan& keys) {
+  SyncPlan plan{.mode = keys.mode, .servers = keys.servers};
+  if (plan.mode != SyncMode::kSync) plan.staleness = keys.staleness;
   if (plan.mode == SyncMode::kAsync) {
-    plan.stale_lr = sync.stale_lr;
-    plan.compensation = sync.compensation;
+    plan.stale_lr = keys.stale_lr;
+    plan.compensation = keys.compensation;
   }
-  if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = static_cast<int>(sync.quorum);
+  if (plan.mode == SyncMode::kSync && plan.has_servers()) plan.quorum = keys.quorum;
   return plan;
 }
 
 // Servers and workers have no timeline, because a timeline needs ranks that step together.
 TimelineOptions timeline_options(const Config& config) {
-  if (!config.run.timeline.empty()) return {.file = config.run.timeline, .steps = config.run.timeline_steps};
-  if (config.sync.servers > 0) return {};
+  if (!config.timeline.file.empty()) return config.timeline;
+  if (config.engine.sync.has_servers()) return {};
   return {.file = RunFiles("").timeline.string(), .asked = false};
 }
 
@@ -198,12 +123,6 @@ int threads_of(const Config& config, int local_ranks) {
   const int usable = num_usable_cores();
   const bool bound = usable * local_ranks <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   return std::max(1, bound ? usable : usable / local_ranks);
-}
-
-// Returns the shard weights. Ignores weights of the file if the command line chooses another cut.
-std::vector<double> shard_weights(const ZeroConfig& zero) {
-  if (zero.shards != "weighted") return {};
-  return {zero.shard_weights.named.begin(), zero.shard_weights.named.end()};
 }
 
 bool is_there(const DataFiles& files) {
@@ -216,97 +135,44 @@ bool is_there(const DataFiles& files) {
 }  // namespace
 
 ModelOptions model_options(const Config& config) {
-  const ModelConfig& m = config.model;
-  ModelOptions model{.name = m.name,
-                     .layers = m.layers,
-                     .width = m.width,
-                     .heads = m.heads,
-                     .hidden = m.hidden,
-                     .kv_heads = m.kv_heads,
-                     .rope_theta = m.rope_theta,
-                     .norm_eps = m.norm_eps,
-                     .tie_embeddings = m.tie_embeddings,
-                     .context = m.context,
-                     .vocab = m.vocab,
-                     .dropout = m.dropout,
-                     .checkpoint_activations = config.train.checkpoint_activations,
-                     .activation_offload = activation_offload_options(config),
-                     .sizes = m.sizes,
-                     .label_smoothing = config.train.label_smoothing,
-                     .init = m.init};
-  if (model.activation_offload) {
+  ModelOptions model = config.model;
+  if (auto& offload = model.activation_offload) {
+    offload->disk = config.engine.offload.disk;
+    offload->checksums = config.engine.offload.checksums;
+    offload->link_bytes_per_second = config.engine.offload.link_bytes_per_second;
+    offload->from_device = computes_on_gpu(config);
     const ActivationOffloadNeed need = need_of(config, model);
-    const bool on_disk = model.activation_offload->tier == Tier::kDisk;
-    const MemoryBudget& budget = on_disk ? config.zero.disk_memory : config.zero.host_memory;
-    model.activation_offload->expected_bytes = on_disk ? need.disk : need.host;
-    if (budget.kind == MemoryBudget::Kind::kBytes)
-      model.activation_offload->most_bytes = model.activation_offload->expected_bytes;
+    const bool on_disk = offload->tier == Tier::kDisk;
+    const OffloadOptions& budgets = config.engine.offload;
+    offload->expected_bytes = on_disk ? need.disk : need.host;
+    if (on_disk ? budgets.disk_memory > 0 : budgets.host_memory.kind == MemoryBudget::Kind::kBytes)
+      offload->most_bytes = offload->expected_bytes;
   }
   return model;
 }
 
-DataOptions data_options(const Config& config) {
-  const DataConfig& d = config.data;
-  DataOptions options{
-      .kind = value_of(kDataKinds, "data.kind", d.kind),
-      .path = d.path,
-      .validation = d.validation.fraction,
-      .context = d.context,
-      .words = d.words,
-      .vocab = d.vocab,
-      .lower_case = d.lower_case,
-      .tokenizer = d.tokenizer,
-      .channels = d.channels,
-      .size = d.size,
-      .classes = d.classes,
-      .text_column = d.text_column,
-      .label_column = d.label_column,
-      .columns = d.columns.names,
-      .labels = d.labels.names,
-      .order = value_of(kOrders, "data.order", d.order),
-      .images = {.augment = value_of(kAugments, "data.augment", d.augment), .mean = d.mean, .deviation = d.deviation}};
-  if (!d.validation.path.empty()) options.validation = d.validation.path;
-  return options;
-}
-
-ShareOptions share_options(const TrainConfig& train) {
-  const ShareChoice& share = train.share;
-  const ShareKind kind = share.measured          ? ShareKind::kMeasured
-                         : share.samples.empty() ? ShareKind::kEqual
-                                                 : ShareKind::kGiven;
-  return {.kind = kind, .given = share.samples, .most = train.share_most};
-}
-
 AttachOptions attach_options(const Config& config, int local_ranks) {
-  AttachOptions options{.stage = static_cast<int>(config.zero.stage),
-                        .group = static_cast<int>(config.zero.group.ranks),
-                        .secondary_group = static_cast<int>(config.zero.secondary_group),
-                        .shards = cut_of(config.zero.shards),
-                        .shard_weights = shard_weights(config.zero),
-                        .local = local_steps(config.sync),
-                        .sync = sync_plan(config.sync),
-                        .wire = wire_of(config.comm),
-                        .align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes,
-                        .optimizer = optimizer_options(config.optimizer.name, config.optimizer),
-                        .clip = config.train.clip,
-                        .reduce = value_of(kReduces, "train.reduce", config.train.reduce),
-                        .accumulate = static_cast<int>(config.train.accumulate),
-                        .sums = value_of(kRankSums, "zero.reduce", config.zero.reduce),
-                        .delayed_update = config.zero.delayed_update,
-                        .ema = config.train.ema,
-                        .dtype = dtype_of(config.train),
-                        .reduce_dtype = reduce_dtype_of(config.train),
-                        .loss_scale = loss_scale_of(config.train),
-                        .device_memory = config.zero.device_memory,
-                        .offload = offload_options(config.zero),
-                        .groups = parameter_groups(config.optimizer),
-                        .threads = threads_of(config, local_ranks)};
+  AttachOptions options = config.engine;
+  // The command line may choose another cut than the file whose weights these are.
+  if (options.shards != Cut::kWeighted) options.shard_weights.clear();
+  if (config.local.on) options.local = config.local;
+  options.sync = sync_plan(config.engine.sync);
+  if (config.comm.topk) options.wire.outer_topk = config.comm.topk_share;
+  options.align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes;
+  options.optimizer = optimizer_options(config.optimizer.name, config.optimizer);
+  options.accumulate = static_cast<int>(config.train.accumulate);
+  if (options.reduce_dtype == options.dtype) options.reduce_dtype.reset();
+  // fp16 needs a loss scale. The other types have the range of fp32.
+  const bool scales = options.dtype == DType::kFloat16;
+  options.loss_scale = scales ? std::optional(options.loss_scale.value_or(LossScaleOptions{})) : std::nullopt;
+  options.groups = parameter_groups(config.optimizer);
+  options.threads = threads_of(config, local_ranks);
   take_off_activations(options, config);
   return options;
 }
 
 std::int64_t host_activation_bytes(const Config& config) {
-  if (config.zero.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
+  if (config.engine.offload.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
   return activation_need(config).host;
 }
 
@@ -315,34 +181,17 @@ ActivationOffloadNeed activation_need(const Config& config) {
 }
 
 TrainJob make_job(const Config& config, int local_ranks) {
-  const TrainConfig& t = config.train;
   return {.model = model_options(config),
-          .data = data_options(config),
-          .train = {.steps = t.steps,
-                    .batch = t.batch,
-                    .share = share_options(t),
-                    .accumulate = t.accumulate,
-                    .gradient_noise = t.gradient_noise,
-                    .seed = static_cast<std::uint64_t>(t.seed),
-                    .eval_every = t.eval_every,
-                    .eval_batches = t.eval_batches,
-                    .patience = t.patience,
-                    .log_every = t.log_every,
-                    .sample = t.sample},
-          .schedule = {.kind = value_of(kLrKinds, "schedule.name", config.schedule.name),
-                       .lr = config.optimizer.lr,
-                       .min_lr = config.schedule.min_lr,
-                       .warmup = config.schedule.warmup,
-                       .steps = t.steps,
-                       .power = config.schedule.power,
-                       .decay = config.schedule.decay},
-          .checkpoint = checkpoint_policy(config.checkpoint),
-          .health = health_options(config.health),
+          .data = config.data,
+          .train = config.train,
+          .schedule = schedule_of(config),
+          .checkpoint = config.checkpoint,
+          .health = config.health,
           .attach = attach_options(config, local_ranks),
           .host_activation_bytes = host_activation_bytes(config),
           .device_activation_bytes = activation_need(config).device,
           .run_dir = config.run.dir,
-          .probe_again = config.zero.rates == "probe",
+          .probe_again = config.zero.probe_rates,
           .config_text = resolved_toml(config),
           .config_hash = config_hash(config),
           .timeline = timeline_options(config),
@@ -350,7 +199,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
 }
 
 std::optional<Corpus> corpus_here(const Config& config) {
-  DataOptions data = data_options(config);
+  DataOptions data = config.data;
   data.context = sample_context(model_options(config), config.data.context);
   if (!is_there(config.data.path)) return std::nullopt;
   const DescriptorLimit descriptors;
@@ -377,7 +226,7 @@ std::optional<std::int64_t> samples_of_validation(const Config& config) {
 SampleShape planned_shape(const Config& config) {
   const ModelOptions model = model_options(config);
   const ModelKind& kind = model_kind(model.name);
-  DataOptions data = data_options(config);
+  DataOptions data = config.data;
   data.context = sample_context(model, config.data.context);
   if (const auto shape = kind.planned_shape(model, data.kind, data.context)) return *shape;
   if (!is_there(config.data.path)) {

@@ -26,7 +26,6 @@ TrainJob make_job(const Config& config, int local_ranks);
 
 // The options that planning and measuring need.
 ModelOptions model_options(const Config& config);
-DataOptions data_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
 // Returns the host memory of a rank's offloaded activations; 0 if a budget in bytes already contains it.
 std::int64_t host_activation_bytes(const Config& config);

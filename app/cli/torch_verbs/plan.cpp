@@ -140,7 +140,7 @@ std::int64_t room_of(const OffloadOptions& offload) {
 void learn_of_runs(const PlanRequest& request, const ModelOptions& model, const SampleShape& shape,
                    const AttachOptions& attach, PlannedMachine& machine) {
   const Config& config = request.loaded.config;
-  if (!machine.has_known_gpu() || !machine.leaves_a_fifth || config.zero.rates != "cached") return;
+  if (!machine.has_known_gpu() || !machine.leaves_a_fifth || config.zero.probe_rates) return;
   machine.activations_of = activation_work(model, shape, config.train.batch, attach.dtype.value_or(DType::kFloat32),
                                            machine.gpu.substr(machine.gpu.find(' ') + 1));
   machine.learned_bytes = LearnedActivations(machine.activations_of).bytes();
@@ -174,7 +174,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
   if (request.cluster) describe(*request.cluster, machine);
   const Config& config = request.loaded.config;
   learn_of_runs(request, model, shape, attach, machine);
-  if (machine.ranks_on_gpu == 0 || !computes_again || config.train.offload_activations == "none") return machine;
+  if (machine.ranks_on_gpu == 0 || !computes_again || !config.model.activation_offload) return machine;
   const ActivationOffloadNeed need = activation_need(config);
   if (machine.learned_bytes == 0) machine.activation_bytes = activations.in_use + need.device;
   machine.host_activation_bytes = need.host;
@@ -278,7 +278,7 @@ TierRates rates_here(const EngineOptions& options, const Config& config, int ran
   const OffloadOptions& offload = options.offload;
   const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
   TierRates rates;
-  if (config.zero.rates == "cached") rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
+  if (!config.zero.probe_rates) rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
     rates = probe_rates(nullptr, offload, *rule_of(options), threads_at_once(threads), offload.disk_memory);
     rates.disk_read /= ranks;
@@ -304,7 +304,7 @@ void require_profile_of(bool gpu, const Computation& run, const std::string& pat
 // rank would have here.
 Computation computation_of(const PlanRequest& request, const TrainingPlan& plan, const Task& task, const Trace& trace,
                            int threads) {
-  const TrainConfig& train = request.loaded.config.train;
+  const StepOptions& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
   if (!request.profile.empty()) {
     Computation run =
@@ -316,7 +316,7 @@ Computation computation_of(const PlanRequest& request, const TrainingPlan& plan,
   double flops_per_second = 0;  // the best of a few probes, because other programs may use these cores briefly
   for (int probe = 0; probe < 3; ++probe) flops_per_second = std::max(flops_per_second, probe_matmul_flops());
   Computation computation = estimated_computation({.flops = task.flops_per_sample() * samples,
-                                                   .computes_again = train.checkpoint_activations,
+                                                   .computes_again = request.loaded.config.model.checkpoint_activations,
                                                    .flops_per_second = flops_per_second,
                                                    .crowd = crowd_of(plan.machine->ranks, threads)});
   estimate_uses(trace, plan.units, computation.step);
@@ -424,9 +424,10 @@ double computation_on(const Cluster& cluster, const TrainingPlan& plan, const Pl
     throw ConfigError("cluster.flops", "", "the file does not set it, and this machine has only the speed of its CPU",
                       "write the GPU's, in products of matrices of the run's type: for example flops = 4e14");
   if (cluster.flops == 0) return plan.predicted ? plan.predicted->total() : passes_here(plan, request, task);
-  const TrainConfig& train = request.loaded.config.train;
+  const StepOptions& train = request.loaded.config.train;
   const auto samples = static_cast<double>(most_samples(train) * train.accumulate);
-  return task.flops_per_sample() * samples * (train.checkpoint_activations ? 4.0 / 3 : 1) / cluster.flops;
+  return task.flops_per_sample() * samples * (request.loaded.config.model.checkpoint_activations ? 4.0 / 3 : 1) /
+         cluster.flops;
 }
 
 // Removes the predicted time, because this machine's rates are its CPU's. The time from a run on a GPU stays, because

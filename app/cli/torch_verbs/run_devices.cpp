@@ -25,7 +25,7 @@ RunDevices::RunDevices(const LoadedConfig& loaded) : name_(loaded.config.run.dev
     open_torch_cuda(name_);
   }
   on_gpu_ = true;
-  set_gpu_numerics({.tf32 = loaded.config.train.matmul == "tf32", .deterministic = loaded.config.run.deterministic});
+  set_gpu_numerics({.tf32 = loaded.config.train.tf32, .deterministic = loaded.config.run.deterministic});
 }
 
 std::string RunDevices::of_rank(int local_rank) const {

@@ -158,8 +158,8 @@ int train_verb(const TrainRequest& request) {
   const StopSignal stop;              // before libtorch starts threads for a GPU, so they get no signals
   const RunDevices devices(request.loaded);
   at::set_num_interop_threads(1);
-  const CommConfig& comm = request.loaded.config.comm;
-  const WorldOptions options{.transport = comm.transport, .timeout = comm.timeout, .ranks = request.ranks};
+  WorldOptions options = request.loaded.config.comm;
+  options.ranks = request.ranks;
   if (request.in_process_ranks)
     return train_threads(request, static_cast<int>(*request.in_process_ranks), options, devices, stop);
   World world = World::from_environment(options);

@@ -8,10 +8,13 @@
 // class. Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "zero/base/numbers/choice.h"
 
 #include "app/data/images/labelled_images.h"
 #include "app/data/sample/row_dataset.h"
@@ -21,6 +24,11 @@ namespace zero {
 // A random change of a training image, drawn again each time. Shift: by -2 to 2 pixels along each axis; new pixels are
 // bytes of 0. Flip: mirrors left and right with probability 1/2.
 enum class Augment { kNone, kShift, kFlip, kShiftFlip };
+// Words of data.augment.
+inline constexpr std::array<Choice<Augment>, 4> kAugments{{{"none", Augment::kNone},
+                                                           {"shift", Augment::kShift},
+                                                           {"flip", Augment::kFlip},
+                                                           {"shift_flip", Augment::kShiftFlip}}};
 
 struct ImageInputs {
   Augment augment = Augment::kNone;  // only for fill_training()

@@ -11,12 +11,18 @@
 // Values; Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
+
+#include "zero/base/numbers/choice.h"
 
 namespace zero {
 
 enum class Order { kShuffled, kSequential };
+// Words of data.order.
+inline constexpr std::array<Choice<Order>, 2> kOrders{
+    {{"shuffled", Order::kShuffled}, {"sequential", Order::kSequential}}};
 
 // A rank's samples of a micro-batch. Ranks take samples in rank order.
 struct BatchGrid {

@@ -26,24 +26,12 @@
 #include "zero/torch/attach.h"
 
 #include "app/report/best_evaluation.h"
+#include "app/train/folder/checkpoint_policy.h"
 
 namespace zero {
 
 // Returns the folder itself, or its nearest existing parent.
 std::filesystem::path nearest_existing(std::filesystem::path folder);
-
-struct CheckpointPolicy {
-  std::int64_t every_steps = 0;
-  double every_seconds = 0;  // every_steps and every_seconds 0: nothing is saved
-  std::int64_t keep = 3;
-  std::optional<BestMeasure> keep_best;  // empty: keeps only the newest
-  std::int64_t memory_every = 0;         // steps between in-memory checkpoints; 0: none
-  bool async = true;
-  bool stop_on_error = false;
-
-  // True if checkpoints are saved to disk.
-  bool on() const { return every_steps > 0 || every_seconds > 0; }
-};
 
 // The state of a run that its checkpoints store beside the model's states.
 struct RunState {

@@ -33,6 +33,7 @@
 #include "app/train/train_job.h"
 #include "app/train/train_seams.h"
 #include "app/train/watch/evaluation.h"
+#include "app/train/watch/sample_shares.h"
 #include "app/train/watch/stop_signal.h"
 
 namespace zero {

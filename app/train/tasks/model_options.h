@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "zero/torch/activations/activation_store.h"
+#include "zero/memory/activation_offload_values.h"
 
 namespace zero {
 
 struct ModelOptions {
-  std::string name;  // name of a row of model_table.h
+  std::string name = "gpt2";  // name of a row of model_table.h
   std::int64_t layers = 4;
   std::int64_t width = 128;
   std::int64_t heads = 4;
@@ -31,9 +31,11 @@ struct ModelOptions {
   bool checkpoint_activations = false;  // key of [train]: only a model of blocks can compute activations again
   // Storage of the inputs of activation checkpoints until backward; absent: they stay on the device.
   std::optional<ActivationOffloadOptions> activation_offload{};
-  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> sizes = {784, 256, 10};
   double label_smoothing = 0;  // key of [train]
   std::string init;            // a safetensors file; empty: random values
+
+  bool offloads_to(Tier tier) const { return activation_offload && activation_offload->tier == tier; }
 };
 
 }  // namespace zero

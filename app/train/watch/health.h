@@ -14,10 +14,12 @@
 // decides like a run that was never interrupted. Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <span>
 
+#include "zero/base/numbers/choice.h"
 #include "zero/engine/options/step_report.h"
 
 namespace zero {
@@ -39,6 +41,16 @@ struct HealthOptions {
            (check_replicas > 0 && on_corruption == HealthAction::kRewind);
   }
 };
+
+// Words of health.non_finite, health.spike and health.on_corruption.
+inline constexpr std::array<Choice<HealthAction>, 3> kNonFinites{
+    {{"skip", HealthAction::kSkip}, {"rewind", HealthAction::kRewind}, {"stop", HealthAction::kStop}}};
+inline constexpr std::array<Choice<HealthAction>, 4> kSpikes{{{"ignore", HealthAction::kIgnore},
+                                                              {"skip", HealthAction::kSkip},
+                                                              {"rewind", HealthAction::kRewind},
+                                                              {"stop", HealthAction::kStop}}};
+inline constexpr std::array<Choice<HealthAction>, 2> kCorruptions{
+    {{"stop", HealthAction::kStop}, {"rewind", HealthAction::kRewind}}};
 
 // Throws ConfigError if an action is to rewind, and there are no checkpoints.
 void require_possible(const HealthOptions& options, bool saves_checkpoints);

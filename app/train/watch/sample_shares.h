@@ -19,16 +19,9 @@
 #include "zero/plan/served/pace_fit.h"
 
 #include "app/data/sample/sample_order.h"
+#include "app/train/tasks/step_options.h"
 
 namespace zero {
-
-enum class ShareKind : std::uint8_t { kEqual, kGiven, kMeasured };
-
-struct ShareOptions {
-  ShareKind kind = ShareKind::kEqual;
-  std::vector<std::int64_t> given;  // samples of each rank; their sum is batch x world
-  std::int64_t most = 0;            // limit of measured shares: samples of one rank, >= batch; 0: no limit
-};
 
 class SampleShares {
  public:

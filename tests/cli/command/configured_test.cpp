@@ -29,7 +29,7 @@ TEST(ConfigArguments, KeysAndFlagsMayBeMixed) {
   EXPECT_TRUE(parsed.flag);
   const LoadedConfig loaded = parsed.config.load(/*check_files=*/false);
   EXPECT_EQ(loaded.config.train.steps, 7);
-  EXPECT_EQ(loaded.config.zero.stage, 1);
+  EXPECT_EQ(loaded.config.engine.stage, 1);
 }
 
 TEST(ConfigArguments, MeanTheSameToOtherCommands) {

@@ -75,7 +75,7 @@ constexpr std::string_view kStage2 = R"({
 TEST(DeepSpeed, ShardGroupsAreCarriedOver) {
   const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 3, "mics_shard_size": 4}})");
   EXPECT_EQ(kept(config, "zero.group"), "4");
-  EXPECT_EQ(loaded(config).zero.group, 4);
+  EXPECT_EQ(loaded(config).engine.group, 4);
   const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "mics_shard_size": -1}})");
   EXPECT_EQ(kept(off, "zero.group"), "");
   EXPECT_EQ(dropped(off, "zero_optimization.mics_shard_size"), "zero.group is auto then");
@@ -85,8 +85,8 @@ TEST(DeepSpeed, SecondaryPartitionsAreSecondaryGroups) {
   constexpr const char* kKey = "zero_optimization.zero_hpz_partition_size";
   const ConvertedConfig config =
       converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 4, "zero_quantized_weights": true}})");
-  EXPECT_EQ(loaded(config).zero.secondary_group, 4);
-  EXPECT_EQ(loaded(config).comm.gather_wire, "int8");
+  EXPECT_EQ(loaded(config).engine.secondary_group, 4);
+  EXPECT_EQ(loaded(config).engine.wire.gather, WireCodec::kInt8);
   const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "zero_hpz_partition_size": 1}})");
   EXPECT_TRUE(says(dropped(off, kKey), "it is off in DeepSpeed"));
   const ConvertedConfig below = converted(R"({"zero_optimization": {"stage": 2, "zero_hpz_partition_size": 4}})");
@@ -96,14 +96,14 @@ TEST(DeepSpeed, SecondaryPartitionsAreSecondaryGroups) {
 TEST(DeepSpeed, QuantizedWeightsAndGradientsAreCodecs) {
   const std::string keys = R"("zero_quantized_weights": true, "zero_quantized_gradients": true}})";
   const ConvertedConfig config = converted(R"({"zero_optimization": {"stage": 3, )" + keys);
-  EXPECT_EQ(loaded(config).comm.gather_wire, "int8");
-  EXPECT_EQ(loaded(config).comm.reduce_wire, "int4");
+  EXPECT_EQ(loaded(config).engine.wire.gather, WireCodec::kInt8);
+  EXPECT_EQ(loaded(config).engine.wire.reduce, WireCodec::kInt4);
   const ConvertedConfig whole = converted(R"({"zero_optimization": {"stage": 2, )" + keys);
-  EXPECT_EQ(loaded(whole).comm.gather_wire, "none");
-  EXPECT_EQ(loaded(whole).comm.reduce_wire, "int4");
+  EXPECT_EQ(loaded(whole).engine.wire.gather, WireCodec::kNone);
+  EXPECT_EQ(loaded(whole).engine.wire.reduce, WireCodec::kInt4);
   EXPECT_EQ(dropped(whole, "zero_optimization.zero_quantized_weights"), "below stage 3 none are gathered");
   const ConvertedConfig off = converted(R"({"zero_optimization": {"stage": 3, "zero_quantized_gradients": false}})");
-  EXPECT_EQ(loaded(off).comm.reduce_wire, "none");
+  EXPECT_EQ(loaded(off).engine.wire.reduce, WireCodec::kNone);
   EXPECT_EQ(dropped(off, "zero_optimization.zero_quantized_gradients"), "values cross as they are");
 }
 
@@ -130,10 +130,10 @@ TEST(DeepSpeed, ConvertsAStageWithHostOptimizer) {
 
 TEST(DeepSpeed, WhatIsWrittenLoads) {
   const Config config = loaded(converted(kStage2));
-  EXPECT_EQ(config.zero.stage, 2);
-  EXPECT_EQ(config.zero.optimizer.host, 1);
+  EXPECT_EQ(config.engine.stage, 2);
+  EXPECT_EQ(config.engine.offload.fractions.optimizer.host, 1);
   EXPECT_EQ(config.optimizer.eps, 1e-8);
-  EXPECT_EQ(config.schedule.name, "linear");
+  EXPECT_EQ(config.schedule.kind, LrKind::kLinear);
 }
 
 // Unless it is off.
@@ -175,7 +175,7 @@ TEST(DeepSpeed, StatesOnNvmeLieOnDisk) {
   EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}");
   EXPECT_EQ(kept(config, "zero.disk"), "[\"/local_nvme\"]") << "one folder, though two sections name it";
   EXPECT_CONTAINS(dropped(config, "zero_optimization.offload_param.max_in_cpu"), "fraction");
-  EXPECT_EQ(loaded(config).zero.disk, std::vector<std::string>{"/local_nvme"});
+  EXPECT_EQ(loaded(config).engine.offload.disk, std::vector<std::string>{"/local_nvme"});
 }
 
 TEST(DeepSpeed, AutoIsTheTrainersDefault) {
@@ -241,7 +241,7 @@ TEST(DeepSpeed, Fp16HasItsLossScale) {
   EXPECT_CONTAINS(dropped(dynamic, "fp16.auto_cast"), "inputs");
   const ConvertedConfig fixed = converted(R"({"fp16": {"enabled": true, "loss_scale": 128}})");
   EXPECT_EQ(kept(fixed, "train.loss_scale"), "128.0");
-  EXPECT_EQ(loaded(fixed).train.loss_scale.fixed, 128);
+  EXPECT_EQ(loaded(fixed).engine.loss_scale->value, 128);
   EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has none";
 }
 
@@ -262,7 +262,7 @@ TEST(DeepSpeed, ClipsAtOneByDefault) {
   const ConvertedConfig silent = converted(R"({"train_batch_size": 8, "optimizer": {"type": "Adam"}})");
   EXPECT_EQ(kept(silent, "train.clip"), "1.0");
   EXPECT_CONTAINS(to_toml(silent, "ds_config.json"), "# DeepSpeed's default\n");
-  EXPECT_EQ(loaded(silent).train.clip, 1);
+  EXPECT_EQ(loaded(silent).engine.clip, 1);
   EXPECT_EQ(kept(converted("{}"), "train.clip"), "1.0");
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": null})"), "train.clip"), "1.0");
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0})"), "train.clip"), "0.0");
@@ -300,10 +300,10 @@ TEST(DeepSpeed, TypeOfSumsIsReduceDtype) {
   };
   const ConvertedConfig fp32 =
       with(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "torch.float32"})");
-  EXPECT_EQ(loaded(fp32).train.reduce_dtype, "fp32");
+  EXPECT_EQ(loaded(fp32).engine.reduce_dtype, DType::kFloat32);
   EXPECT_EQ(dropped(fp32, "data_types"), "");
   const ConvertedConfig same = with(R"("bf16": {"enabled": true}, "data_types": {"grad_accum_dtype": "bf16"})");
-  EXPECT_EQ(loaded(same).train.reduce_dtype, "same");
+  EXPECT_EQ(loaded(same).engine.reduce_dtype, std::nullopt);
   const ConvertedConfig narrow = with(R"("data_types": {"grad_accum_dtype": "bf16"})");
   EXPECT_EQ(kept(narrow, "train.reduce_dtype"), "");
   EXPECT_CONTAINS(dropped(narrow, "data_types.grad_accum_dtype"), "stays fp32");
@@ -347,7 +347,7 @@ TEST(DeepSpeed, WritesDownDeepSpeedsDefaults) {
   EXPECT_EQ(kept(config, "optimizer.weight_decay"), "0.0");
   EXPECT_EQ(kept(config, "schedule.name"), "\"constant\"");
   EXPECT_EQ(kept(config, "schedule.warmup"), "0");
-  EXPECT_EQ(loaded(config).zero.stage, 0);
+  EXPECT_EQ(loaded(config).engine.stage, 0);
 }
 
 // Of the highest learning rate.
