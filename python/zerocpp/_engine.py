@@ -384,6 +384,13 @@ def abandon_all() -> None:
 def _refuse_unknown(options: dict[str, Any]) -> None:
     known = [name for name in _C.option_names() if name not in ("optimizer", "groups")]
     for name in options:
+        if name in ("sync", "servers", "quorum"):
+            raise refuse(
+                "attach",
+                name,
+                "parameter servers are not there in Python, and a process group could not carry their messages",
+                "use stages 0 to 3, or `zero train` with sync.servers",
+            )
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0)
             raise refuse("attach", name, "no such option", f"did you mean {near[0]}?")

@@ -89,6 +89,8 @@ def refusals() -> dict[str, str]:
     found = {"not initialised": refusal(lambda: zero.World.from_process_group())}
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     found["unknown"] = refusal(lambda: zero._C.world_over_group("no such group", 60.0))
+    world = zero.World.from_process_group()
+    found["servers"] = refusal(lambda: zero.attach(mlp(), world=world, servers=1))
     os.environ.update(ZERO_MAX_REPLACEMENTS="1", RANK="0", WORLD_SIZE="1")
     found["replacements"] = refusal(lambda: zero.World.from_process_group())
     dist.destroy_process_group()
@@ -159,6 +161,7 @@ class ProcessGroups(ranks.PackageTest):
         found = ranks.run(refusals, ranks=1)[0]
         self.assertRegex(found["not initialised"], "(?s)not initialised\n  .*init_process_group")
         self.assertRegex(found["unknown"], "(?s)process_group = no such group.*\n  ")
+        self.assertRegex(found["servers"], "(?s)servers.*process group.*\n  .*stages 0 to 3")
         self.assertRegex(found["replacements"], "(?s)started again alone.*\n  .*max-restarts")
 
     def test_a_dead_rank_is_named(self) -> None:

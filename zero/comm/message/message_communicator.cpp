@@ -30,8 +30,8 @@ std::uint64_t data_tag(std::uint64_t header_tag, std::size_t bytes) {
   return ((header_tag & ~(kSizeBits << kSizeShift)) + 1) | ((size & kSizeBits) << kSizeShift);
 }
 
-constexpr milliseconds kLook{50};        // between two calls of check_wait()
-constexpr std::size_t kMaxSends = 4096;  // sends in flight before a new one waits for the oldest
+constexpr milliseconds kBetweenChecks{50};  // between two calls of check_wait()
+constexpr std::size_t kMaxSends = 4096;     // sends in flight before a new one waits for the oldest
 
 }  // namespace
 
@@ -218,7 +218,7 @@ Status MessageCommunicator::wait_here(MessageLink::Transfer& transfer) {
   for (milliseconds waited{0}; status == Status::kLate && waited < run_.timeout;
        waited = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin)) {
     check_wait();
-    status = transfer.wait(std::min(kLook, run_.timeout - waited));
+    status = transfer.wait(std::min(kBetweenChecks, run_.timeout - waited));
   }
   return status;
 }
