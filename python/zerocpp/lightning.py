@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ except ImportError:  # the package of the same code under its older name
     from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry  # type: ignore[assignment]
     from pytorch_lightning.trainer.states import TrainerFn  # type: ignore[assignment]
 
-from zerocpp import _C, _engine
+from zerocpp import _engine
 from zerocpp._errors import refuse
 
 _PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
