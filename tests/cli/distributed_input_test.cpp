@@ -28,9 +28,11 @@ class DistributedInput : public TrainingTest {
 
 TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
   const char* const divides = "use 2; or leave it out";
-  expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold the model once", divides);
-  expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold the model once", divides);
-  expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold the model once",
+  expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold one copy of the model",
+                 divides);
+  expect_refused("-n 4 --zero.secondary_group 4", "zero.secondary_group = 4: 4 ranks hold one copy of the model",
+                 divides);
+  expect_refused("-n 4 --zero.group 2 --zero.secondary_group 2", "2 ranks hold one copy of the model",
                  "leave it out: no number from 2 divides 2 into groups");
   expect_refused("-n 4 --zero.secondary_group -2", "zero.secondary_group", "");
   expect_refused("-n 4 --zero.secondary_group two", "zero.secondary_group", "");

@@ -92,7 +92,8 @@ TEST(DeviceRules, CopiesSumGradientsOnTheHost) {
     };
   };
   for (const char* transport : {"auto", "gloo", "mpi"}) EXPECT_TRUE(works_on("cuda", copies_over(transport)));
-  expect_says(refusal_on("cuda", copies_over("nccl")), {"zero.group = 2", "on the host", "comm.transport auto"});
+  expect_says(refusal_on("cuda", copies_over("nccl")),
+              {"zero.group = 2", "the host adds up the gradients", "comm.transport auto"});
 }
 
 TEST(DeviceRules, SecondaryPartsCrossTheHost) {

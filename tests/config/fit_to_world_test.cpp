@@ -56,7 +56,7 @@ TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
         << world;
   EXPECT_NO_THROW(fit_to_world(loaded, 4));
   loaded.config.engine.group = 2;
-  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "2 ranks hold the model once"));
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "2 ranks hold one copy of the model"));
 }
 
 TEST(FitToWorld, LocalStepsNeedSeveralCopies) {

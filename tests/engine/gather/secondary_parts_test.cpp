@@ -298,8 +298,8 @@ TEST(SecondaryPartsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   EXPECT_NO_THROW(require_secondary({.stage = 2}, 4));
   EXPECT_CONTAINS(refusal({.stage = 2, .secondary_group = 2}), "zero.secondary_group = 2: at stage 2");
   for (const int group : {-2, 3, 4, 8})
-    EXPECT_CONTAINS(refusal({.stage = 3, .secondary_group = group}), "4 ranks hold the model once");
-  EXPECT_CONTAINS(refusal({.stage = 3, .group = 2, .secondary_group = 2}), "2 ranks hold the model once");
+    EXPECT_CONTAINS(refusal({.stage = 3, .secondary_group = group}), "4 ranks hold one copy of the model");
+  EXPECT_CONTAINS(refusal({.stage = 3, .group = 2, .secondary_group = 2}), "2 ranks hold one copy of the model");
   EXPECT_CONTAINS(refusal({.stage = 3, .secondary_group = 1}), "use zero.stage 2");
   EXPECT_CONTAINS(refusal({.stage = 3, .group = 2, .secondary_group = 2, .local = LocalSteps{}}), "train apart");
   EXPECT_CONTAINS(refusal({.stage = 3, .secondary_group = 2, .sync = {.mode = SyncMode::kAsync, .servers = 1}}),

@@ -147,7 +147,7 @@ void require_rule(const EngineOptions& options, const UpdateRule& rule) {
   if (options.delayed_update && has_sums) {
     throw ConfigError(
         "zero.delayed_update", "true",
-        fmt::format("{} needs sums over all parameters before it updates a parameter", name_of(options.optimizer)),
+        fmt::format("{} needs sums over whole parameters before it updates a parameter", name_of(options.optimizer)),
         "set zero.delayed_update = false, or use an optimizer that updates each element separately, such as adamw");
   }
   if (options.delayed_update && rule.matrices() != nullptr) {
