@@ -115,7 +115,7 @@ void require_vocabulary(const SafetensorsEntry& entry, const ParamSpec& spec, co
 
 void require_shape(const SafetensorsEntry& entry, const std::vector<std::int64_t>& shape, const std::string& path) {
   if (entry.shape != shape) {
-    refuse(path, fmt::format("{} has shape [{}], the model wants [{}]", entry.name, fmt::join(entry.shape, ", "),
+    refuse(path, fmt::format("{} has shape [{}], and the model has [{}]", entry.name, fmt::join(entry.shape, ", "),
                              fmt::join(shape, ", ")));
   }
   if (!is_weight_type(entry.dtype)) {
