@@ -377,7 +377,7 @@ TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
 TEST_F(ResumeTestSlow, KeepsRunWithoutCheckpoints) {
   run(job(2, 0), 1);
   const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
-  EXPECT_TRUE(says(refused(), "holds a finished run already, without a checkpoint to continue from"));
+  EXPECT_TRUE(says(refused(), "holds a run already, which is finished and has no checkpoint to continue from"));
   EXPECT_TRUE(says(refused(), "run/model.safetensors starts from its weights"));
   forget_after(0);  // killed: its metrics are all that there is of it, and nobody asked for checkpoints
   EXPECT_TRUE(says(refused(), "holds a run already"));

@@ -49,7 +49,7 @@ void RunFolder::require_free(bool overwrite) const {
   std::error_code ignored;
   if (fs::exists(files_.model, ignored)) {
     throw ConfigError("run.dir", files_.folder.string(),
-                      "holds a finished run already, without a checkpoint to continue from",
+                      "holds a run already, which is finished and has no checkpoint to continue from",
                       fmt::format("name another folder with --run.dir (--model.init {} starts from its weights), or "
                                   "replace the run with --overwrite",
                                   files_.model.string()));
