@@ -45,18 +45,19 @@ Attempt::Attempt(const LaunchOptions& options, const Launcher& launcher)
       launcher_(launcher),
       cores_(allowed_cores()),
       shown_(shown(options)),
-      output_(numbers(options), shown_) {}
+      output_(numbers(options), shown_),
+      others_(other_machines(options, launcher.leader, launcher.member, *this)) {}
 
 void Attempt::run(const RunIdentity& identity) {
   replacements_ = ReplacementPolicy(identity.most_replacements);
   start(identity);
-  while (num_running_ > 0 || awaits_leader() || awaits_members()) {
+  while (num_running_ > 0 || others_->is_awaited()) {
     wait_for_something();
     take_signals();
     launcher_.memory.serve();
     read_outputs();
     reap();
-    hear_machines();
+    others_->hear();
     end_replacements_without_peers();
     start_replacements(identity);
     end_after_failure();
@@ -86,12 +87,9 @@ void Attempt::start(const RunIdentity& identity) {
     } catch (const IoError& error) {
       // The other ranks would wait for this rank in vain.
       not_started_ = {place, error};
-      told_to_end_ = true;
-      if (launcher_.member != nullptr)
-        launcher_.member->say({.kind = MachineMessage::Kind::kFailed,
-                               .rank = rank_of(static_cast<std::size_t>(place)),
-                               .status = kIoFailedStatus,
-                               .text = fmt::format("it could not be started: {}", error.what())});
+      ending_.told = true;
+      others_->report_not_started(rank_of(static_cast<std::size_t>(place)),
+                                  fmt::format("it could not be started: {}", error.what()));
       send_all(SIGKILL);
       return;
     }
@@ -135,9 +133,7 @@ bool Attempt::may_fail(std::size_t place) const {
   return options_.spared_from >= 0 && rank_of(place) >= options_.spared_from;
 }
 
-// Returns whether ranks are left that can take a replacement back.
-bool Attempt::has_peers() const {
-  if (launcher_.member != nullptr) return launcher_.member->lost().empty() && !over_;
+bool Attempt::has_needed_ranks() const {
   for (std::size_t place = 0; place < ranks_.size(); ++place)
     if (!may_fail(place) && ranks_[place].running()) return true;
   return false;
@@ -147,17 +143,11 @@ void Attempt::plan_replacement(const RankEnd& end, std::size_t place) {
   const bool failed = end.end.exit_code != 0 || end.end.signal != 0;
   if (!end.spared || !failed || !takes_back()) return;
   const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_.at(place));
-  if (launcher_.member != nullptr) {
-    asked_[place] = {Clock::now() + options_.answer, describe(end.end)};
-    return launcher_.member->say(
-        {.kind = MachineMessage::Kind::kLost, .rank = end.rank, .ms = lived.count(), .text = describe(end.end)});
-  }
-  const MachineMessage decision = decide(end.rank, lived);
-  if (decision.kind == MachineMessage::Kind::kAgain) replace(place, describe(end.end), decision);
+  others_->replace(place, end, lived);
 }
 
 bool Attempt::takes_back() const {
-  return !told_to_end_ && stop_signal_ == 0 && !next_end_ && has_peers();
+  return !ending_.has_begun() && !ending_.next && others_->has_peers();
 }
 
 MachineMessage Attempt::decide(int rank, std::chrono::milliseconds lived) {
@@ -211,29 +201,26 @@ void Attempt::start_replacements(const RunIdentity& identity) {
 // Ends replacements if the run has ended or failed, because no rank takes them back.
 void Attempt::end_replacements_without_peers() {
   if (numbers_.empty()) return;
-  if (stop_signal_ != 0 || told_to_end_ || next_end_) return replacement_due_.clear();
-  if (has_peers()) return;
+  if (ending_.has_begun() || ending_.next) return replacement_due_.clear();
+  if (others_->has_peers()) return;
   replacement_due_.clear();
-  if (num_running_ == 0) return;
-  failed_at_ = Clock::now();
-  next_end_ = *failed_at_ + options_.farewell;
+  if (num_running_ > 0) ending_.fail(options_.farewell);
 }
 
 void Attempt::wait_for_something() {
   std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}, {launcher_.memory.fd(), POLLIN, 0}};
   for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
-  if (launcher_.leader != nullptr) std::ranges::copy(launcher_.leader->watched(), std::back_inserter(fds));
-  if (launcher_.member != nullptr) fds.push_back({launcher_.member->fd(), POLLIN, 0});
+  std::ranges::copy(others_->watch(), std::back_inserter(fds));
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const RankProcess& rank = ranks_[i];
     if (rank.output() >= 0 && output_.takes(i, Stream::kOutput)) fds.push_back({rank.output(), POLLIN, 0});
     if (rank.errors() >= 0 && output_.takes(i, Stream::kErrors)) fds.push_back({rank.errors(), POLLIN, 0});
   }
   std::optional<Clock::time_point> wake = output_.due();
-  if (next_end_ && (!wake || *next_end_ < *wake)) wake = next_end_;
+  if (ending_.next && (!wake || *ending_.next < *wake)) wake = ending_.next;
   for (const auto& [place, due] : replacement_due_)
     if (!wake || due < *wake) wake = due;
-  if (const auto due = machines_due(); due && (!wake || *due < *wake)) wake = due;
+  if (const auto due = others_->due(); due && (!wake || *due < *wake)) wake = due;
   int timeout_ms = -1;
   if (wake) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*wake - Clock::now()).count();
@@ -250,15 +237,15 @@ void Attempt::take_signals() {
       stop(signal);
     }
   }
-  if (output_.reader_gone() && stop_signal_ == 0) {
-    stop_signal_ = SIGPIPE;
+  if (output_.reader_gone() && ending_.stop_signal == 0) {
+    ending_.stop_signal = SIGPIPE;
     send_all(SIGTERM);
   }
 }
 
 void Attempt::stop(int signal) {
-  send_all(stop_signal_ == 0 ? signal : SIGKILL);
-  if (stop_signal_ == 0) stop_signal_ = signal;
+  send_all(ending_.stop_signal == 0 ? signal : SIGKILL);
+  if (ending_.stop_signal == 0) ending_.stop_signal = signal;
 }
 
 void Attempt::read_outputs(bool all) {
@@ -282,37 +269,34 @@ void Attempt::reap() {
     ended_.push_back(i);
     ends_.push_back({.rank = rank_of(i),
                      .end = *end,
-                     .ended_by_us = told_to_end_ || stop_signal_ != 0,
+                     .ended_by_us = ending_.has_begun(),
                      .spared = may_fail(i) && end->exit_code != kBadInputStatus,
-                     .seconds = std::chrono::duration<double>(Clock::now() - started_).count(),
+                     .seconds = seconds(),
                      .lost = lost_by(rank_of(i), launcher_.memory.kept())});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
-    const bool crashed = stop_signal_ != 0 && end->signal != 0 && end->signal != stop_signal_;
-    const bool others_run = num_running_ > 0 || launcher_.leader != nullptr;
-    if ((ends_.back().failed() || crashed) && !next_end_ && others_run) {
-      failed_at_ = Clock::now();
-      next_end_ = *failed_at_ + options_.witness;
-    }
-    if (ends_.back().failed()) tell_failure(ends_.back(), i);
+    const bool crashed = ending_.stop_signal != 0 && end->signal != 0 && end->signal != ending_.stop_signal;
+    const bool others_run = num_running_ > 0 || others_->may_explain_failures();
+    if ((ends_.back().failed() || crashed) && !ending_.next && others_run) ending_.fail(options_.witness);
+    if (ends_.back().failed()) others_->report_failure(ends_.back(), i);
     plan_replacement(ends_.back(), i);
   }
 }
 
 void Attempt::end_after_failure() {
-  if (!next_end_ || Clock::now() < *next_end_) return;
-  if (!told_to_end_ && stop_signal_ == 0 && someone_is_leaving()) {
-    next_end_ = Clock::now() + options_.witness;
+  if (!ending_.next || Clock::now() < *ending_.next) return;
+  if (!ending_.has_begun() && someone_is_leaving()) {
+    ending_.next = Clock::now() + options_.witness;
     return;
   }
-  send_all(told_to_end_ ? SIGKILL : SIGTERM);
-  told_to_end_ = true;
-  next_end_ = Clock::now() + options_.grace;
+  send_all(ending_.told ? SIGKILL : SIGTERM);
+  ending_.told = true;
+  ending_.next = Clock::now() + options_.grace;
 }
 
 // Returns whether a rank is still running although its peers saw it leave, and ended because of that. It is unwinding
 // from the error that is the cause.
 bool Attempt::someone_is_leaving() const {
-  if (Clock::now() >= *failed_at_ + options_.farewell) return false;
+  if (Clock::now() >= *ending_.failed_at + options_.farewell) return false;
   for (std::size_t i = 0; i < ended_.size(); ++i) {
     const std::vector<std::string> words = output_.last_words(ended_[i]);
     const std::optional<FlightLoss>& lost = ends_[i].lost;
@@ -346,8 +330,15 @@ void Attempt::drain() {
     // The failure report is about other ranks.
     if (end.end.exit_code == 0 && end.end.signal == 0) output_.show_last_words(ended_[i], Clock::now());
   }
-  ends_.insert(ends_.end(), failed_elsewhere_.begin(), failed_elsewhere_.end());
+  ends_.insert(ends_.end(), others_->failures().begin(), others_->failures().end());
   output_.flush_all();
+}
+
+std::string Attempt::last_words(std::size_t place) {
+  read_all_of(place);
+  std::string words;
+  for (const std::string& line : output_.last_words(place)) words += line + "\n";
+  return words;
 }
 
 void Attempt::show_last_words() {
@@ -361,14 +352,14 @@ int Attempt::show() {
     std::vector<pollfd> fds{{launcher_.inbox.fd(), POLLIN, 0}};
     for (const int fd : output_.waiting()) fds.push_back({fd, POLLOUT, 0});
     if (fds.size() == 1) return told;
-    poll(fds.data(), fds.size(), stop_signal_ != 0 ? static_cast<int>(kReaderPatience.count()) : -1);
+    poll(fds.data(), fds.size(), ending_.stop_signal != 0 ? static_cast<int>(kReaderPatience.count()) : -1);
     const std::size_t before = output_.held_bytes();
     output_.flush_all();
     if (output_.held_bytes() < before) last_taken = Clock::now();
     while (const int signal = launcher_.inbox.take()) {
       if (signal != SIGUSR1) told = signal;
     }
-    const bool no_reader = stop_signal_ != 0 && Clock::now() - last_taken >= kReaderPatience;
+    const bool no_reader = ending_.stop_signal != 0 && Clock::now() - last_taken >= kReaderPatience;
     if (told != 0 || no_reader) output_.discard_held();
   }
 }
