@@ -68,7 +68,7 @@ class FinetuneChat(ranks.PackageTest):
             env=ranks.environment(),
             text=True,
             capture_output=True,
-            timeout=180,
+            timeout=600,
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return re.findall(r"(?:before|after|step .*  loss|adapters in).*", done.stdout)
