@@ -2,7 +2,7 @@
 """Fine-tunes a chat model with LoRA and ZeRO stage 3 from conversations in a JSONL file.
 
     zero launch -n 2 -- python3 examples/python/finetune_chat.py --model FOLDER --data examples/python/chats.jsonl
-    torchrun --nproc-per-node 2 examples/python/finetune_chat.py --model FOLDER --data examples/python/chats.jsonl
+    torchrun --standalone --nproc-per-node 2 examples/python/finetune_chat.py --model FOLDER --data ...
 
 A line of the file is {"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}. Only the
 assistant's words are learned. The model is a folder of transformers, or a .gguf file (needs the package gguf). It needs

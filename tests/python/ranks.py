@@ -86,7 +86,7 @@ def start(function: Callable[..., Any], folder: str, ranks: int = 2, /, **argume
     )
 
 
-def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 180) -> Ended:
+def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 600) -> Ended:
     begin = time.monotonic()
     try:
         output, _ = process.communicate(timeout=limit)
@@ -99,7 +99,7 @@ def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 
     return Ended(process.returncode, output, results, time.monotonic() - begin)
 
 
-def ended(function: Callable[..., Any], /, ranks: int = 2, limit: float = 180, **arguments: Any) -> Ended:
+def ended(function: Callable[..., Any], /, ranks: int = 2, limit: float = 600, **arguments: Any) -> Ended:
     """Runs the function, and returns how it ended."""
     with tempfile.TemporaryDirectory() as folder:
         return end(start(function, folder, ranks, **arguments), folder, ranks, limit)
