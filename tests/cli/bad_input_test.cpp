@@ -450,7 +450,7 @@ Mistakes of_files() {
       in_file("LabelsThatAreAllTheSame", bert("data.path = \"same.tsv\""),
               {"data.path = same.tsv:2", "all labels are the same", "give samples of two classes or more"}),
       in_file("HeldOutDataThatIsTrainedOn", bert("data.validation = \"two.tsv\"", "data.path = \"two.tsv\""),
-              {"data.validation = two.tsv", "data.path also reads it", "name other data"}),
+              {"data.validation = two.tsv", "data.path also reads it", "set other data"}),
       in_file("ATokenizerThatDoesNotFitTheWeights",
               {"model.init = \"three_hundred.safetensors\"", tokens, "data.path = \"tokens.bin\"",
                "data.tokenizer = \"tok\""},

@@ -210,7 +210,7 @@ void require_here(const OffloadOptions& offload) {
   for (const std::string& folder : offload.disk) {
     const int found = calls.try_folder(folder);
     if (found == -ENOENT || found == -ENOTDIR)
-      throw ConfigError("zero.disk", folder, found == -ENOENT ? "no such folder" : "is no folder",
+      throw ConfigError("zero.disk", folder, found == -ENOENT ? "no such folder" : "is not a folder",
                         "name a folder of a disk of this machine: the disk's speed is probed there, and no file stays");
   }
 }
