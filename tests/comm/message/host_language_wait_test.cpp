@@ -50,7 +50,7 @@ TEST_F(HostLanguageWait, StillEndsByTheTimeout) {
     if (comm.rank() == 0) comm.barrier({}).wait();
     if (comm.rank() == 1) std::this_thread::sleep_for(milliseconds(600));
   });
-  EXPECT_CONTAINS(ends[0], "not there after 120 ms");
+  EXPECT_CONTAINS(ends[0], "absent after 120 ms");
   EXPECT_GE(num_checks, 2);
 }
 

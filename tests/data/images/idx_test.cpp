@@ -48,7 +48,7 @@ TEST(Idx, TheMagicSaysTypeAndDimensions) {
 TEST(Idx, SizeMustMatchTheHeader) {
   for (const bool compressed : {false, true}) {
     const auto file = [&](const std::string& contents) { return compressed ? gzipped(contents) : contents; };
-    EXPECT_TRUE(says(refusal(file(idx_images(2, 1, 1, "a"))), "announces 18 bytes, but 17 are there")) << compressed;
+    EXPECT_TRUE(says(refusal(file(idx_images(2, 1, 1, "a"))), "announces 18 bytes, but the file has 17")) << compressed;
     EXPECT_TRUE(says(refusal(file(idx_images(1, 1, 1, "ab"))), "announces 17 bytes, but ")) << compressed;
     EXPECT_TRUE(says(refusal(file(idx_images(1, 1, 1, "").substr(0, 15))), "cut short: 15 bytes, the header has 16"))
         << compressed;
@@ -58,8 +58,8 @@ TEST(Idx, SizeMustMatchTheHeader) {
 
 TEST(Idx, HugeSizesCostNoMemory) {
   EXPECT_TRUE(says(refusal(idx_images(0xffffffff, 0xffffffff, 0xffffffff, "")), "overflow"));
-  EXPECT_TRUE(says(refusal(idx_images(0x7fffffff, 0x7fffffff, 1, "")), "but 16 are there"));
-  EXPECT_TRUE(says(refusal(gzipped(idx_images(0x7fffffff, 0x7fffffff, 1, ""))), "but 16 are there"));
+  EXPECT_TRUE(says(refusal(idx_images(0x7fffffff, 0x7fffffff, 1, "")), "but the file has 16"));
+  EXPECT_TRUE(says(refusal(gzipped(idx_images(0x7fffffff, 0x7fffffff, 1, ""))), "but the file has 16"));
 }
 
 TEST(Idx, ReadsFilesAndNamesTheirPath) {

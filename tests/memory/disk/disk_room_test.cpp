@@ -51,7 +51,7 @@ TEST(DiskRoom, MissingFolderIsUserError) {
   FailingCalls calls;
   for (const auto& [error, reason] : {std::pair{ENOENT, "no such folder"},
                                       {ENOTDIR, "is not a folder"},
-                                      {EACCES, "may not"},
+                                      {EACCES, "this user may not"},
                                       {ETIMEDOUT, "does not answer"}}) {
     calls.on_find_room = -error;
     const std::string text = message_of<ConfigError>([&] { room_on(std::array{folder.path().string()}, calls); });
@@ -72,7 +72,7 @@ TEST(DiskRoom, RefusesRelativePathInGoneFolder) {
   const std::string text = message_of<ConfigError>([] { room_on(std::array{std::string("disk")}); });
   std::filesystem::current_path(before);
   EXPECT_TRUE(says(text, "zero.disk = disk: no such folder"));
-  EXPECT_TRUE(says(text, "is gone"));
+  EXPECT_TRUE(says(text, "does not exist any more"));
 }
 
 TEST(DiskRoom, UnknownRoomIsIoError) {

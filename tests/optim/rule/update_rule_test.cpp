@@ -298,7 +298,7 @@ TEST(UpdateRule, RefusesUserRuleWithUnkeptStates) {
   };
   EXPECT_TRUE(says(refusal({.name = "a", .per = StatePer::kRow}), "the rule has no factors()"));
   EXPECT_TRUE(says(refusal({.name = "a", .of = StateOf::kMatrices}), "neither matrices() nor factors()"));
-  EXPECT_TRUE(says(refusal({.name = "a", .outer = true}), "of an outer step"));
+  EXPECT_TRUE(says(refusal({.name = "a", .outer = true}), "belongs to an outer step"));
   const auto coded = make_update_rule(
       OwnRuleOptions{.rule = std::make_shared<Keeps>(StateSpec{.name = "a", .code = StateCode::kSigned8})});
   EXPECT_EQ(spec_of(*coded).grain(), kCodeBlock);

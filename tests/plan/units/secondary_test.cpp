@@ -54,7 +54,7 @@ TEST(Secondary, RefusesInvalidGroup) {
   EXPECT_NO_THROW(require_secondary_group(4, 2));
   for (const int group : {-1, 3, 4, 5})
     EXPECT_TRUE(
-        says(message_of<ConfigError>([&] { require_secondary_group(4, group); }), "4 ranks hold the model once"))
+        says(message_of<ConfigError>([&] { require_secondary_group(4, group); }), "4 ranks hold one copy of the model"))
         << group;
 }
 

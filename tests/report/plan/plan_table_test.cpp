@@ -117,7 +117,7 @@ TEST(PlanTable, PredictionNamesSourceAndGaps) {
   EXPECT_NE(plan_table(plan, kAllStages).find("measured by the run of --profile\n"), std::string::npos);
   plan.computation.world = 7;
   plan.computation.scale = 1.5;
-  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("had it on 7 ranks, times 1.50 for the samples of a rank comm"),
+  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("of --profile on 7 ranks, times 1.50 for the samples of a rank comm"),
             std::string::npos)
       << plan_table(plan, kAllStages);
   EXPECT_EQ(json::parse(plan_json(plan, kAllStages))["predicted"]["computation"]["scale"], 1.5);
@@ -141,7 +141,7 @@ TEST(PlanTable, SecondaryGroupsShowKeptAndInternal) {
   plan.options.secondary_group = 2;
   constexpr std::int64_t kHalf = 4 * kPlanParameters / 2;  // of the weights: a part, and what a gather of parts sends
   EXPECT_NE(one_line(plan_table(plan, kAllStages))
-                .find("each 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
+                .find("groups of 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
             std::string::npos)
       << plan_table(plan, kAllStages);
   const auto secondary = json::parse(plan_json(plan, kAllStages))["secondary"];
