@@ -231,8 +231,9 @@ TEST(SaveAll, ReplacesItsOwnKindOnly) {
     TwoEngines two(ranks, {.stage = 3});
     two.first->save(folder.path() / "single");
     save_all(folder.path() / "all", two.engines());
-    EXPECT_TRUE(says(message_of<IoError>([&] { save_all(folder.path() / "single", two.engines()); }), "no checkpoint"));
-    EXPECT_TRUE(says(message_of<IoError>([&] { two.first->save(folder.path() / "all"); }), "no checkpoint"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { save_all(folder.path() / "single", two.engines()); }),
+                     "it is not a checkpoint"));
+    EXPECT_TRUE(says(message_of<IoError>([&] { two.first->save(folder.path() / "all"); }), "it is not a checkpoint"));
     two.step(0);
     save_all(folder.path() / "all", two.engines());
     EXPECT_EQ(load_all(folder.path() / "all", two.engines())[1].manifest.steps, 1);

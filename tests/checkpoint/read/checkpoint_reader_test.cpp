@@ -64,8 +64,8 @@ TEST_F(Reader, RefusesLinkedFiles) {
   const auto file = folder_ / "c/rank-00001.safetensors";
   std::filesystem::rename(file, folder_ / "elsewhere");
   std::filesystem::create_symlink(folder_ / "elsewhere", file);
-  EXPECT_TRUE(says(message_of<IoError>([&] { CheckpointReader(folder_ / "c"); }),
-                   "rank-00001.safetensors: open: is a link"));
+  EXPECT_TRUE(
+      says(message_of<IoError>([&] { CheckpointReader(folder_ / "c"); }), "rank-00001.safetensors: open: is a link"));
 }
 
 // As `cp -al` makes one, to keep it for nothing: and the run's next save at the same path writes new files.

@@ -107,7 +107,8 @@ TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
 
 TEST_F(BoardWaitTest, BlamesTheLateRankThatComputes) {
   board_[1].waiting_for.store(only(2));
-  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 2: barrier #7: ranks 1, 2 are absent");
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }),
+                  "rank 2: barrier #7: ranks 1, 2 are absent");
 }
 
 // Late ranks wait for each other.
@@ -115,7 +116,8 @@ TEST_F(BoardWaitTest, BlamesTheLateRankThatComputes) {
 TEST_F(BoardWaitTest, NamesTheFirstInACycle) {
   board_[1].waiting_for.store(only(2));
   board_[2].waiting_for.store(only(0) | only(1));
-  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }), "rank 1: barrier #7: ranks 1, 2 are absent");
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }),
+                  "rank 1: barrier #7: ranks 1, 2 are absent");
 }
 
 TEST_F(BoardWaitTest, AnyDeathEndsTheWait) {

@@ -171,7 +171,8 @@ TEST(RequireRoom, NamesFreeAndRequestedBytes) {
   FailingCalls calls;
   calls.free_bytes = 3 * kMiB;
   const auto text = message_of<ConfigError>([&] { expect_room(folder, 5 * kMiB, calls); });
-  EXPECT_TRUE(says(text, "zero.disk = " + folder.path().native() + ": only 3.00 MiB are free, and 5.00 MiB are needed for files"));
+  EXPECT_TRUE(says(
+      text, "zero.disk = " + folder.path().native() + ": only 3.00 MiB are free, and 5.00 MiB are needed for files"));
   expect_room(folder, 3 * kMiB, calls);
 }
 

@@ -117,8 +117,9 @@ TEST(PlanTable, PredictionNamesSourceAndGaps) {
   EXPECT_NE(plan_table(plan, kAllStages).find("measured by the run of --profile\n"), std::string::npos);
   plan.computation.world = 7;
   plan.computation.scale = 1.5;
-  EXPECT_NE(one_line(plan_table(plan, kAllStages)).find("of --profile on 7 ranks, times 1.50 for the samples of a rank comm"),
-            std::string::npos)
+  EXPECT_NE(
+      one_line(plan_table(plan, kAllStages)).find("of --profile on 7 ranks, times 1.50 for the samples of a rank comm"),
+      std::string::npos)
       << plan_table(plan, kAllStages);
   EXPECT_EQ(json::parse(plan_json(plan, kAllStages))["predicted"]["computation"]["scale"], 1.5);
 }

@@ -97,7 +97,8 @@ TEST_F(RunOpeningTest, FinishedRunNamesUselessChanges) {
   });
   job_.train.steps = 3;
   open([](const RunOpening& opening) {
-    EXPECT_TRUE(says(opening.why_done(), "done already, all 5 steps, which is more than train.steps = 3; continue with a larger"));
+    EXPECT_TRUE(says(opening.why_done(),
+                     "done already, all 5 steps, which is more than train.steps = 3; continue with a larger"));
   });
   job_.train.steps = 6;
   open([](const RunOpening& opening) { EXPECT_FALSE(opening.is_done()); });
