@@ -12,7 +12,7 @@ namespace zero::cli {
 
 void require_gpu_link(const Config& config, const GpusHere& here, std::optional<int> ranks,
                       const DeviceLinkHere& link) {
-  constexpr std::string_view kOtherwise = "leave comm.transport out: bytes then pass through the host";
+  constexpr std::string_view kOtherwise = "leave out comm.transport: bytes then pass through the host";
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };

@@ -284,7 +284,7 @@ Mistakes of_configuration() {
       {"AGlobalBatchThatDoesNotDivide", "c.toml --train.global_batch 7 -n 2", {"global_batch = 7", "use 4 or 8"}},
       {"AWorldOfZero", "c.toml -n 0", {"-n = 0", "allowed: 1 to"}},
       {"AWorldThatIsNoNumber", "c.toml -n two", {"-n"}},
-      {"HeadsThatDoNotDivideTheWidth", "c.toml --model.heads 3", {"model.heads = 3", "model.width = 8", "1 2 4 8"}},
+      {"HeadsThatDoNotDivideTheWidth", "c.toml --model.heads 3", {"model.heads = 3", "model.width = 8", "use 1, 2, 4, 8"}},
       {"AWarmupLongerThanTheRun",
        "c.toml --schedule.warmup 9",
        {"schedule.warmup = 9", "train.steps = 5", "--schedule.warmup 1"}},

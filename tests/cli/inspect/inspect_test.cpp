@@ -215,7 +215,7 @@ TEST_F(Inspect, ReportsMissingAndForeignFolders) {
   EXPECT_NE(none.errors.find("no such file or folder"), std::string::npos) << none.errors;
   std::filesystem::create_directories(folder_.path() / "part/checkpoints/step-00000004");
   folder_.write("part/checkpoints/step-00000004/manifest.json", "");
-  EXPECT_NE(folder_.zero("inspect part").errors.find("name one of these runs, such as part/checkpoints/step-00000004"),
+  EXPECT_NE(folder_.zero("inspect part").errors.find("name one of them, such as part/checkpoints/step-00000004"),
             std::string::npos);
   folder_.write("runs/a/config.toml", "");
   EXPECT_NE(folder_.zero("inspect runs").errors.find("name one of these runs, such as runs/a"), std::string::npos);
