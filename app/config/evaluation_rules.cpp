@@ -2,6 +2,7 @@
 
 #include <string_view>
 #include <tuple>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -25,7 +26,8 @@ void require_evaluations(const LoadedConfig& loaded, std::string_view name, std:
     refuse_comparing(loaded, name,
                      "it compares evaluations, and with train.eval_every = 0 there is no evaluation before the end",
                      fmt::format("set train.eval_every, or {} {}", name, off));
-  if (data.validation == Validation(0.0))
+  const double* const fraction = std::get_if<double>(&data.validation);
+  if (fraction != nullptr && *fraction == 0)
     refuse_comparing(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for evaluations",
                      fmt::format("set data.validation, or {} {}", name, off));
 }
