@@ -113,10 +113,11 @@ void bind_reports(py::module_& module) {
       });
 }
 
-StepReport take_step(PythonEngine& self, double lr, std::optional<double> loss, double max_loss, double max_grad_norm,
-                     bool fewer_micro_batches) {
+StepReport take_step(PythonEngine& self, double lr, const std::vector<double>& by_group,
+                     const std::vector<double>& decay_by_group, std::optional<double> loss, double max_loss,
+                     double max_grad_norm, bool fewer_micro_batches) {
   return self.attachment().step(
-      lr,
+      {.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
       {.loss = loss, .max_loss = max_loss, .max_grad_norm = max_grad_norm, .fewer_micro_batches = fewer_micro_batches});
 }
 

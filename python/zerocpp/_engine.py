@@ -83,6 +83,7 @@ class Engine:
         self._core = core
         self._places = tensors.places
         self._names = tensors.names()
+        self._trains = bool(tensors.trained())
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self.model = model
         self.world = world
@@ -102,7 +103,8 @@ class Engine:
     ) -> _C.StepReport:
         """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
 
-        lr: the learning rate of this step; without it, those of `optimizer.param_groups`.
+        lr: the learning rate of this step, with the ratios between groups at attach(). Without it the rates are those
+            of `optimizer.param_groups`, in any ratio. Weight decays are always read there.
         loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
         max_grad_norm: a step with a larger norm is skipped.
         fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
@@ -111,9 +113,9 @@ class Engine:
         of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
         """
         self._require_same_parameters()
-        rate = self.optimizer.rate() if lr is None else float(lr)
+        rates = self.optimizer.rates(lr) if self._trains else (0.0 if lr is None else float(lr), [], [])
         value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-        report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
+        report = self._core.step(*rates, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
         self.optimizer._opt_called = True  # learning-rate schedulers look at it
         for callback in self._callbacks:
             callback(report)

@@ -26,7 +26,7 @@ class DelayedUpdate {
   struct Kept {
     std::vector<bool> present;
     double scale = 1;
-    double lr = 0;
+    StepRates lr;
   };
   DelayedUpdate(ShardedState& state, Updater& updater) : state_(state), updater_(updater) {}
 

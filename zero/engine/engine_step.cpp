@@ -68,10 +68,10 @@ void EngineStep::drop(const std::vector<bool>& params) {
   dropped_ = true;
 }
 
-StepReport EngineStep::take(double lr, const StepLimits& limits) {
+StepReport EngineStep::take(const StepRates& lr, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
-  require_learning_rate(lr);
+  require_rates(lr, parts_.options.groups.size());
   end_passes(limits.fewer_micro_batches);
   const int passes = parts_.executor.finished_backwards();
   const StepSync agreed = agree(lr, limits);
@@ -195,14 +195,15 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::agree(double lr, const StepLimits& limits) {
+StepSync EngineStep::agree(const StepRates& lr, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm,
-                .lr = lr,
+                .lr = lr.lr,
+                .rates_hash = hash_of(lr),
                 .passes = parts_.executor.finished_backwards(),
                 .write_hash = parts_.writes.hash()};
   for (const Unit& unit : parts_.state.units()) {
@@ -218,6 +219,10 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
   if (const auto& other = agreed.other_rate)
     throw ConfigError("step", fmt::format("rank {}", other->rank),
                       fmt::format("its learning rate is {}, and rank 0's {}", other->lr, other->first),
+                      "give every rank the same; a schedule that follows a loss takes its mean over ranks");
+  if (agreed.other_rates_rank >= 0)
+    throw ConfigError("step", fmt::format("rank {}", agreed.other_rates_rank),
+                      "its learning rates or weight decays of groups are not those of rank 0",
                       "give every rank the same; a schedule that follows a loss takes its mean over ranks");
   if (const auto& other = agreed.other_passes; other && parts_.options.accumulate > 1)
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
@@ -255,7 +260,7 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
 }
 
 // A delayed update keeps the scale of its own losses.
-void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
+void EngineStep::apply(const StepSync& agreed, double norm, double divisor, const StepRates& lr) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.executor.replay().schedule().updates.delayed && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comms.run.rank() == 0)

@@ -58,7 +58,10 @@ StepReport Attachment::step() {
   return step(learning_rate(attached().engine().resources().options.optimizer));
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
-  return attached().step(lr, limits);
+  return step(StepRates{.lr = lr}, limits);
+}
+StepReport Attachment::step(const StepRates& rates, const StepLimits& limits) {
+  return attached().step(rates, limits);
 }
 
 void Attachment::discard_gradients() {
