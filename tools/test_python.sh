@@ -6,7 +6,7 @@
 # It lies in the cache, beside libtorch: 6 GB, since PyTorch's package of Python needs the libraries of CUDA even where there is
 # no GPU. Where it can't be had, the tests skip and say so.
 test_python="$zero_cache/python-$libtorch_version"
-small_modules=(pillow numpy) # a Python that was made before lacks them
+small_modules=(pillow numpy mypy==2.4.1 ruff==0.17.6) # a Python that was made before lacks them
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard "${small_modules[@]}")
 
 # DeepSpeed's sources, whose defaults a test reads: nothing of it is imported, so it comes without what it needs.
@@ -34,7 +34,7 @@ provide_test_python() {
         say "Making a Python with torch, transformers and TensorBoard (3 GB to fetch) in $test_python"
         make_test_python || exit 1
       fi
-      "$test_python/bin/python" -c 'import PIL, numpy' 2>/dev/null ||
+      "$test_python/bin/python" -c 'import PIL, numpy, mypy, ruff' 2>/dev/null ||
         "$test_python/bin/pip" install -q --only-binary=:all: "${small_modules[@]}"
       add_deepspeed
     ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }

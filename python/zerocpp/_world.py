@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 
-from zerocpp import _C
+import torch
+
+from zerocpp import _C, _log
 
 _world: _C.World | None = None
 _world_process = 0
@@ -32,6 +35,13 @@ def world(transport: str = "auto", timeout: float = 60) -> _C.World:
     return _world
 
 
+def mean(x: float | torch.Tensor, *, world: _C.World | None = None) -> float:
+    """Collective. Returns the mean of one number over ranks, such as a validation loss: the same bits everywhere."""
+    value = float(x.detach() if isinstance(x, torch.Tensor) else x)
+    own = world if world is not None else globals()["world"]()
+    return math.fsum(float.fromhex(text) for text in own.gather_text(value.hex())) / own.size
+
+
 @atexit.register
 def _leave() -> None:
     """Ends all engines of this rank and leaves the world. Local: waits for nobody."""
@@ -42,3 +52,4 @@ def _leave() -> None:
 
     _engine.abandon_all()
     _world = None
+    _log.drain()

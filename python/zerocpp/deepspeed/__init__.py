@@ -25,8 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import zerocpp
 from zerocpp.deepspeed import comm, ops, utils, zero
-from zerocpp.deepspeed._config import refuse
-from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json
+from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
 from zerocpp.deepspeed._schedules import SCHEDULES, WarmupCosineLR, WarmupDecayLR, WarmupLR
 from zerocpp.deepspeed.comm import init_distributed

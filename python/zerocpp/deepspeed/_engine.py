@@ -18,8 +18,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
 from zerocpp import _C
-from zerocpp.deepspeed._config import refuse
-from zerocpp.deepspeed._config import Config
+from zerocpp.deepspeed._config import Config, refuse
 
 _log = logging.getLogger("zerocpp")
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
