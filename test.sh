@@ -47,7 +47,7 @@ format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
-python  standard,full      the Python package: trains models of PyTorch and transformers, and refuses wrong use (full: the wheel that pip builds, too)
+python  standard,full      the Python package: trains models of PyTorch and transformers, refuses wrong use; its types and style (full: the wheel that pip builds, too)
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
 tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
 cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX

@@ -10,8 +10,8 @@
 test_python="$zero_cache/python-$libtorch_version"
 test_deepspeed="$zero_cache/deepspeed-0.19.8"
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard pillow numpy
-  "accelerate==1.15.*" "peft==0.21.*" "lightning==2.6.*")
-test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning)
+  "accelerate==1.15.*" "peft==0.21.*" "lightning==2.6.*" mypy==2.4.1 ruff==0.17.6)
+test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning mypy ruff)
 # trl and bitsandbytes need 120 MB more, and have one test each.
 [ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
 

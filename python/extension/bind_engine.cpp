@@ -8,6 +8,7 @@
 #include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/parameter_storage.h"
 
+#include "python/extension/model_plan.h"
 #include "python/extension/options.h"
 #include "python/extension/python_engine.h"
 
@@ -17,17 +18,6 @@ namespace zero::python {
 namespace {
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
-
-ModelTensors model_of(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                      const std::set<std::string>& own_unit, const std::set<std::string>& fp32) {
-  ModelTensors model;
-  for (const auto& [name, tensor] : parameters)
-    model.parameters.push_back(
-        {.name = name, .tensor = tensor, .own_unit = own_unit.contains(name), .stays_fp32 = fp32.contains(name)});
-  for (const auto& [name, tensor] : buffers)
-    model.buffers.push_back({.name = name, .tensor = tensor, .becomes_fp32 = fp32.contains(name)});
-  return model;
-}
 
 // A scope of the library as a context manager. `make` begins it, with the GIL released.
 class Scope {
@@ -72,6 +62,12 @@ void bind_scopes(py::module_& module) {
       });
 }
 
+std::map<std::string, std::int64_t> dict_of(const MemoryCount& count) {
+  std::map<std::string, std::int64_t> bytes{{"total", count.total()}};
+  for (const MemoryTag tag : kAllMemoryTags) bytes.emplace(name_of(tag), count[tag]);
+  return bytes;
+}
+
 void bind_reports(py::module_& module) {
   py::class_<StepReport>(module, "StepReport", "The result of one step.")
       .def_readonly("step", &StepReport::step, "Updates so far; skipped steps do not count.")
@@ -105,18 +101,40 @@ void bind_reports(py::module_& module) {
       .def_readonly("loss_scale", &EngineReport::loss_scale)
       .def_readonly("replans", &EngineReport::replans)
       .def_readonly("trace_mismatches", &EngineReport::trace_mismatches)
+      .def_readonly("padding_bytes", &EngineReport::padding_bytes)
+      .def_readonly("delayed_steps", &EngineReport::delayed_steps)
+      .def_readonly("moved_bytes", &EngineReport::moved_bytes)
+      .def_property_readonly(
+          "copies", [](const EngineReport& self) { return self.copies.number; }, "Copies of the model.")
+      .def_property_readonly(
+          "memory", [](const EngineReport& self) { return dict_of(self.memory); },
+          "On the device, just before the first update of the last step, by tag.")
+      .def_property_readonly("peak_memory", [](const EngineReport& self) { return dict_of(self.peak_memory); })
+      .def_property_readonly("host_memory", [](const EngineReport& self) { return dict_of(self.host_memory); })
+      .def_property_readonly("peak_host_memory",
+                             [](const EngineReport& self) { return dict_of(self.peak_host_memory); })
+      .def_property_readonly("disk_memory", [](const EngineReport& self) { return dict_of(self.disk_memory); })
+      .def_property_readonly(
+          "profile",
+          [](const EngineReport& self) {
+            const StepProfile& profile = self.profile;
+            return std::map<std::string, double>{{"forward_seconds", profile.forward_seconds},
+                                                 {"backward_seconds", profile.backward_seconds}};
+          },
+          "Seconds of the passes of the last step.")
       .def_property_readonly("state_bytes", [](const EngineReport& self) {
-        py::dict bytes;
+        std::map<std::string, std::int64_t> bytes;
         for (const Tier tier : kAllTiers)
-          bytes[py::str(std::string(name_of(tier)))] = self.state_bytes[static_cast<std::size_t>(tier)];
+          bytes.emplace(name_of(tier), self.state_bytes[static_cast<std::size_t>(tier)]);
         return bytes;
       });
 }
 
-StepReport take_step(PythonEngine& self, double lr, std::optional<double> loss, double max_loss, double max_grad_norm,
-                     bool fewer_micro_batches) {
+StepReport take_step(PythonEngine& self, double lr, const std::vector<double>& by_group,
+                     const std::vector<double>& decay_by_group, std::optional<double> loss, double max_loss,
+                     double max_grad_norm, bool fewer_micro_batches) {
   return self.attachment().step(
-      lr,
+      {.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
       {.loss = loss, .max_loss = max_loss, .max_grad_norm = max_grad_norm, .fewer_micro_batches = fewer_micro_batches});
 }
 
@@ -131,6 +149,32 @@ void visit_parameters(PythonEngine& self, const std::function<void(const std::st
         visit(name, copy);
       },
       full_precision);
+}
+
+// The parameters of one unit, beginning with number `first`; and the number that comes next, or 0.
+std::pair<std::size_t, std::vector<NamedTensor>> some_parameters(PythonEngine& self, std::size_t first,
+                                                                 bool full_precision) {
+  std::vector<NamedTensor> found;
+  const std::size_t next = self.attachment().control().visit_some(
+      first, [&](const std::string& name, const torch::Tensor& tensor) { found.emplace_back(name, tensor.clone()); },
+      full_precision);
+  return {next, std::move(found)};
+}
+
+std::map<std::string, double> work_seconds(PythonEngine& self) {
+  const WorkSeconds work = self.attachment().control().take_work_seconds();
+  return {{"gather", work.gather}, {"reduce", work.reduce}, {"update", work.update}, {"wait", work.wait}};
+}
+
+py::dict plan_of(PythonEngine& self) {
+  EngineControl control = self.attachment().control();
+  if (self.options().sync.has_servers())
+    throw ConfigError("plan", "sync", "a run with servers has no such plan", "use `zero plan`");
+  return plan_dict({.specs = self.attachment().parameters(),
+                    .units = control.units(),
+                    .options = self.options(),
+                    .world = self.world().size(),
+                    .schedule = control.schedule()});
 }
 
 void save(PythonEngine& self, const std::string& path, const std::map<std::string, std::string>& notes) {
@@ -161,7 +205,7 @@ void bind_engine(py::module_& module) {
                        const std::set<std::string>& fp32, const py::dict& options) {
         AttachOptions given = options_from(options);
         const py::gil_scoped_release no_gil;
-        return std::make_shared<PythonEngine>(std::move(world), model_of(parameters, buffers, own_unit, fp32),
+        return std::make_shared<PythonEngine>(std::move(world), tensors_from(parameters, buffers, own_unit, fp32),
                                               std::move(given));
       }))
       .def("step", &take_step, NoGil())
@@ -220,6 +264,9 @@ void bind_engine(py::module_& module) {
              return name ? self.attachment().state_names(*name) : self.attachment().state_names();
            })
       .def("visit_parameters", &visit_parameters)
+      .def("some_parameters", &some_parameters, NoGil())
+      .def("work_seconds", &work_seconds)
+      .def("plan", &plan_of)
       .def(
           "export_weights",
           [](PythonEngine& self, const std::string& path, bool full_precision) {

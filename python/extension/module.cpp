@@ -8,13 +8,15 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
-#include "zero/base/text/bytes.h"
+#include "zero/comm/collectives.h"
 #include "zero/comm/transport/world.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/torch/activations/large_blocks.h"
 #include "zero/torch/deferred/deferred.h"
 
 #include "python/extension/c10d_link.h"
+#include "python/extension/log_queue.h"
+#include "python/extension/model_plan.h"
 #include "python/extension/options.h"
 #include "python/extension/python_engine.h"
 #include "python/extension/python_errors.h"
@@ -42,6 +44,10 @@ void bind_world(py::module_& module) {
             self.communicator().barrier({.control = true}).wait();
           },
           py::call_guard<py::gil_scoped_release>(), "Collective. Returns when every rank has called it.")
+      .def(
+          "gather_text",
+          [](World& self, const std::string& text) { return all_gather_text(self.communicator(), text); },
+          py::call_guard<py::gil_scoped_release>(), "Collective. Returns each rank's text, in rank order.")
       .def(
           "keep_flight_in", [](World& self, const std::string& folder) { self.keep_flight_in(folder); },
           "Local. Sets the folder for this rank's flight record.");
@@ -91,12 +97,9 @@ PYBIND11_MODULE(_C, module) {
   bind_world(module);
   bind_engine(module);
   bind_deferred(module);
+  bind_plan(module);
+  bind_log(module);
   module.def("option_names", &option_names);
-  module.def("parse_bytes", [](const std::variant<std::int64_t, std::string>& size) {
-    const std::string* const text = std::get_if<std::string>(&size);
-    return text != nullptr ? zero::parse_bytes(*text, "device_memory") : std::get<std::int64_t>(size);
-  });
-  module.def("format_bytes", &zero::format_bytes);
   module.def("keep_memory", [] {
     zero::keep_heap();
     zero::keep_large_blocks();

@@ -4,9 +4,20 @@
 
 namespace zero::python {
 
+ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32) {
+  ModelTensors model;
+  for (const auto& [name, tensor] : parameters)
+    model.parameters.push_back(
+        {.name = name, .tensor = tensor, .own_unit = own_unit.contains(name), .stays_fp32 = fp32.contains(name)});
+  for (const auto& [name, tensor] : buffers)
+    model.buffers.push_back({.name = name, .tensor = tensor, .becomes_fp32 = fp32.contains(name)});
+  return model;
+}
+
 PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options)
-    : world_(std::move(world)) {
-  attachment_.emplace(attach(model, *world_, std::move(options)));
+    : world_(std::move(world)), options_(std::move(options)) {
+  attachment_.emplace(attach(model, *world_, options_));
 }
 
 PythonEngine::~PythonEngine() {

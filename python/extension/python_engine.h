@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,13 @@ namespace zero::python {
 
 using NamedTensor = std::pair<std::string, torch::Tensor>;
 
+// Local. `own_unit` and `fp32`: names of parameters and buffers, see ModelTensors.
+ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
+                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32);
+
 class PythonEngine {
  public:
-  // Collective. `own_unit` and `fp32`: names of parameters, see ModelTensors.
+  // Collective.
   PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options);
   // Local. Abandons the engine if it is still attached: its parameters have no values afterwards.
   ~PythonEngine();
@@ -35,9 +40,11 @@ class PythonEngine {
   void abandon();
 
   World& world() { return *world_; }
+  const AttachOptions& options() const { return options_; }
 
  private:
   std::shared_ptr<World> world_;
+  AttachOptions options_;  // as given
   std::optional<Attachment> attachment_;
 };
 

@@ -17,6 +17,10 @@ from zerocpp import _torch_check  # imports torch, before the extension is loade
 
 _torch_check.require_torch()
 
+from zerocpp import _log  # noqa: E402
+
+_log.start()
+
 from zerocpp._C import (  # noqa: E402
     CommError,
     ConfigError,
@@ -32,7 +36,9 @@ from zerocpp._C import (  # noqa: E402
 from zerocpp._engine import Engine, Loaded, attach, engine_of  # noqa: E402
 from zerocpp._deferred import deferred, is_deferred  # noqa: E402
 from zerocpp._optimizer import LAMB, SGD, Adafactor, Adam, AdamW, AdamW8bit, EngineOptimizer, Lion, Muon  # noqa: E402
-from zerocpp._world import world  # noqa: E402
+from zerocpp._plan import Plan, plan  # noqa: E402
+from zerocpp._run_log import RunLog  # noqa: E402
+from zerocpp._world import mean, world  # noqa: E402
 
 __version__ = _torch_check.version()
 
@@ -54,7 +60,9 @@ __all__ = [
     "Lion",
     "Loaded",
     "Muon",
+    "Plan",
     "Report",
+    "RunLog",
     "StepReport",
     "World",
     "attach",
@@ -62,5 +70,7 @@ __all__ = [
     "engine_of",
     "is_deferred",
     "keep_memory",
+    "mean",
+    "plan",
     "world",
 ]

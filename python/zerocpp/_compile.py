@@ -146,5 +146,5 @@ def _check(graph: Any, held: list[torch.Tensor]) -> None:
                 "a compiled graph gathers %s of parameters at once, more than device_memory = %s: compile block by "
                 "block (block.compile()) to hold less",
                 _C.format_bytes(size),
-                engine._given_memory,
+                engine.options.get("device_memory"),
             )

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-import logging
 import math
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from zerocpp import _C, _compile, _deferred, _model, _optimizer, _world, _wrappers, _zero_grad
+from zerocpp import (
+    _C,
+    _compile,
+    _config,
+    _deferred,
+    _log,
+    _model,
+    _optimizer,
+    _options,
+    _plan,
+    _pretrained,
+    _world,
+    _wrappers,
+    _zero_grad,
+)
 from zerocpp._errors import refuse
 
-_log = logging.getLogger("zerocpp")
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 Parameter = torch.Tensor | str
@@ -33,7 +48,15 @@ class Loaded:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = None, **options: Any) -> Engine:
+@_log.drains
+def attach(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer | _optimizer.Rule | None = None,
+    *,
+    world: _C.World | None = None,
+    config: _config.Source | None = None,
+    **options: Unpack[_options.Options],
+) -> Engine:
     """Collective. Attaches `model` and returns its engine. Rank 0's parameters and buffers are broadcast first.
 
     From now on a parameter has no memory until an operator uses it. Its name, shape, identity and autograd history
@@ -41,16 +64,23 @@ def attach(model: nn.Module, optimizer: Any = None, *, world: _C.World | None = 
 
     optimizer: a torch.optim.AdamW, Adam or SGD, whose class and groups are read; or zero.AdamW(lr=3e-4) and others.
         What its groups say holds: a bias decays if its group does. Without it: zero.AdamW().
+    config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may name the
+        optimizer, too. An option that a keyword gives differently is an error.
     options: the fields of EngineOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
         (micro-batches a step), dtype ("bf16"), device_memory ("64MiB"), offload ({"optimizer": {"host": 1}}), disk.
 
     Raises ConfigError, before anything is allocated, for an impossible option.
     """
-    return attach_with(model, optimizer, world, options)
+    return attach_with(model, optimizer, world, dict(options), config=config)
 
 
 def attach_with(
-    model: nn.Module, optimizer: Any, world: _C.World | None, options: dict[str, Any], keep_buffers: bool = False
+    model: nn.Module,
+    optimizer: Any,
+    world: _C.World | None,
+    options: dict[str, Any],
+    keep_buffers: bool = False,
+    config: _config.Source | None = None,
 ) -> Engine:
     """Collective. attach(); with keep_buffers, fp32 buffers stay fp32 whatever the option dtype says."""
     if not isinstance(model, nn.Module):
@@ -58,7 +88,8 @@ def attach_with(
     if _deferred.in_deferred():
         raise refuse("attach", type(model).__name__, "called inside deferred()", "call it after that scope")
     _wrappers.refuse_wrapped(model)
-    _refuse_unknown(options)
+    given = dict(options)
+    _options.require_known(given)
     tensors = _model.tensors_of(model)
     for name, tensor in tensors.parameters:
         if _C.is_attached(tensor):
@@ -78,15 +109,21 @@ def attach_with(
     if keep_buffers:
         tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
     names = tensors.names()
+    own_world = world or _world.world()
+    if config is not None:
+        configured = _config.read(config, own_world.size)
+        given = _config.merge(configured, given)
+        optimizer = _optimizer.chosen(optimizer, configured.optimizer, configured.optimizer_key)
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()
     _wrappers.teach_torch()
     _compile.teach_torch(_engines)
-    given = dict(options, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
-    core = _C.Engine(
-        world or _world.world(), tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given
-    )
-    return Engine(core, model, tensors, read, world or _world.world(), options)
+    disk = given.get("disk")
+    if isinstance(disk, PathLike):
+        given["disk"] = fspath(disk)
+    passed = dict(given, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
+    core = _C.Engine(own_world, tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, passed)
+    return Engine(core, model, tensors, read, own_world, given)
 
 
 class Engine:
@@ -104,16 +141,18 @@ class Engine:
         self._core = core
         self._places = tensors.places
         self._names = tensors.names()
-        self._given_memory = options.get("device_memory", "auto")
+        self._trains = bool(tensors.trained())
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self.model = model
         self.world = world
-        self.clip = float(options.get("clip") or 0.0)
+        self.options = dict(options)  # as given to attach(), by a keyword or by the configuration
+        self.rule = read.name
         self.optimizer = _optimizer.EngineOptimizer(self, read)
         _engines.add(self)
 
     # ---- a step
 
+    @_log.drains
     def step(
         self,
         lr: float | None = None,
@@ -125,7 +164,8 @@ class Engine:
     ) -> _C.StepReport:
         """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
 
-        lr: the learning rate of this step; without it, those of `optimizer.param_groups`.
+        lr: the learning rate of this step, with the ratios between groups at attach(). Without it the rates are those
+            of `optimizer.param_groups`, in any ratio. Weight decays are always read there.
         loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
         max_grad_norm: a step with a larger norm is skipped.
         fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
@@ -135,9 +175,9 @@ class Engine:
         """
         self._require_same_parameters()
         _compile.require_wrapped()
-        rate = self.optimizer.rate() if lr is None else float(lr)
+        rates = self.optimizer.rates(lr) if self._trains else (0.0 if lr is None else float(lr), [], [])
         value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-        report = self._core.step(rate, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
+        report = self._core.step(*rates, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
         self.optimizer.mark_called()
         for callback in self._callbacks:
             callback(report)
@@ -261,13 +301,19 @@ class Engine:
                     tensor.copy_(values[name])
 
     def iter_parameters(self, full_precision: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
-        """Collective, and to be exhausted by every rank. Yields name and whole value of each parameter."""
-        found: list[tuple[str, torch.Tensor]] = []
-        self._core.visit_parameters(lambda name, tensor: found.append((name, tensor)), full_precision)
+        """Collective at each step of the iteration. Yields name and whole value of each parameter, in name order.
+
+        The values are CPU tensors of their own. One unit at a time is whole. Between two values nothing may be trained.
+        """
+        first, found = self._core.some_parameters(0, full_precision)
         yield from found
+        while first:
+            first, found = self._core.some_parameters(first, full_precision)
+            yield from found
 
     # ---- files
 
+    @_log.drains
     def save(self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
         """Collective; between steps. Writes a checkpoint for a world of any size. Returns when it is durable.
 
@@ -275,20 +321,51 @@ class Engine:
         """
         self._core.save(fspath(path), {key: json.dumps(value) for key, value in (notes or {}).items()})
 
+    @_log.drains
     def load(self, path: str | PathLike[str]) -> Loaded:
         """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
         found = self._core.load(fspath(path))
         return Loaded(found["steps"], found["skipped"], {key: _note(text) for key, text in found["notes"].items()})
 
+    @_log.drains
     def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
         """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
         self._core.export_weights(fspath(path), full_precision)
+
+    @_log.drains
+    def export_pretrained(
+        self,
+        folder: str | PathLike[str],
+        *,
+        full_precision: bool = False,
+        part_size: int | str = "5GB",
+        tokenizer: str | PathLike[str] | None = None,
+    ) -> None:
+        """Collective. Writes a folder for from_pretrained() of transformers: weights in parts, and config.json.
+
+        part_size: most bytes of a file. One such part is held on rank 0, which writes.
+        tokenizer: the folder of a tokenizer, whose files are copied.
+        """
+        size = _C.parse_bytes(part_size, "part_size") if isinstance(part_size, str) else part_size
+        _pretrained.export(self, Path(folder), full_precision, size, None if tokenizer is None else Path(tokenizer))
 
     # ---- the engine itself
 
     def report(self) -> _C.Report:
         """Local. Returns bytes and times of this rank."""
         return self._core.report()
+
+    def work_seconds(self) -> dict[str, float]:
+        """Local. Returns seconds of gathers, reductions, updates and waits since the last call."""
+        return self._core.work_seconds()
+
+    def plan(self) -> _plan.Plan:
+        """Local. Returns what a rank holds and sends. After the first step the schedule is that of the next step."""
+        return _plan.Plan(type(self.model).__name__, self._core.plan())
+
+    def attached_names(self) -> list[str]:
+        """Local. All names of the attached parameters; a tied parameter has several."""
+        return [name for _, _, _, name in self._places]
 
     @property
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -299,6 +376,7 @@ class Engine:
     def closed(self) -> bool:
         return self._core.closed
 
+    @_log.drains
     def close(self, give_back: bool = True) -> None:
         """Collective. Ends the engine. The parameters get their whole values back; without `give_back` they stay empty.
 
@@ -315,15 +393,22 @@ class Engine:
             self.close()
         else:
             self._core.abandon()
+            _log.drain()
 
     # ---- inside
 
     @property
+    def clip(self) -> float:
+        """The norm to which step() clips gradients; 0: none."""
+        return float(self.options.get("clip") or 0.0)
+
+    @property
     def _device_memory(self) -> float:
         """The bytes that `device_memory` names; infinity for "auto"."""
-        if self._given_memory in ("auto", None):
-            return math.inf
-        return 0 if self._given_memory == "min" else _C.parse_bytes(self._given_memory)
+        size = self.options.get("device_memory") or "auto"
+        if size in ("auto", "min"):
+            return math.inf if size == "auto" else 0
+        return _C.parse_bytes(size, "device_memory") if isinstance(size, str) else size
 
     def _name(self, parameter: Parameter) -> str:
         if isinstance(parameter, str):
@@ -375,25 +460,11 @@ def abandon_all() -> None:
     """Local. Ends all engines of this process without waiting for other ranks."""
     for engine in list(_engines):
         if not engine.closed:
-            _log.warning(
+            _log.logger.warning(
                 "an engine was not closed: its parameters have no values; call close(), or save before the end"
             )
             engine._core.abandon()
 
-
-def _refuse_unknown(options: dict[str, Any]) -> None:
-    known = [name for name in _C.option_names() if name not in ("optimizer", "groups")]
-    for name in options:
-        if name in ("sync", "servers", "quorum"):
-            raise refuse(
-                "attach",
-                name,
-                "parameter servers are not there in Python, and a process group could not carry their messages",
-                "use stages 0 to 3, or `zero train` with sync.servers",
-            )
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0)
-            raise refuse("attach", name, "no such option", f"did you mean {near[0]}?")
 
 
 def _note(text: str) -> Any:

@@ -87,6 +87,9 @@ class Adafactor(Rule):
     clip: float = 1.0
 
 
+# Hyper-parameters of a group that stay as they were at attach().
+_CONSTANTS = ("betas", "eps", "momentum", "nesterov", "dampening", "amsgrad", "maximize", "decoupled_weight_decay")
+
 # torch's class, our name, and the hyper-parameters that must be equal in all groups.
 _TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
     torch.optim.AdamW: ("adamw", ("betas", "eps")),
@@ -134,6 +137,20 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
     return name, {key: _number(first[key]) for key in common}
 
 
+def chosen(given: Any, configured: Rule | None, key: str) -> Any:
+    """Returns the optimizer of attach(), or that of its configuration. Raises ConfigError if there are two."""
+    if given is None:
+        return configured
+    if configured is not None:
+        raise refuse(
+            "optimizer",
+            type(given).__name__,
+            f"the configuration says {key}",
+            "leave out the argument, or the configuration's optimizer",
+        )
+    return given
+
+
 class ReadOptimizer:
     """What attach() reads from its argument `optimizer`: the rule, and the groups with names of parameters."""
 
@@ -167,9 +184,13 @@ class ReadOptimizer:
             )
         self.given = optimizer
         self.rows: list[tuple[set[str], float, float]] = []
-        self.scales: list[float] = []
-        base = self.base_rate()
-        for number, group in enumerate(self.groups):
+        self.sizes = [len(group["params"]) for group in self.groups]
+        self.constants = [self._constants_of(group) for group in self.groups]
+        rates = [float(_number(group["lr"])) for group in self.groups]
+        if not any(rates):  # a warm-up from 0 has begun
+            rates = [float(_number(group.get("initial_lr", 0.0))) for group in self.groups]
+        base = next((rate for rate in rates if rate != 0), 0.0)
+        for number, (group, rate) in enumerate(zip(self.groups, rates)):
             own = set()
             for parameter in group["params"]:
                 if id(parameter) not in names:
@@ -180,9 +201,7 @@ class ReadOptimizer:
                         "make the optimizer from the parameters of this model",
                     )
                 own.add(names[id(parameter)])
-            rate = float(_number(group["lr"]))
             scale = rate / base if base else 1.0
-            self.scales.append(scale)
             self.rows.append((own, float(group.get("weight_decay", 0.0)), scale))
         missing = set(trained).difference(*(row[0] for row in self.rows))
         if missing:
@@ -193,10 +212,35 @@ class ReadOptimizer:
                 "add it to the optimizer, or freeze it with requires_grad_(False)",
             )
 
-    def base_rate(self) -> float:
-        """The rate to which the groups' rates are relative: the first that is not 0."""
-        rates = [float(_number(group["lr"])) for group in self.groups]
-        return next((rate for rate in rates if rate != 0), 0.0)
+    @staticmethod
+    def _constants_of(group: dict[str, Any]) -> dict[str, Any]:
+        return {key: _number(group[key]) for key in _CONSTANTS if key in group}
+
+    def require_constants(self) -> None:
+        """Raises ConfigError for a group or a parameter added since attach(), and for a changed hyper-parameter."""
+        if len(self.groups) != len(self.constants):
+            raise refuse(
+                "optimizer",
+                f"{len(self.groups)} groups",
+                f"there were {len(self.constants)} at attach()",
+                "add groups before attach()",
+            )
+        for number, (group, size, constants) in enumerate(zip(self.groups, self.sizes, self.constants)):
+            if len(group["params"]) != size:
+                raise refuse(
+                    f"param_groups[{number}].params",
+                    f"{len(group['params'])} parameters",
+                    f"there were {size} at attach()",
+                    "add parameters before attach()",
+                )
+            for key, value in constants.items():
+                if _number(group.get(key)) != value:
+                    raise refuse(
+                        f"param_groups[{number}].{key}",
+                        group.get(key),
+                        f"it was {value} at attach(), and cannot change",
+                        "schedules may change lr and weight_decay; OneCycleLR and CyclicLR need cycle_momentum=False",
+                    )
 
 
 class EngineOptimizer(torch.optim.Optimizer):
@@ -214,31 +258,23 @@ class EngineOptimizer(torch.optim.Optimizer):
         self._read = read
         self.param_groups = read.groups
         self._early: _C.StepReport | None = None
+        self._opt_called = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
-    def rate(self) -> float:
-        """Returns the learning rate of the next step, before the groups' factors."""
+    def rates(self, lr: float | None = None) -> tuple[float, list[float], list[float]]:
+        """Local. Returns the rate, the rates of groups, and their weight decays, for the next step.
+
+        lr: a rate to which the groups' rates have the ratios that they had at attach(). Without it they are those in
+        `param_groups`, in any ratio.
+        """
+        self._read.require_constants()
+        decays = [float(_number(group.get("weight_decay", 0.0))) for group in self.param_groups]
+        if lr is not None:
+            return float(lr), [], decays
         rates = [float(_number(group["lr"])) for group in self.param_groups]
-        scales = self._read.scales
-        if len(rates) != len(scales):
-            raise refuse(
-                "optimizer",
-                f"{len(rates)} groups",
-                f"there were {len(scales)} at attach()",
-                "add groups before attach()",
-            )
-        base = next((rate / scale for rate, scale in zip(rates, scales) if scale != 0), 0.0)
-        for number, (rate, scale) in enumerate(zip(rates, scales)):
-            if abs(rate - base * scale) > 1e-9 * max(abs(rate), abs(base)):
-                raise refuse(
-                    f"param_groups[{number}].lr",
-                    rate,
-                    f"its ratio to the other groups was {scale:g} at attach()",
-                    "use a schedule that multiplies the rates of all groups by the same factor",
-                )
-        return base
+        return rates[0], rates, decays
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """Collective. Runs `closure`, if there is one, then the engine's step(). Returns the closure's result."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import sys
 from typing import Any
 
-from zerocpp import _C
+import torch
+
+from zerocpp import _C, _log
 from zerocpp._errors import refuse
 
 _world: _C.World | None = None
@@ -36,6 +39,11 @@ def world(transport: str = "auto", timeout: float = 60) -> _C.World:
     return _world
 
 
+def mean(x: float | torch.Tensor, *, world: _C.World | None = None) -> float:
+    """Collective. Returns the mean of one number over ranks, such as a validation loss: the same bits everywhere."""
+    value = float(x.detach() if isinstance(x, torch.Tensor) else x)
+    own = world if world is not None else globals()["world"]()
+    return math.fsum(float.fromhex(text) for text in own.gather_text(value.hex())) / own.size
 def _in_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
@@ -115,3 +123,4 @@ def _leave() -> None:
 
     _engine.abandon_all()
     _world = None
+    _log.drain()

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/torch/engine_control.h"
+
 #include "tests/support/message_of.h"
 #include "tests/torch/subjects.h"
 
@@ -95,6 +97,29 @@ TEST(Gradient, ReadingItChangesNoStep) {
     SCOPED_TRACE(tests::placement_of(options));
     expect_same(weights[0], weights[1]);
   }
+}
+
+TEST(Visits, SomeAtATimeAreAll) {
+  attached(2, kClipped, [&](TiedNet&, Attachment& engine, int) {
+    std::vector<std::pair<std::string, torch::Tensor>> whole, parts;
+    engine.for_each_parameter(
+        [&](const std::string& name, const torch::Tensor& value) { whole.emplace_back(name, value.clone()); });
+    std::size_t calls = 0, next = 0;
+    do {
+      const std::size_t before = parts.size();
+      next = engine.control().visit_some(
+          next, [&](const std::string& name, const torch::Tensor& value) { parts.emplace_back(name, value.clone()); },
+          /*full_precision=*/false);
+      EXPECT_GT(parts.size(), before);
+      ++calls;
+    } while (next != 0);
+    EXPECT_GT(calls, 1U);
+    ASSERT_EQ(parts.size(), whole.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      EXPECT_EQ(parts[i].first, whole[i].first);
+      EXPECT_TRUE(tests::same_bits(parts[i].second, whole[i].second)) << parts[i].first;
+    }
+  });
 }
 
 // Host and disk.

@@ -93,8 +93,8 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
   });
 }
 
-StepReport Engine::step(double lr, const StepLimits& limits) {
-  return io_.run([&] { return step_.take(lr, limits); });
+StepReport Engine::step(const StepRates& rates, const StepLimits& limits) {
+  return io_.run([&] { return step_.take(rates, limits); });
 }
 
 void Engine::drop_gradients(const std::vector<bool>& params) {

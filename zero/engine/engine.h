@@ -56,7 +56,8 @@ class Engine final : private UnitPins {
   double scale_loss() { return step_.scale_loss(); }
   // Adds a gradient, contiguous and in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
-  StepReport step(double lr, const StepLimits& limits = {});
+  StepReport step(double lr, const StepLimits& limits = {}) { return step(StepRates{.lr = lr}, limits); }
+  StepReport step(const StepRates& rates, const StepLimits& limits = {});
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop_gradients(const std::vector<bool>& params);
   // Waits for everything begun, and applies delayed gradients; see UpdateTimes::finish().

@@ -67,14 +67,14 @@ void EngineStep::drop(const std::vector<bool>& params) {
   dropped_ = true;
 }
 
-StepReport EngineStep::take(double lr, const StepLimits& limits) {
+StepReport EngineStep::take(const StepRates& rates, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "step() inside averaged(): parameters hold their moving averages",
                       "end the averaged() scope first");
-  require_learning_rate(lr);
+  require_rates(rates, parts_.options.groups.size());
   end_passes(limits.fewer_micro_batches);
   const int passes = parts_.executor.finished_backwards();
-  const StepSync agreed = agree(lr, limits);
+  const StepSync agreed = agree(rates, limits);
   warn_without_gradients(agreed);
   update_times_.after_agreement();
   anchor();
@@ -87,7 +87,7 @@ StepReport EngineStep::take(double lr, const StepLimits& limits) {
   const std::optional<LocalSteps>& local = parts_.options.local;
   const auto copy = static_cast<std::size_t>(local ? parts_.comms.copy_number() : 0);
   StepReport report = judge(agreed, mean_norm(agreed.sum_squares, local.has_value(), divisor));
-  report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, lr);
+  report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, rates);
   report.step = num_updates_;
   parts_.secondary.outdate();
 
@@ -188,14 +188,15 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::agree(double lr, const StepLimits& limits) {
+StepSync EngineStep::agree(const StepRates& rates, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm,
-                .lr = lr,
+                .lr = rates.lr,
+                .rates_hash = hash_of(rates),
                 .passes = parts_.executor.finished_backwards(),
                 .write_hash = parts_.writes.hash()};
   for (const Unit& unit : parts_.state.units()) {
@@ -213,6 +214,11 @@ StepSync EngineStep::agree(double lr, const StepLimits& limits) {
         "step", fmt::format("rank {}", other->rank),
         fmt::format("its learning rate is {}, and rank 0's is {}", other->lr, other->first),
         "give every rank the same learning rate; a schedule that follows a loss must use its mean over ranks");
+  if (agreed.other_rates_rank >= 0)
+    throw ConfigError(
+        "step", fmt::format("rank {}", agreed.other_rates_rank),
+        "its learning rates or weight decays of groups differ from those of rank 0",
+        "give every rank the same numbers; a schedule that follows a loss must use its mean over ranks");
   if (const auto& other = agreed.other_passes; other && parts_.options.accumulate > 1)
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
                       fmt::format("rank {} had {} micro-batches in this step, and rank 0 had {}", other->rank,
@@ -248,12 +254,12 @@ StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
 }
 
 // A delayed update keeps the scale of its own losses.
-void EngineStep::apply(const StepSync& agreed, double norm, double divisor, double lr) {
+void EngineStep::apply(const StepSync& agreed, double norm, double divisor, const StepRates& rates) {
   const double clip = parts_.options.clip > 0 ? std::min(1.0, parts_.options.clip / (norm + 1e-6)) : 1.0;
   const bool late = parts_.options.delayed_update && num_updates_ >= parts_.options.exact_steps;
   if (late && num_delayed_++ == 0 && parts_.comms.run.rank() == 0)
     ZERO_LOG(info, "from now on gradients are applied one step late (zero.delayed_update)");
-  update_times_.apply({.present = agreed.present, .scale = clip / divisor, .lr = lr}, late);
+  update_times_.apply({.present = agreed.present, .scale = clip / divisor, .rates = rates}, late);
   if (parts_.loss_scale) parts_.loss_scale->updated();
   ++num_updates_;
   skipped_in_a_row_ = 0;

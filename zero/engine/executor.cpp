@@ -131,7 +131,7 @@ void Executor::issue_on_demand(const Event& event) {
 
 void Executor::begin_updates(const StepGradients& gradients, std::span<const int> order) {
   if (state_.placement().delayed_update) state_.keep_gradients();
-  updater_.begin_step(gradients.present, order, gradients.scale, gradients.lr);
+  updater_.begin_step(gradients.present, order, gradients.scale, gradients.rates);
 }
 
 void Executor::update_all() {

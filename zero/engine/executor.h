@@ -15,6 +15,7 @@
 
 #include "zero/engine/gather/gatherer.h"
 #include "zero/engine/options/pass_times.h"
+#include "zero/engine/options/step_report.h"
 #include "zero/engine/reduce/reducer.h"
 #include "zero/engine/update/updater.h"
 #include "zero/plan/schedule/demand.h"
@@ -26,7 +27,7 @@ namespace zero {
 struct StepGradients {
   std::vector<bool> present;
   double scale = 1;
-  double lr = 0;
+  StepRates rates;
 };
 
 class Executor {

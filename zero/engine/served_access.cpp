@@ -8,7 +8,7 @@ StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const
   return io_.run([&] {
     step_.begin_backward();
     parts_.reducer.give(gradients);
-    return step_.take(lr, limits);
+    return step_.take({.lr = lr}, limits);
   });
 }
 

@@ -56,10 +56,13 @@ void Attachment::begin_micro_batch(int number) {
 }
 
 StepReport Attachment::step() {
-  return attached().step(learning_rate(attached().engine().resources().options.optimizer), {});
+  return step(learning_rate(attached().engine().resources().options.optimizer));
 }
 StepReport Attachment::step(double lr, const StepLimits& limits) {
-  return Inside(attached())->step(lr, limits);
+  return step(StepRates{.lr = lr}, limits);
+}
+StepReport Attachment::step(const StepRates& rates, const StepLimits& limits) {
+  return Inside(attached())->step(rates, limits);
 }
 
 void Attachment::discard_gradients() {

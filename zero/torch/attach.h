@@ -95,18 +95,20 @@ class Attachment {
 
   // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr`
   // replaces the optimizer's learning rate for this step and must be the same on every rank. A parameter without a
-  // gradient is not updated, as after zero_grad() in libtorch.
+  // gradient is not updated, as after zero_grad() in libtorch. `rates`: also a rate and a weight decay for each of
+  // options.groups, whose ratios may then change. Workers of a run with servers cannot give these.
   //
   // Throws CommError. Throws ConfigError
   //   - with a parameter's name, if the parameter was replaced since attach() (Module::to, set_data), or its .grad()
   //     was read or holds a gradient
   //   - if `accumulate` is two or more and the step had another number of micro-batches (limits.fewer_micro_batches
   //     allows fewer)
-  //   - if a loss was not scaled, or all gradients were dropped, or `lr` is not a valid learning rate.
+  //   - if a loss was not scaled, or all gradients were dropped, or a rate is not a valid learning rate.
   // Throws Error after max_skipped_steps skipped steps in a row: a gradient was not finite, or the loss or the norm
   // exceeded `limits`. Steps that a dynamic loss scale skips do not count.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
+  StepReport step(const StepRates& rates, const StepLimits& limits = {});
 
   // Collective. Drops the gradients and micro-batches of the running step on every rank, also reduced gradients. No-op
   // before the step's first backward pass. With zero.delayed_update, the waiting update is applied first.

@@ -233,9 +233,9 @@ void AttachedModule::drop(const std::vector<bool>& params) {
   if (!engine_->has_gradients()) parameters_.gradients_are_gone();
 }
 
-StepReport AttachedModule::step(double lr, const StepLimits& limits) {
+StepReport AttachedModule::step(const StepRates& rates, const StepLimits& limits) {
   require_loaded();
-  require_learning_rate(lr);  // also checked on a worker, whose servers update
+  require_rates(rates, engine_->resources().options.groups.size());  // also checked on a worker, whose servers update
   parameters_.require_unchanged();
   drop_zeroed();
   parameters_.refuse_gradients_elsewhere();
@@ -245,9 +245,12 @@ StepReport AttachedModule::step(double lr, const StepLimits& limits) {
   if (limits.fewer_micro_batches && role_.is_worker())
     throw ConfigError("step", "fewer_micro_batches", "servers divide by the micro-batches of a whole step",
                       "drop the short group with discard_gradients(), or leave out sync.servers");
+  if (role_.is_worker() && !(rates.by_group.empty() && rates.decay_by_group.empty()))
+    throw ConfigError("step", rates.by_group.empty() ? "decay_by_group" : "by_group",
+                      "a worker sends servers one learning rate", "set lr_scale and weight_decay of options.groups");
   engine_->writes().refuse_elsewhere(parameters_.specs());
   PushWorker* const worker = role_.worker();
-  const StepReport report = worker != nullptr ? worker->push(lr, limits.loss) : engine_->step(lr, limits);
+  const StepReport report = worker != nullptr ? worker->push(rates.lr, limits.loss) : engine_->step(rates, limits);
   parameters_.gradients_are_gone();
   return report;
 }

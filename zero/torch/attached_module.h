@@ -45,7 +45,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   // Called by the gradient hook when autograd has computed a gradient of `param`.
   void take_gradient(int param) override;
 
-  StepReport step(double lr, const StepLimits& limits);
+  StepReport step(const StepRates& rates, const StepLimits& limits);
   // Collective. Drops all gradients and micro-batches of the running step.
   void discard_gradients();
   // Collective. Drops the gradients of parameters on which zero_grad() was called since the last call; no-op if it was

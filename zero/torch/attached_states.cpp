@@ -26,21 +26,29 @@ torch::Tensor in_flat_range(std::span<const float> whole, const Slice& slice, co
 }  // namespace
 
 void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_precision) {
-  engine_.writes().require_same(engine_.resources().comm, parameters_.specs());
+  std::size_t next = 0;
+  do {
+    next = visit_some(next, visit, full_precision);
+  } while (next != 0);
+}
+
+// Neighbouring parameters of one unit are read together.
+std::size_t AttachedStates::visit_some(std::size_t first, const ParameterVisit& visit, bool full_precision) {
+  if (first == 0) engine_.writes().require_same(engine_.resources().comm, parameters_.specs());
   const std::vector<int> order = parameters_.in_name_order();
+  if (first >= order.size()) return 0;
   c10::AutoGradMode no_gradients(false);
-  // Neighbouring parameters of one unit are read together.
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    const int unit = parameters_.address(order[begin]).unit;
-    while (end < order.size() && parameters_.address(order[end]).unit == unit) ++end;
-    engine_.states().read_full_precision(unit, [&](std::span<const float> whole) {
-      for (std::size_t i = begin; i < end; ++i) {
-        const ParamSpec& spec = parameters_.spec(order[i]);
-        const torch::Tensor values = in_flat_range(whole, parameters_.slice(order[i]), spec);
-        visit(spec.name, full_precision ? values : values.to(to_scalar_type(spec.dtype)));
-      }
-    });
-  }
+  const int unit = parameters_.address(order[first]).unit;
+  std::size_t end = first;
+  while (end < order.size() && parameters_.address(order[end]).unit == unit) ++end;
+  engine_.states().read_full_precision(unit, [&](std::span<const float> whole) {
+    for (std::size_t i = first; i < end; ++i) {
+      const ParamSpec& spec = parameters_.spec(order[i]);
+      const torch::Tensor values = in_flat_range(whole, parameters_.slice(order[i]), spec);
+      visit(spec.name, full_precision ? values : values.to(to_scalar_type(spec.dtype)));
+    }
+  });
+  return end < order.size() ? end : 0;
 }
 
 std::vector<std::string> AttachedStates::names_of(const std::string& name) const {

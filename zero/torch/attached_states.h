@@ -30,6 +30,7 @@ class AttachedStates {
   using ParameterVisit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
   // See Attachment's functions of the same names.
   void for_each_parameter(const ParameterVisit& visit, bool full_precision);
+  std::size_t visit_some(std::size_t first, const ParameterVisit& visit, bool full_precision);
   void export_weights(const std::filesystem::path& path, bool full_precision);
 
   std::vector<std::string> names_of(const std::string& name) const;

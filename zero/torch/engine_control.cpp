@@ -31,6 +31,10 @@ void EngineControl::finish_updates() {
   inside->drop_zeroed();
   inside->engine().finish();
 }
+std::size_t EngineControl::visit_some(std::size_t first, const AttachedStates::ParameterVisit& visit,
+                                      bool full_precision) {
+  return attached_.states().visit_some(first, visit, full_precision);
+}
 PushServer* EngineControl::server() {
   return attached_.role().server();
 }

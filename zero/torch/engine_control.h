@@ -9,8 +9,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
+
+#include <ATen/core/Tensor.h>
 
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/read/loaded_checkpoint.h"
@@ -48,6 +52,11 @@ class EngineControl {
   // evaluation then uses the weights that a save writes. It changes the bits of later steps. Throws ConfigError within
   // a step and in a gathered() scope.
   void finish_updates();
+
+  // Visits parameters as Attachment::for_each_parameter() does, but only those of one unit: `first` and its neighbours
+  // in name order. Returns the number of the next parameter to visit, or 0 after the last.
+  std::size_t visit_some(std::size_t first, const std::function<void(const std::string&, const at::Tensor&)>& visit,
+                         bool full_precision);
 
   // Local. Return this rank's part in a run with servers; null: this rank has the other part, or the run has no
   // servers.

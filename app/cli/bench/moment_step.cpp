@@ -40,7 +40,7 @@ MomentStep::~MomentStep() = default;
 
 void MomentStep::run() {
   constexpr std::array<int, 1> kUnits{0};
-  updater_->begin_step({true}, kUnits, 1, 1e-3);
+  updater_->begin_step({true}, kUnits, 1, {.lr = 1e-3});
   updater_->enqueue(0, state_->gradient_shard(0), DType::kFloat32);
   updater_->finish();
   join_all(device_);

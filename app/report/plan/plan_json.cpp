@@ -105,8 +105,9 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
          {"gathered_bytes", whole},
          {"shard_bytes", shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype))}});
   }
-  for (const StageCost& cost : costs_of(plan, stages)) {
-    json["stages"].push_back({{"stage", cost.stage},
+  for (const int stage : stages) {
+    const StageCost cost = cost_of(plan, stage);
+    json["stages"].push_back({{"stage", stage},
                               {"memory_bytes",
                                {{"parameter", cost.state.parameter},
                                 {"gradient", cost.state.gradient},

@@ -103,8 +103,8 @@ std::string state_columns(const StateBytes& s) {
                      format_bytes(s.master), format_bytes(s.moment), format_bytes(s.total()));
 }
 
-std::string stage_row(const StageCost& cost, bool marked) {
-  return fmt::format("{}stage {} {} {:>8} {:>8} {:>8}\n", marked ? '>' : ' ', cost.stage, state_columns(cost.state),
+std::string stage_row(int stage, const StageCost& cost, bool marked) {
+  return fmt::format("{}stage {} {} {:>8} {:>8} {:>8}\n", marked ? '>' : ' ', stage, state_columns(cost.state),
                      bytes_text(cost.state_formula), format_bytes(cost.sent), bytes_text(cost.sent_formula));
 }
 
@@ -357,8 +357,8 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   if (plan.workers > 0) return text + served_rows(plan) + tier_rows(plan) + shards_rows(plan);
   text += fmt::format(" a rank {:>9} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "parameter", "gradient", "master",
                       "moment", "total", "formula", "sends", "formula");
-  for (const StageCost& cost : costs_of(plan, stages))
-    text += stage_row(cost, /*marked=*/stages.size() > 1 && cost.stage == plan.options.stage);
+  for (const int stage : stages)
+    text += stage_row(stage, cost_of(plan, stage), /*marked=*/stages.size() > 1 && stage == plan.options.stage);
   text += tier_rows(plan);
   text += copies_rows(plan);
   text += secondary_row(plan);

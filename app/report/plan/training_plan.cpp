@@ -31,13 +31,9 @@ Placement as_held(const TrainingPlan& plan, Placement placement, int world) {
 }
 
 Placement placement_at(const TrainingPlan& plan, int stage) {
-  const EngineOptions& options = plan.options;
-  Placement placement =
-      place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
-  set_exchange(placement, mesh_of(plan), options);
+  Placement placement = placement_at(plan.options, mesh_of(plan), stage);
   placement.linked = plan.linked;
   placement.device_is_apart = plan.machine && plan.machine->ranks_on_gpu > 0;
-  placement.sums = options.sums;
   return placement;
 }
 
@@ -54,26 +50,7 @@ std::int64_t num_parameters(const Unit& unit) {
 }
 
 StageCost cost_of(const TrainingPlan& plan, int stage) {
-  const Placement placement = placement_at(plan, stage);
-  const OptimizerSpec spec = optimizer_spec(plan);
-  const Mesh mesh = mesh_of(plan);
-  StageCost cost{.stage = stage,
-                 .state = state_bytes(plan.units, mesh.shard, placement, spec),
-                 .sent_between_copies = sent_between_copies(plan.units, mesh, placement)};
-  cost.sent = sent_bytes(plan.units, mesh.shard, placement) + cost.sent_between_copies;
-  if (plan.options.local) cost.outer = outer_bytes(plan.units, mesh, placement);
-  for (const Unit& unit : plan.units) {
-    if (!unit.trainable) continue;
-    const std::int64_t numel = num_parameters(unit);
-    if (plan.options.local) cost.outer_formula += outer_formula_bytes(numel, mesh, placement.wire);
-    cost.state_formula += state_formula_bytes(numel, mesh.shard, stage, unit.dtype, spec, unit.matrices()) +
-                          static_cast<double>(factor_bytes(unit, spec));
-    cost.sent_formula += sent_formula_bytes(numel, mesh.shard, placement, unit.dtype);
-    cost.sent_between_copies_formula += sent_between_copies_formula_bytes(numel, mesh.shard, placement);
-    cost.sent_formula += update_sent_formula_bytes(unit, mesh.shard, placement);
-  }
-  cost.sent_formula += cost.sent_between_copies_formula;
-  return cost;
+  return cost_of(plan.units, mesh_of(plan), plan.options, placement_at(plan, stage), stage);
 }
 
 std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan) {
@@ -100,12 +77,6 @@ std::optional<UpdatePasses> update_passes(const TrainingPlan& plan) {
                       .factors_first = std::ranges::any_of(plan.units, &Unit::factored),
                       .host_bytes = bytes_on(Tier::kHost),
                       .disk_bytes = bytes_on(Tier::kDisk)};
-}
-
-std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages) {
-  std::vector<StageCost> costs;
-  for (const int stage : stages) costs.push_back(cost_of(plan, stage));
-  return costs;
 }
 
 }  // namespace zero

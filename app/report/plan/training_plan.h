@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "zero/engine/options/options.h"
+#include "zero/engine/place/stage_cost.h"
 #include "zero/plan/model/step_model.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
@@ -75,19 +76,6 @@ std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
 // Counts without padding.
 std::int64_t num_parameters(const Unit& unit);
 
-// The cost of a stage for a rank: bytes held, and sent in a step, with the papers' formulas.
-struct StageCost {
-  int stage = 0;
-  StateBytes state;
-  double state_formula = 0;
-  std::int64_t sent = 0;
-  double sent_formula = 0;
-  std::int64_t sent_between_copies = 0;  // part of `sent`, between copies of the model; the mean over the copies
-  double sent_between_copies_formula = 0;
-  // If copies train apart: the cost of an outer step, and the formula for its bytes between copies.
-  OuterBytes outer;
-  double outer_formula = 0;
-};
 // The cost of secondary groups for a rank at stage 3, in the min budget. It has the parts that the rank keeps, the
 // bytes of a step's gathers of parts within the group, and all bytes that leave the group.
 struct SecondaryCost {
@@ -111,6 +99,5 @@ struct UpdatePasses {
 std::optional<UpdatePasses> update_passes(const TrainingPlan& plan);
 
 StageCost cost_of(const TrainingPlan& plan, int stage);
-std::vector<StageCost> costs_of(const TrainingPlan& plan, std::span<const int> stages);
 
 }  // namespace zero

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import timedelta
+from typing import Any
 
 from torch.distributed import *  # noqa: F403
 from torch.distributed import init_process_group, is_initialized
@@ -27,7 +28,7 @@ def init_distributed(
     if init_method is None and not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
         return
     os.environ.setdefault("MASTER_PORT", str(distributed_port))
-    arguments = {} if timeout is None else {"timeout": timeout}
+    arguments: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     init_process_group(
         backend="gloo" if dist_backend in (None, "ccl", "nccl") else dist_backend,
         init_method=init_method,

@@ -72,9 +72,10 @@ TEST(OptionNumbers, LimitsMayBeInfinite) {
 }
 
 TEST(OptionNumbers, ALearningRateFitsFp32) {
-  EXPECT_NO_THROW(require_learning_rate(0));
+  EXPECT_NO_THROW(require_rates({.lr = 0}, 0));
+  EXPECT_NO_THROW(require_rates({.lr = 1, .by_group = {0, 2}, .decay_by_group = {0, 0.1}}, 2));
   for (const double bad : {kNan, -1.0, 1e39})
-    EXPECT_TRUE(says(message_of<ConfigError>([bad] { require_learning_rate(bad); }), "step(lr) = "));
+    EXPECT_TRUE(says(message_of<ConfigError>([bad] { require_rates({.lr = bad}, 0); }), "step(lr) = "));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ struct Alone {
   void step(const std::vector<bool>& present, double scale = 1, double lr = 0.1) {
     std::vector<int> order;
     for (const Unit& unit : units) order.push_back(unit.index);
-    updater.begin_step(present, order, scale, lr);
+    updater.begin_step(present, order, scale, {.lr = lr});
     for (const int unit : order)
       updater.enqueue(unit, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
     updater.finish();
@@ -156,7 +156,7 @@ TEST(Updater, RangeIsMadeOfItsShards) {
       std::vector<float> gradient(static_cast<std::size_t>(range.numel));
       for (std::int64_t i = 0; i < range.numel; ++i)
         gradient[static_cast<std::size_t>(i)] = noise(1, 2, static_cast<std::uint64_t>(range.offset + i));
-      updater.begin_step({true, true}, std::array{0}, 1, 0.1);
+      updater.begin_step({true, true}, std::array{0}, 1, {.lr = 0.1});
       updater.enqueue(0, reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32);
       updater.complete(0);
       const auto* updated =

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/engine/options/step_report.h"
+
 #include "tests/engine/thread_ranks.h"
 
 namespace zero {
@@ -49,6 +51,20 @@ TEST(StepSync, NamesADifferentLearningRate) {
     EXPECT_EQ(verdict.other_rate->lr, 0.25);
     EXPECT_EQ(verdict.other_rate->first, 0.5);
   });
+}
+
+TEST(StepSync, RankWithOtherRatesIsFound) {
+  on_ranks(3, [&](Communicator& comm) {
+    RankStep mine = rank_step(1);
+    EXPECT_EQ(exchange(comm, mine).other_rates_rank, -1);
+    mine.rates_hash = hash_of(StepRates{.lr = 1, .by_group = {comm.rank() == 2 ? 0.25 : 0.5}});
+    EXPECT_EQ(exchange(comm, mine).other_rates_rank, 2);
+  });
+}
+
+TEST(StepRates, HashKnowsTheList) {
+  EXPECT_NE(hash_of({.lr = 1, .by_group = {0.5}}), hash_of({.lr = 1, .decay_by_group = {0.5}}));
+  EXPECT_EQ(hash_of({.lr = 1, .by_group = {0.5}}), hash_of({.lr = 1, .by_group = {0.5}}));
 }
 
 TEST(StepSync, OtherNumberOfPassesIsNamed) {

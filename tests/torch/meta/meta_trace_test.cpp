@@ -43,6 +43,17 @@ TEST(MetaTrace, MatchesRealStepsTrace) {
   });
 }
 
+// As a program in another language has them.
+TEST(MetaTrace, TensorsNeedNoModule) {
+  const auto model = deferred([] { return std::make_shared<Chain>(); });
+  const auto loss = [&](int) {
+    return model->forward(torch::empty({2, 4}, torch::TensorOptions().device(torch::kMeta)));
+  };
+  const MetaTrace of_tensors = trace_on_meta(tensors_of(*model), loss);
+  EXPECT_EQ(of_tensors.trace.events, trace_on_meta(*model, loss).trace.events);
+  EXPECT_FALSE(of_tensors.trace.events.empty());
+}
+
 TEST(MetaTrace, LeavesTheModuleDeferred) {
   const auto model = deferred([] { return std::make_shared<Chain>(); }, 3);
   trace_on_meta(*model, [&](int) {

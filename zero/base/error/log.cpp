@@ -1,5 +1,6 @@
 #include "zero/base/error/log.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -43,12 +44,26 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+// Set by a program in another language.
+std::atomic<LogSink> log_sink{nullptr};
+std::atomic<LogLevel> log_sink_from{LogLevel::warn};
+
 }  // namespace
 
+void set_log_sink(LogSink sink, LogLevel from) {
+  log_sink_from = from;
+  log_sink = sink;
+}
+
 void write_log(LogLevel level, std::string_view line) {
+  if (const LogSink sink = log_sink; sink != nullptr) {
+    sink(level, line);
+    if (level != LogLevel::error) return;
+  }
   logger().log(to_spdlog(level), "{}", line);
 }
 bool log_enabled(LogLevel level) {
+  if (log_sink.load() != nullptr) return level >= log_sink_from.load();
   return logger().should_log(to_spdlog(level));
 }
 

@@ -13,6 +13,11 @@ namespace zero {
 
 enum class LogLevel { debug, info, warn, error };  // NOLINT(readability-identifier-naming): words of ZERO_LOG
 
+// Gives all lines from level `from` on to `sink`, whatever ZERO_LOG_LEVEL says. Errors are also written to standard
+// error. `sink` is called on any thread, and must not block. A second call changes both. Local.
+using LogSink = void (*)(LogLevel level, std::string_view line);
+void set_log_sink(LogSink sink, LogLevel from);
+
 // Local. Thread-safe.
 void write_log(LogLevel level, std::string_view line);
 bool log_enabled(LogLevel level);

@@ -70,8 +70,25 @@ void require_numbers(const EngineOptions& options) {
   for (std::size_t number = 0; number < options.groups.size(); ++number) require_group(options.groups[number], number);
 }
 
-void require_learning_rate(double lr) {
-  require_number("step(lr)", lr, kAtLeastZero, "check the schedule that sets it");
+namespace {
+
+void require_by_group(std::string_view key, const std::vector<double>& numbers, std::size_t num_groups) {
+  if (numbers.empty()) return;
+  if (numbers.size() != num_groups)
+    throw ConfigError(fmt::format("step(rates.{})", key), fmt::format("{} numbers", numbers.size()),
+                      fmt::format("the options have {} groups", num_groups),
+                      "give a number for each of options.groups, in their order; or leave it empty");
+  for (std::size_t group = 0; group < num_groups; ++group)
+    require_number(fmt::format("step(rates.{}[{}])", key, group), numbers[group], kAtLeastZero,
+                   "check the schedule that sets it");
+}
+
+}  // namespace
+
+void require_rates(const StepRates& rates, std::size_t num_groups) {
+  require_number("step(lr)", rates.lr, kAtLeastZero, "check the schedule that sets it");
+  require_by_group("by_group", rates.by_group, num_groups);
+  require_by_group("decay_by_group", rates.decay_by_group, num_groups);
 }
 
 void require_limits(double max_loss, double max_grad_norm) {

@@ -14,8 +14,8 @@ namespace zero {
 
 void require_numbers(const EngineOptions& options);
 
-// Checks the learning rate and the limits of a step.
-void require_learning_rate(double lr);
+// Check the rates and the limits of a step. `num_groups`: of the options.
+void require_rates(const StepRates& rates, std::size_t num_groups);
 // Infinity: no limit.
 void require_limits(double max_loss, double max_grad_norm);
 

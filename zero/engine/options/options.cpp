@@ -18,7 +18,8 @@ namespace zero {
 ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec) {
   const double usual = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0;
   const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& g) { return g.matches(spec); });
-  if (group != options.groups.end()) return {group->weight_decay.value_or(usual), group->lr_scale};
+  if (group != options.groups.end())
+    return {group->weight_decay.value_or(usual), group->lr_scale, static_cast<int>(group - options.groups.begin())};
   if (!options.groups.empty() && spec.trainable)
     throw ConfigError("groups", spec.name, "no parameter group matches this parameter",
                       "end the list with a group that matches everything");

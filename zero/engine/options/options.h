@@ -152,6 +152,7 @@ struct EngineOptions {
 struct ParameterValues {
   double weight_decay = 0;
   double lr_scale = 1;
+  int group = -1;  // of options.groups; -1: none
 };
 ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec);
 

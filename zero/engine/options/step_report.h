@@ -1,4 +1,4 @@
-// StepReport, EngineReport: the reports of an engine; StepLimits: the limits of a step. Values only.
+// StepReport, EngineReport: the reports of an engine; StepRates, StepLimits: rates and limits of a step. Values only.
 #pragma once
 
 #include <array>
@@ -17,6 +17,16 @@
 #include "zero/plan/model/step_model.h"
 
 namespace zero {
+
+// Learning rates of one step, the same on every rank.
+struct StepRates {
+  double lr = 0;
+  // Rates of EngineOptions::groups, in their order; empty: each group has lr * lr_scale.
+  std::vector<double> by_group{};
+  // Weight decays of the same groups, for all their parameters; empty: those of the options.
+  std::vector<double> decay_by_group{};
+};
+std::uint64_t hash_of(const StepRates& rates);
 
 // If the mean loss over ranks, or the norm of the gradient, exceeds its limit, the step updates nothing on any rank.
 // Rank 0's limits count.

@@ -69,12 +69,13 @@ bool Updater::updates(int unit) const {
                              [this](const Slice& slice) { return present_[static_cast<std::size_t>(slice.param)]; });
 }
 
-void Updater::begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr) {
+void Updater::begin_step(const std::vector<bool>& present, std::span<const int> units, double scale,
+                         const StepRates& rates) {
   const AtWork at_work(*this);
   finish();
   const double start = monotonic_seconds();
   scale_ = scale;
-  lr_ = lr;
+  rates_ = rates;
   present_ = present;
   for (std::size_t param = 0; param < present.size(); ++param) steps_[param] += present[param] ? 1 : 0;
 
@@ -366,14 +367,18 @@ UpdateSpan Updater::TileMemory::span(std::int64_t begin, std::int64_t end) const
 UpdateScalars Updater::scalars_of(std::size_t param, bool on_host) const {
   const std::vector<Factors>& factors = on_host ? factors_ : factors_there_;
   const auto num_sums = static_cast<std::size_t>(rule_.num_sums());
-  return {.step = steps_[param],
-          .lr = lr_ * values_[param].lr_scale,
-          .gradient_scale = scale_,
-          .weight_decay = values_[param].weight_decay,
-          .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
-          .matrix = matrices_[param],
-          .factors = factors.empty() ? Factors{} : factors[param],
-          .numel = numels_[param]};
+  const ParameterValues& values = values_[param];
+  const auto group = static_cast<std::size_t>(values.group);
+  const bool grouped = values.group >= 0;
+  return {
+      .step = steps_[param],
+      .lr = grouped && !rates_.by_group.empty() ? rates_.by_group[group] : rates_.lr * values.lr_scale,
+      .gradient_scale = scale_,
+      .weight_decay = grouped && !rates_.decay_by_group.empty() ? rates_.decay_by_group[group] : values.weight_decay,
+      .sums = sums_.empty() ? std::span<const double>{} : std::span(sums_).subspan(param * num_sums, num_sums),
+      .matrix = matrices_[param],
+      .factors = factors.empty() ? Factors{} : factors[param],
+      .numel = numels_[param]};
 }
 
 void Updater::merge(int unit, const OuterStep& outer, OuterSum& sum) {

@@ -1,12 +1,12 @@
 // Updater: runs the optimizer over this rank's part of each unit, parameter by parameter.
 //
-//   updater.begin_step(present, units, scale, lr);     // parameters with a gradient on any rank; the order of units
+//   updater.begin_step(present, units, scale, rates);  // parameters with a gradient on any rank; the order of units
 //   for (int unit : units) updater.enqueue(unit, gradient, dtype);
 //   updater.pump();                                    // updates that need no wait
 //   updater.complete(unit);                            // before its parameters are used
 //   updater.finish();                                  // before gradients change
 //
-// Each parameter belongs to one group (weight decay, learning-rate scale) and counts its own steps. As in torch.optim,
+// Each parameter belongs to one group (weight decay, learning rate) and counts its own steps. As in torch.optim,
 // a parameter without a gradient on any rank keeps its values and moments. States off the device are read ahead and
 // written behind, tile by tile. An overlapped update does not run in step(). It runs as its tiles arrive while the
 // model computes, at the latest before an operator needs the unit, so it is exact. Bits do not depend on the number of
@@ -22,6 +22,7 @@
 #include "zero/base/process/parallel.h"
 #include "zero/device/lane_times.h"
 #include "zero/engine/options/options.h"
+#include "zero/engine/options/step_report.h"
 #include "zero/engine/outer/outer_flight.h"
 #include "zero/engine/outer/outer_sum.h"
 #include "zero/engine/reduce/device_sums.h"
@@ -37,11 +38,11 @@ class Updater {
           const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm);
 
   // Counts a step of every present parameter. `units`: the units to be enqueued, in that order. `scale` multiplies
-  // gradients (clip / gradient_divisor()). `lr`: of this step, before group scales. Reduced gradients must be readable.
+  // gradients (clip / gradient_divisor()). Reduced gradients must be readable.
   // Collective with a rule that needs sums over whole parameters (LAMB): it reads all gradients and states of this rank
   // once, and exchanges the sums. With states of rows and columns (Adafactor) it first reads the gradients, unit by
   // unit, and updates these states.
-  void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, double lr);
+  void begin_step(const std::vector<bool>& present, std::span<const int> units, double scale, const StepRates& rates);
   // Runs `rule` instead of an update; no step is counted. It reads and writes parameters and their last state: of every
   // parameter that had an update, or, if copies train apart, of all trained ones. Used like begin_step(), but enqueue()
   // gets no gradients. The rule must outlive the pass.
@@ -221,7 +222,7 @@ class Updater {
   // finish() was called before all units were in the queue: the pass continues with the next unit
   bool paused_ = false;
   double scale_ = 1;
-  double lr_ = 0;
+  StepRates rates_;
   ThreadTeam team_;
   double seconds_ = 0;
 };

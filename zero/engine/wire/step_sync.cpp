@@ -20,6 +20,7 @@ struct Header {
   double max_loss;
   double max_grad_norm;
   double lr;
+  std::uint64_t rates_hash;
   std::int64_t passes;
   std::uint64_t write_hash;
   ExactSum sum_squares;
@@ -45,6 +46,7 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
                       .max_loss = sent.max_loss,
                       .max_grad_norm = sent.max_grad_norm,
                       .lr = sent.lr,
+                      .rates_hash = sent.rates_hash,
                       .passes = sent.passes,
                       .write_hash = sent.write_hash,
                       .sum_squares = sent.sum_squares};
@@ -79,6 +81,8 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
     if (bad >= 0 && (sync.first_bad_param < 0 || bad < sync.first_bad_param)) sync.first_bad_param = bad;
     if (sync.mismatched_rank < 0 && head.trace_hash != first.trace_hash) sync.mismatched_rank = static_cast<int>(rank);
     if (!sync.other_rate && head.lr != first.lr) sync.other_rate = {static_cast<int>(rank), head.lr, first.lr};
+    if (sync.other_rates_rank < 0 && head.rates_hash != first.rates_hash)
+      sync.other_rates_rank = static_cast<int>(rank);
     if (!sync.other_passes && head.passes != first.passes)
       sync.other_passes = {static_cast<int>(rank), static_cast<int>(head.passes), static_cast<int>(first.passes)};
     for (std::size_t param = 0; param < num_params; ++param) {

@@ -30,6 +30,7 @@ struct RankStep {
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
   double lr = 0;
+  std::uint64_t rates_hash = 0;  // of all rates and decays of the step
   int passes = 0;                // backward passes of the step
   std::uint64_t write_hash = 0;  // see ParameterWrites
 };
@@ -55,6 +56,7 @@ struct StepSync {
   std::int64_t wanted_bytes = 0;            // the most bytes that any rank needs back
   int mismatched_rank = -1;                 // the first rank with another trace than rank 0; -1: none
   std::optional<OtherRate> other_rate;      // the first
+  int other_rates_rank = -1;                // the first rank with another rates_hash than rank 0; -1: none
   std::optional<OtherPasses> other_passes;  // the first
   std::optional<double> loss;               // mean over ranks, summed in their order; empty if a rank has no loss
   double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as is the other limit

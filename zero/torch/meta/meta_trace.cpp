@@ -148,7 +148,12 @@ class TracedModule {
 
 MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int)>& loss,
                         const MetaTraceOptions& options) {
-  const ModuleParameters parameters = parameters_of(module, options.dtype);
+  return trace_on_meta(tensors_of(module), loss, options);
+}
+
+MetaTrace trace_on_meta(const ModelTensors& model, const std::function<torch::Tensor(int)>& loss,
+                        const MetaTraceOptions& options) {
+  const ModuleParameters parameters = parameters_of(model, options.dtype);
   MetaTrace result{.specs = parameters.specs,
                    .units = make_units(parameters.specs, options.units, 1, options.is_matrix)};
   TraceWriter writer(result.units, result.specs.size());

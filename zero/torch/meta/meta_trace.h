@@ -16,6 +16,7 @@
 
 #include "zero/plan/schedule/trace.h"
 #include "zero/plan/units/unit.h"
+#include "zero/torch/module/model_tensors.h"
 
 namespace zero {
 
@@ -35,6 +36,9 @@ struct MetaTraceOptions {
 // Traces one step. `module` must be deferred and is unchanged afterwards. `loss(micro)` returns a scalar on the meta
 // device. Throws ConfigError as attach() does.
 MetaTrace trace_on_meta(torch::nn::Module& module, const std::function<torch::Tensor(int micro)>& loss,
+                        const MetaTraceOptions& options = {});
+// The same for a model that is not a torch::nn::Module.
+MetaTrace trace_on_meta(const ModelTensors& model, const std::function<torch::Tensor(int micro)>& loss,
                         const MetaTraceOptions& options = {});
 
 }  // namespace zero

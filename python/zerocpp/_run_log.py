@@ -1,0 +1,370 @@
+"""RunLog: a run's folder, for `zero report` and `zero compare`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import shlex
+import socket
+import statistics
+import struct
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime, timezone
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zerocpp import _C
+from zerocpp._errors import refuse
+
+if TYPE_CHECKING:
+    from zerocpp._engine import Engine
+
+_WARMUP = 3  # steps that timing leaves out, as `zero train` does
+# Options of attach() that zero.toml has under another name.
+_KEYS = {
+    "clip": "train.clip",
+    "accumulate": "train.accumulate",
+    "dtype": "train.dtype",
+    "reduce_dtype": "train.reduce_dtype",
+    "reduce": "train.reduce",
+    "loss_scale": "train.loss_scale",
+    "ema": "train.ema",
+    "threads": "run.threads",
+    "device": "run.device",
+}
+_OF_ZERO = ("stage", "group", "secondary_group", "shards", "device_memory", "host_memory", "disk", "disk_memory",
+            "delayed_update", "checksums")  # fmt: skip
+
+
+class RunLog:
+    """Writes metrics.jsonl while a run goes on, and report.json at its end, as `zero train` does. Rank 0 writes.
+
+        with zero.RunLog("runs/mine", engine, samples_per_step=32) as log:
+            for step in range(1000):
+                loss = ...
+                loss.backward()
+                engine.step(loss=loss)          # a line, with this loss as the mean over ranks
+            log.evaluation(zero.mean(val_loss))
+
+    Construction and finish() are Collective, the others Local. `zero report runs/mine` draws the page, `zero compare`
+    the table. Leaving `with` normally calls finish().
+    """
+
+    def __init__(
+        self,
+        folder: str | PathLike[str],
+        engine: Engine,
+        *,
+        samples_per_step: int | None = None,
+        tokens_per_step: int | None = None,
+        steps: int | None = None,
+        after_step: int | None = None,
+        overwrite: bool = False,
+        configuration: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> None:
+        """samples_per_step, tokens_per_step: of all ranks together.
+
+        steps: the number of steps that the run will have.
+        after_step: the run goes on in this folder after this step; lines of later steps are removed.
+        overwrite: replaces a run in the folder, which is refused otherwise.
+        configuration: more keys of config.toml by section, such as {"data": {"path": "x.txt"}}.
+        """
+        self._folder, self._engine = Path(folder), engine
+        self._samples, self._tokens = samples_per_step, tokens_per_step
+        self._first = engine.world.rank == 0
+        self._losses: list[float] = []
+        self._norms: list[float] = []
+        self._seconds: list[float] = []
+        self._evaluation: dict[str, Any] = {}
+        self._sent = 0
+        self._done = 0 if after_step is None else after_step
+        self._begin = self._last = time.monotonic()
+        self._open = True
+        self._file: Any = None
+        self._collective(lambda: self._prepare(after_step, overwrite, steps, configuration or {}))
+        engine.on_step(self._step)
+
+    def _collective(self, write: Any) -> None:
+        """Runs `write` on rank 0. Every rank raises its error."""
+        problem: Exception | None = None
+        if self._first:
+            try:
+                write()
+            except (OSError, _C.ConfigError) as error:
+                problem = error
+        kind = "" if problem is None else "config" if isinstance(problem, _C.ConfigError) else "io"
+        texts = self._engine.world.gather_text(json.dumps([kind, str(problem)]))
+        kind, text = json.loads(texts[0])
+        if kind == "config":
+            raise problem or _C.ConfigError(text)
+        if kind == "io":
+            raise _C.IoError(
+                f"run folder = {self._folder}: rank 0 cannot write: {text}\n  Name another folder."
+            ) from problem
+
+    # ---- rank 0's files
+
+    def _prepare(
+        self, after_step: int | None, overwrite: bool, steps: int | None, more: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        there = (self._folder / "config.toml").exists()
+        if there and after_step is None and not overwrite:
+            raise refuse("RunLog", self._folder, "the folder has a run", "name another, or say overwrite or after_step")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        metrics = self._folder / "metrics.jsonl"
+        (self._folder / "report.json").unlink(missing_ok=True)
+        kept = _lines_until(metrics, after_step) if after_step is not None else []
+        metrics.write_text("".join(kept))
+        for line in kept:
+            entry = json.loads(line)
+            if "step_seconds" in entry:
+                self._losses.append(math.nan if entry.get("loss") is None else entry["loss"])
+                self._norms.append(entry.get("grad_norm") or 0.0)
+                self._seconds.append(entry["step_seconds"])
+        self._configuration = self._sections(steps, more)
+        (self._folder / "config.toml").write_text(_toml(self._configuration))
+        (self._folder / "plan.txt").write_text(f"{self._engine.plan()}\n")
+        self._file = open(metrics, "a")  # noqa: SIM115 (open until finish())
+
+    def _sections(self, steps: int | None, more: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {"zero": {"stage": 3}, "train": {}, "optimizer": {"name": self._engine.rule}}
+        for name, value in self._engine.options.items():
+            key = _KEYS.get(name, f"zero.{name}" if name in _OF_ZERO else "")
+            if key and value is not None:
+                section, key = key.split(".")
+                found.setdefault(section, {})[key] = value
+        group = self._engine.optimizer.param_groups[0]
+        for key in ("lr", "betas", "eps", "weight_decay", "momentum"):
+            if key in group:
+                found["optimizer"][key] = group[key]
+        if steps is not None:
+            found["train"]["steps"] = steps
+        for section, values in more.items():
+            found.setdefault(section, {}).update(values)
+        return found
+
+    def _write(self, line: dict[str, Any]) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(_finite({"t": round(time.time(), 3), **line})) + "\n")
+            self._file.flush()
+
+    # ---- steps
+
+    def _step(self, report: _C.StepReport) -> None:
+        if not self._open:
+            return
+        now = time.monotonic()
+        seconds, self._last = now - self._last, now
+        own = self._engine.report()
+        self._sent += own.sent_bytes_per_step
+        self._done += 1
+        self._losses.append(report.loss)
+        self._norms.append(report.grad_norm)
+        self._seconds.append(seconds)
+        if not self._first:
+            return
+        work, passes = self._engine.work_seconds(), own.profile
+        line: dict[str, Any] = {
+            "step": self._done,
+            "loss": report.loss,
+            "lr": float(self._engine.optimizer.param_groups[0]["lr"]),
+            "grad_norm": report.grad_norm,
+        }
+        if report.loss_scale is not None:
+            line["loss_scale"] = report.loss_scale
+        rate, per_step = ("tokens", self._tokens) if self._tokens else ("rows", self._samples)
+        if per_step:
+            line[f"{rate}_per_second"] = per_step / seconds
+        line["step_seconds"] = seconds
+        line["phase_seconds"] = {
+            "forward": passes["forward_seconds"],
+            "backward": passes["backward_seconds"],
+            **work,
+        }
+        line["memory_bytes"] = own.memory
+        line["host_bytes"] = own.host_memory["total"]
+        line["disk_bytes"] = own.disk_memory["total"]
+        line["sent_bytes"] = own.sent_bytes_per_step
+        if self._samples:
+            line["samples"] = self._samples * self._done
+        if self._tokens:
+            line["tokens"] = self._tokens * self._done
+        self._write(line)
+        if report.skipped:
+            self._write(
+                {
+                    "step": self._done,
+                    "event": "skipped",
+                    "reason": report.reason,
+                    **({"detail": report.bad_parameter} if report.bad_parameter else {}),
+                    "loss": report.loss,
+                    "grad_norm": report.grad_norm,
+                }
+            )
+
+    def evaluation(
+        self,
+        val_loss: float | torch.Tensor,
+        *,
+        accuracy: float | None = None,
+        perplexity: bool = False,
+        seconds: float = 0.0,
+    ) -> None:
+        """Local. Logs an evaluation after the last step; its time does not count for the next step.
+
+        val_loss: the mean over ranks, see zero.mean(). accuracy: from 0 to 1. perplexity: also logs exp(val_loss).
+        """
+        value = float(val_loss.detach() if isinstance(val_loss, torch.Tensor) else val_loss)
+        line: dict[str, Any] = {"step": self._done, "val_loss": value}
+        if accuracy is not None:
+            line["val_accuracy"] = float(accuracy)
+        if perplexity:
+            line["val_perplexity"] = math.exp(min(value, 700.0))
+        self._evaluation = {key: line[key] for key in line if key != "step"}
+        self._write({**line, "eval_seconds": seconds})
+        self._last = time.monotonic()
+
+    # ---- the end
+
+    def finish(self) -> None:
+        """Collective. Writes report.json. A second call does nothing."""
+        if not self._open:
+            return
+        self._open = False
+        own = self._engine.report()
+        mine = {
+            "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "memory_bytes": own.memory,
+            "peak_memory_bytes": own.peak_memory,
+            "host_memory_bytes": own.host_memory,
+            "peak_host_memory_bytes": own.peak_host_memory,
+            "disk_bytes": own.disk_memory,
+            "sent_bytes_per_step": own.sent_bytes_per_step,
+            "received_bytes_per_step": own.received_bytes_per_step,
+            "sent_bytes_total": self._sent,
+            "step_seconds": self._seconds,
+        }
+        ranks = [json.loads(text) for text in self._engine.world.gather_text(json.dumps(mine))]
+        self._collective(lambda: self._finish(own, ranks))
+
+    def _finish(self, own: _C.Report, ranks: list[dict[str, Any]]) -> None:
+        self._file.close()
+        self._file = None
+        slowest = [max(seconds) for seconds in zip(*(rank.pop("step_seconds") for rank in ranks))]
+        text = json.dumps(_finite(self._report(own, ranks, slowest)), indent=1) + "\n"
+        temporary = self._folder / ".report.json"
+        temporary.write_text(text)
+        os.replace(temporary, self._folder / "report.json")
+
+    def _report(self, own: _C.Report, ranks: list[dict[str, Any]], seconds: list[float]) -> dict[str, Any]:
+        timed = seconds[_WARMUP:] or seconds
+        median = statistics.median(timed) if timed else 0.0
+        rate, per_step = ("tokens", self._tokens) if self._tokens else ("rows", self._samples or 0)
+        report: dict[str, Any] = {
+            "system": "zero.cpp",
+            "version": _C.version,
+            "model": type(self._engine.model).__name__,
+            "num_parameters": own.num_parameters,
+            "world": own.world,
+            "stage": own.stage,
+            "dtype": self._engine.options.get("dtype") or "fp32",
+            "device": self._engine.options.get("device") or "cpu",
+            "steps": self._done,
+            "losses": self._losses,
+            "loss_bits": [struct.pack(">f", loss).hex() for loss in self._losses if not math.isnan(loss)],
+            "grad_norms": self._norms,
+            "val_loss": None,
+            **self._evaluation,
+            "ended": "all steps",
+            "step_seconds": seconds,
+            "step_s_median": median,
+            "step_s_min": min(timed, default=0.0),
+            f"{rate}_per_step": per_step,
+            f"{rate}_per_second": per_step / median if median else 0.0,
+        }
+        lower = any(rank["host_memory_bytes"]["total"] or rank["disk_bytes"]["total"] for rank in ranks)
+        for key in ranks[0]:
+            if lower or key not in ("host_memory_bytes", "peak_host_memory_bytes", "disk_bytes"):
+                report[key] = [rank[key] for rank in ranks]
+        report |= {
+            "planned_sent_bytes": own.planned_sent_bytes,
+            "padding_bytes": own.padding_bytes,
+            "formula": {"state_bytes": own.state_formula_bytes, "sent_bytes": own.sent_formula_bytes},
+            "profile": {**own.profile, "states_on_device": not lower},
+            "predicted": None,
+            "skipped_steps": own.skipped_steps,
+            "delayed_steps": own.delayed_steps,
+            "departed_steps": own.trace_mismatches,
+            "replans": own.replans,
+            "moved_bytes": own.moved_bytes,
+            "transport": own.transport,
+            "ranks_source": self._engine.world.source,
+            "threads": self._engine.options.get("threads") or 1,
+            "date": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "host": socket.gethostname(),
+            "command": shlex.join(sys.orig_argv),
+            "libtorch": torch.__version__.split("+")[0],
+            "cores": len(os.sched_getaffinity(0)),
+            "configuration": self._configuration,
+        }
+        if own.loss_scale is not None:
+            report["loss_scale"] = own.loss_scale
+        return report
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
+        if kind is None:
+            self.finish()
+
+
+def _lines_until(metrics: Path, step: int) -> list[str]:
+    """The whole lines of steps up to `step`."""
+    if not metrics.exists():
+        return []
+    kept = []
+    for line in metrics.read_text().splitlines(keepends=True):
+        try:
+            entry = json.loads(line)
+        except ValueError:  # half a line, of a run that was ended
+            continue
+        if line.endswith("\n") and entry.get("step", 0) <= step:
+            kept.append(line)
+    return kept
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no NaN: null takes its place."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(entry) for key, entry in value.items()}
+    return [_finite(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+
+
+def _toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """One key a line, as `zero train` writes its config.toml."""
+    text = ""
+    for section, values in sections.items():
+        text += f"[{section}]\n" + "".join(f"{key} = {_toml_value(value)}\n" for key, value in values.items()) + "\n"
+    return text
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        value = value.item()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_toml_value(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
+    return repr(value) if isinstance(value, (int, float)) else json.dumps(str(value))

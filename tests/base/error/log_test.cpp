@@ -1,0 +1,53 @@
+#include "zero/base/error/log.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace zero {
+namespace {
+
+std::vector<std::pair<LogLevel, std::string>>& lines() {
+  static std::vector<std::pair<LogLevel, std::string>> all;
+  return all;
+}
+
+void keep(LogLevel level, std::string_view line) {
+  lines().emplace_back(level, line);
+}
+
+// A sink that stays would also get the lines of later tests.
+struct WithSink {
+  explicit WithSink(LogLevel from) {
+    lines().clear();
+    set_log_sink(&keep, from);
+  }
+  ~WithSink() { set_log_sink(nullptr, LogLevel::warn); }
+  WithSink(const WithSink&) = delete;
+  WithSink& operator=(const WithSink&) = delete;
+};
+
+TEST(LogSink, TakesLinesFromItsLevel) {
+  const WithSink sink(LogLevel::info);
+  testing::internal::CaptureStderr();
+  ZERO_LOG(debug, "not this");
+  ZERO_LOG(info, "step {}", 3);
+  ZERO_LOG(warn, "late");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(lines(),
+            (std::vector<std::pair<LogLevel, std::string>>{{LogLevel::info, "step 3"}, {LogLevel::warn, "late"}}));
+}
+
+TEST(LogSink, ErrorsAlsoGoToStandardError) {
+  const WithSink sink(LogLevel::error);
+  testing::internal::CaptureStderr();
+  ZERO_LOG(warn, "not this");
+  ZERO_LOG(error, "broken");
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("broken"), std::string::npos);
+  EXPECT_EQ(lines().size(), 1U);
+}
+
+}  // namespace
+}  // namespace zero

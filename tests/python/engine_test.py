@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Functions of the engine that read and write: export_pretrained(), iter_parameters(), mean(), the log."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+import ranks
+
+BYTES = 20_000  # of a part
+
+
+def exported(kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None) -> dict[str, Any]:
+    """Trains two steps, exports, and compares what transformers reads with the engine's weights."""
+    import torch
+    import transformers
+    import zerocpp as zero
+    from small_models import batch, loss_of, make, part_of
+
+    world = zero.world()
+    model = make(kind)
+    with zero.attach(model, zero.AdamW(lr=1e-2), stage=stage, dtype=dtype) as engine:
+        for step in range(2):
+            loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size)).backward()
+            engine.step()
+        engine.export_pretrained(folder, part_size=BYTES, tokenizer=tokenizer)
+        wanted = engine.state_dict()
+    if world.rank != 0:
+        return {}
+    again = getattr(transformers, type(model).__name__).from_pretrained(folder, dtype="auto")
+    found = again.state_dict()
+    return {
+        "equal": all(torch.equal(found[name], wanted[name]) for name in wanted),
+        "names": sorted(found) == sorted(wanted),
+        "types": sorted({str(value.dtype) for value in found.values()}),
+    }
+
+
+def bad_exports(folder: str) -> list[str]:
+    import torch
+    import zerocpp as zero
+    from small_models import make
+
+    found = []
+
+    def attempt(engine: Any, *arguments: Any, **named: Any) -> None:
+        try:
+            engine.export_pretrained(*arguments, **named)
+            found.append("not refused")
+        except zero.Error as error:
+            found.append(f"{type(error).__name__}: {error}")
+
+    with zero.attach(torch.nn.Linear(2, 2)) as engine:
+        attempt(engine, folder)
+    model = make("gpt2")
+    with zero.attach(model) as engine:
+        attempt(engine, folder, tokenizer="/nonexistent")
+        attempt(engine, folder, part_size="many")
+        attempt(engine, folder, part_size=0)
+        attempt(engine, "/proc/none")  # cannot be made
+        model(torch.zeros(1, 4, dtype=torch.long)).logits.mean().backward()  # the engine is usable
+        engine.step()
+    return found
+
+
+def iterated(full_precision: bool) -> dict[str, Any]:
+    import torch
+    import zerocpp as zero
+    from small_models import make
+
+    model = make("mixed")
+    engine = zero.attach(model, stage=3, dtype="bf16")
+    sizes, names = [], []
+    wanted = engine.state_dict(full_precision=full_precision)
+    equal = True
+    kept = []
+    for name, value in engine.iter_parameters(full_precision):
+        names.append(name)
+        sizes.append(str(value.dtype))
+        equal = equal and torch.equal(value, wanted[name])
+        kept.append((value, value.clone()))
+    same = all(torch.equal(a, b) for a, b in kept)  # the values stay
+    for _ in engine.iter_parameters():
+        break  # on all ranks
+    norms: dict[str, float] = {}
+    loss = model(torch.zeros(1, 4, dtype=torch.long)).float().square().mean()
+    loss.backward()
+    norms = engine.grad_norms()
+    norm = engine.step().grad_norm
+    found = zero.engine_of(model) is engine
+    engine.close()
+    return {
+        "equal": equal,
+        "same": same,
+        "sorted": names == sorted(names),
+        "all": len(names) == len(list(model.parameters())),
+        "types": sorted(set(sizes)),
+        "norm": abs(sum(v * v for v in norms.values()) ** 0.5 - norm) < 1e-5 * norm,
+        "engine_of": found,
+    }
+
+
+def means() -> list[float]:
+    import torch
+    import zerocpp as zero
+
+    rank = zero.world().rank
+    return [zero.mean(rank + 0.5), zero.mean(torch.tensor(0.1 * (rank + 1))), zero.mean(float("nan") if rank else 1.0)]
+
+
+def logs(level: str, handler: bool) -> dict[str, Any]:
+    import logging
+
+    import torch
+    import zerocpp as zero
+
+    records: list[logging.LogRecord] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    logger = logging.getLogger("zerocpp")
+    if handler:
+        logger.addHandler(Keep())
+        logger.propagate = False
+    logger.setLevel(level)
+    model = torch.nn.Linear(2, 2)
+    with zero.attach(model, zero.AdamW(), max_skipped_steps=3) as engine:
+        model(torch.full((1, 2), float("inf"))).sum().backward()
+        report = engine.step()
+    return {"skipped": report.skipped, "lines": [[r.name, r.levelname, r.getMessage()] for r in records]}
+
+
+class Exports(ranks.PackageTest):
+    def setUp(self) -> None:
+        if importlib.util.find_spec("transformers") is None:
+            self.skipTest("this Python has no transformers")
+
+    def test_transformers_reads_them(self) -> None:
+        for kind, stage, dtype in (("gpt2", 3, None), ("llama", 3, "bf16"), ("t5", 2, None), ("vit", 3, None)):
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                tokenizer = Path(folder, "tokenizer")
+                tokenizer.mkdir()
+                (tokenizer / "tokenizer.json").write_text('{"a": 1}')
+                (tokenizer / "other.bin").write_text("x")
+                out = Path(folder, "out")
+                out.mkdir()
+                (out / "model-00001-of-00099.safetensors").write_text("of an earlier export")
+                found = ranks.run(
+                    exported, kind=kind, folder=str(out), tokenizer=str(tokenizer), stage=stage, dtype=dtype
+                )[0]
+                self.assertTrue(found["equal"], kind)
+                self.assertTrue(found["names"], kind)
+                self.assertEqual(found["types"], ["torch.bfloat16" if dtype else "torch.float32"])
+                self.assertEqual((out / "tokenizer.json").read_text(), '{"a": 1}')
+                self.assertFalse((out / "other.bin").exists())
+                parts = sorted(out.glob("*.safetensors"))
+                index = json.loads((out / "model.safetensors.index.json").read_text())
+                self.assertEqual({part.name for part in parts}, set(index["weight_map"].values()))
+                self.assertGreater(len(parts), 1)
+                self.assertEqual([path.name for path in out.iterdir() if path.name.startswith(".")], [])
+
+    def test_bad_exports_are_refused_on_all_ranks(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in ranks.run(bad_exports, folder=folder):
+                for wanted, text in zip(
+                    (
+                        "ConfigError: export_pretrained = Linear: the model has no config of transformers",
+                        "ConfigError: tokenizer = /nonexistent: no such folder",
+                        "ConfigError: part_size = many",
+                        "ConfigError: part_size = 0",
+                        "IoError: export_pretrained = /proc/none: rank 0 cannot write",
+                    ),
+                    found,
+                    strict=True,
+                ):
+                    self.assertIn(wanted, text)
+
+
+class Reading(ranks.PackageTest):
+    def test_parameters_come_one_unit_at_a_time(self) -> None:
+        for full, types in ((True, ["torch.float32"]), (False, ["torch.bfloat16", "torch.float32"])):
+            for found in ranks.run(iterated, full_precision=full):
+                self.assertEqual(found.pop("types"), types)
+                self.assertEqual([name for name, true in found.items() if not true], [])
+
+    def test_means_have_equal_bits(self) -> None:
+        for of_rank in ranks.run(means, ranks=3):
+            self.assertEqual(of_rank[:1], [1.5])
+            self.assertAlmostEqual(of_rank[1], 0.2, places=7)
+            self.assertNotEqual(of_rank[2], of_rank[2])
+
+
+class Log(ranks.PackageTest):
+    def test_lines_reach_the_logger(self) -> None:
+        how = ranks.ended(logs, ranks=1, level="INFO", handler=True)
+        lines = how.results[0]["lines"]
+        self.assertTrue(any("a step is skipped" in text for _, _, text in lines), lines)
+        self.assertEqual({name for name, _, _ in lines}, {"zerocpp"})
+        self.assertIn("WARNING", {level for _, level, _ in lines})
+        self.assertNotIn("a step is skipped", how.output)
+
+    def test_level_of_the_logger_counts(self) -> None:
+        how = ranks.ended(logs, ranks=1, level="ERROR", handler=True)
+        self.assertEqual(how.results[0]["lines"], [])
+
+    # Python's last resort writes warnings to standard error.
+    def test_warnings_are_seen_without_a_handler(self) -> None:
+        how = ranks.ended(logs, ranks=2, level="WARNING", handler=False)
+        self.assertIn("rank 0: a step is skipped", how.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
