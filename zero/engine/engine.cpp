@@ -96,6 +96,14 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
   return io_.run([&] { return step_.take(lr, limits); });
 }
 
+StepSync Engine::agree_step(double lr, const StepLimits& limits) {
+  return io_.run([&] { return step_.agree(lr, limits); });
+}
+
+StepReport Engine::carry_out_step(const StepSync& agreed, double lr) {
+  return io_.run([&] { return step_.carry_out(agreed, lr); });
+}
+
 void Engine::drop_gradients(const std::vector<bool>& params) {
   io_.run([&] { step_.drop(params); });
 }

@@ -57,6 +57,9 @@ class Engine final : private UnitPins {
   // Adds a gradient, contiguous and in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {});
+  // The two halves of step(), for one of several engines of a model; see EngineStep::agree().
+  StepSync agree_step(double lr, const StepLimits& limits = {});
+  StepReport carry_out_step(const StepSync& agreed, double lr);
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop_gradients(const std::vector<bool>& params);
   // Waits for everything begun, and applies delayed gradients; see StepUpdate::finish().

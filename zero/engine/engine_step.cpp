@@ -68,13 +68,16 @@ void EngineStep::drop(const std::vector<bool>& params) {
   dropped_ = true;
 }
 
-StepReport EngineStep::take(double lr, const StepLimits& limits) {
+StepSync EngineStep::agree(double lr, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "called while parameters are their averages", "end the averaged() scope first");
   require_learning_rate(lr);
   end_passes(limits.fewer_micro_batches);
+  return exchange_findings(lr, limits);
+}
+
+StepReport EngineStep::carry_out(const StepSync& agreed, double lr) {
   const int passes = parts_.executor.finished_backwards();
-  const StepSync agreed = agree(lr, limits);
   warn_without_gradients(agreed);
   update_.end_delayed();
   anchor();
@@ -195,7 +198,7 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::agree(double lr, const StepLimits& limits) {
+StepSync EngineStep::exchange_findings(double lr, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),

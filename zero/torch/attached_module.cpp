@@ -164,7 +164,8 @@ void AttachedModule::bind(int unit, std::byte* data) {
 GatheredUnit AttachedModule::use(int param, bool writes) {
   require_loaded();
   const int unit = parameters_.address(param).unit;
-  const Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
+  Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
+  if (why == Use::kBackward && backward_as_forward_) why = Use::kForward;
   if (why != Use::kUntraced) drop_zeroed();
   GatheredUnit held = engine_->use(unit, why);
   if (!writes) return held;
@@ -230,13 +231,29 @@ void AttachedModule::drop(const std::vector<bool>& params) {
   if (!engine_->has_gradients()) parameters_.gradients_are_gone();
 }
 
-StepReport AttachedModule::step(double lr, const StepLimits& limits) {
+void AttachedModule::before_step(double lr) {
   require_loaded();
   require_learning_rate(lr);  // also checked on a worker, whose servers update
   parameters_.require_unchanged();
   drop_zeroed();
   parameters_.refuse_gradients_elsewhere();
   checkpoints_->yield();
+}
+
+StepSync AttachedModule::agree_step(double lr, const StepLimits& limits) {
+  before_step(lr);
+  engine_->writes().refuse_elsewhere(parameters_.specs());
+  return engine_->agree_step(lr, limits);
+}
+
+StepReport AttachedModule::carry_out_step(const StepSync& agreed, double lr) {
+  const StepReport report = engine_->carry_out_step(agreed, lr);
+  parameters_.gradients_are_gone();
+  return report;
+}
+
+StepReport AttachedModule::step(double lr, const StepLimits& limits) {
+  before_step(lr);
   if (role_.server() != nullptr)
     throw ConfigError("step", "", "called on a server, which computes no gradients", "call serve() there");
   if (limits.fewer_micro_batches && role_.is_worker())

@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 constexpr double kBalanceTolerance = 1.05;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 
 // Finds the best cuts. A cut at position n is before operator n.
 class Cutter {
@@ -24,7 +24,7 @@ class Cutter {
 
   std::vector<std::size_t> cuts() {
     const double best = least_longest();
-    if (best == kNever) refuse_few();
+    if (best == kImpossible) refuse_few();
     return fewest_bytes(best * kBalanceTolerance);
   }
 
@@ -80,9 +80,9 @@ class Cutter {
         bytes_[cut] += static_cast<double>(graph_.values[value].bytes);
   }
 
-  // Work of a section between two cuts; kNever if it has no parameter.
+  // Work of a section between two cuts; kImpossible if it has no parameter.
   double work(std::size_t begin, std::size_t end) const {
-    return has_params_[end] > has_params_[begin] ? work_[end] - work_[begin] : kNever;
+    return has_params_[end] > has_params_[begin] ? work_[end] - work_[begin] : kImpossible;
   }
 
   // Calls step(before, cut) for each pair of positions at which one section may begin and end.
@@ -96,10 +96,10 @@ class Cutter {
   }
 
   double least_longest() const {
-    std::vector<double> longest(size_ + 1, kNever);
+    std::vector<double> longest(size_ + 1, kImpossible);
     longest[0] = 0;
     for (int section = 0; section < count_; ++section) {
-      std::vector<double> next(size_ + 1, kNever);
+      std::vector<double> next(size_ + 1, kImpossible);
       for_pairs(section, [&](std::size_t before, std::size_t cut) {
         next[cut] = std::min(next[cut], std::max(longest[before], work(before, cut)));
       });
@@ -109,11 +109,11 @@ class Cutter {
   }
 
   std::vector<std::size_t> fewest_bytes(double limit) const {
-    std::vector<double> fewest(size_ + 1, kNever);
+    std::vector<double> fewest(size_ + 1, kImpossible);
     fewest[0] = 0;
     std::vector<std::vector<std::size_t>> from(static_cast<std::size_t>(count_), std::vector<std::size_t>(size_ + 1));
     for (int section = 0; section < count_; ++section) {
-      std::vector<double> next(size_ + 1, kNever);
+      std::vector<double> next(size_ + 1, kImpossible);
       for_pairs(section, [&](std::size_t before, std::size_t cut) {
         if (work(before, cut) > limit || fewest[before] + bytes_[cut] >= next[cut]) return;
         next[cut] = fewest[before] + bytes_[cut];
