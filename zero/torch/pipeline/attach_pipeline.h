@@ -13,11 +13,13 @@
 // time, and change nothing outside. Losses, gradients and weights have the bits of a run without a pipeline that has as
 // many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
 //
-// Ranks are numbered place by place: with 4 ranks and 2 places, ranks 0 and 1 have the first sections, and ranks 0 and 2
-// are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
+// Ranks are numbered place by place: with 4 ranks and 2 places, ranks 0 and 1 have the first sections, and ranks 0 and
+// 2 are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
 //
-// Not yet: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running statistics,
-// save() and load(), evaluation, GPUs. Each is refused by name.
+// Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
+// statistics, GPUs, and the options sync, local and delayed_update. scaled_dot_product_attention() also ends in a
+// ConfigError: its strides on the meta device are others than on the CPU, and later operators differ from the plan.
+// There is no save(), load() or evaluation yet: operators outside of passes() throw on parameters of other places.
 #pragma once
 
 #include <functional>
