@@ -16,6 +16,7 @@
 #include <zero/deferred.h>
 #include <zero/errors.h>
 #include <zero/optimizers.h>
+#include <zero/pipeline.h>
 #include <zero/timeline.h>
 #include <zero/weights.h>
 #include <zero/world.h>

@@ -97,6 +97,14 @@ StepReport Engine::step(const StepRates& rates, const StepLimits& limits) {
   return io_.run([&] { return step_.take(rates, limits); });
 }
 
+StepSync Engine::agree_step(const StepRates& rates, const StepLimits& limits) {
+  return io_.run([&] { return step_.agree(rates, limits); });
+}
+
+StepReport Engine::carry_out_step(const StepSync& agreed, const StepRates& rates) {
+  return io_.run([&] { return step_.carry_out(agreed, rates); });
+}
+
 void Engine::drop_gradients(const std::vector<bool>& params) {
   io_.run([&] { step_.drop(params); });
 }

@@ -58,6 +58,9 @@ class Engine final : private UnitPins {
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {}) { return step(StepRates{.lr = lr}, limits); }
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
+  // The two halves of step(), for one of several engines of a model; see EngineStep::agree().
+  StepSync agree_step(const StepRates& rates, const StepLimits& limits = {});
+  StepReport carry_out_step(const StepSync& agreed, const StepRates& rates);
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop_gradients(const std::vector<bool>& params);
   // Waits for everything begun, and applies delayed gradients; see UpdateTimes::finish().

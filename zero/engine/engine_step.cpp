@@ -67,14 +67,17 @@ void EngineStep::drop(const std::vector<bool>& params) {
   dropped_ = true;
 }
 
-StepReport EngineStep::take(const StepRates& rates, const StepLimits& limits) {
+StepSync EngineStep::agree(const StepRates& rates, const StepLimits& limits) {
   if (parts_.averaged)
     throw ConfigError("step", "", "step() inside averaged(): parameters hold their moving averages",
                       "end the averaged() scope first");
   require_rates(rates, parts_.options.groups.size());
   end_passes(limits.fewer_micro_batches);
+  return exchange_findings(rates, limits);
+}
+
+StepReport EngineStep::carry_out(const StepSync& agreed, const StepRates& rates) {
   const int passes = parts_.executor.finished_backwards();
-  const StepSync agreed = agree(rates, limits);
   warn_without_gradients(agreed);
   update_times_.after_agreement();
   anchor();
@@ -188,7 +191,7 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::agree(const StepRates& rates, const StepLimits& limits) {
+StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = replanner_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),

@@ -34,7 +34,11 @@ class EngineStep {
 
   // Call it with the first gradient of a backward pass, or the first use of a unit in it. No-op later in the pass.
   void begin_backward();
-  StepReport take(const StepRates& rates, const StepLimits& limits);
+  StepReport take(const StepRates& rates, const StepLimits& limits) { return carry_out(agree(rates, limits), rates); }
+  // The two halves of take(), for a model whose parts have engines of their own: between them the caller adds the
+  // verdicts of all parts with add_part(). agree() ends the passes; carry_out() updates or skips.
+  StepSync agree(const StepRates& rates, const StepLimits& limits);
+  StepReport carry_out(const StepSync& agreed, const StepRates& rates);
   // Drops the gradients of these parameters, by parameter, that the running step has so far. If no rank has another
   // gradient, the step begins again without any micro-batch. No-op before the first backward pass of a step.
   void drop(const std::vector<bool>& params);
@@ -66,7 +70,7 @@ class EngineStep {
   void require_passes(int passes, bool fewer_micro_batches) const;
   void require_scaled(int passes) const;
   void warn_without_gradients(const StepSync& agreed);
-  StepSync agree(const StepRates& rates, const StepLimits& limits);
+  StepSync exchange_findings(const StepRates& rates, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;
   std::int64_t num_done() const { return num_updates_ + num_skipped_; }

@@ -165,7 +165,8 @@ GatheredUnit AttachedModule::use(int param, bool writes) {
   const ThreadGate::Entry entry(world_.gate(), world_.rank());
   require_loaded();
   const int unit = parameters_.address(param).unit;
-  const Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
+  Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
+  if (why == Use::kBackward && backward_as_forward_) why = Use::kForward;
   if (why != Use::kUntraced) drop_zeroed();
   GatheredUnit held = engine_->use(unit, why);
   if (!writes) return held;
@@ -233,13 +234,29 @@ void AttachedModule::drop(const std::vector<bool>& params) {
   if (!engine_->has_gradients()) parameters_.gradients_are_gone();
 }
 
-StepReport AttachedModule::step(const StepRates& rates, const StepLimits& limits) {
+void AttachedModule::before_step(const StepRates& rates) {
   require_loaded();
   require_rates(rates, engine_->resources().options.groups.size());  // also checked on a worker, whose servers update
   parameters_.require_unchanged();
   drop_zeroed();
   parameters_.refuse_gradients_elsewhere();
   checkpoints_->yield();
+}
+
+StepSync AttachedModule::agree_step(const StepRates& rates, const StepLimits& limits) {
+  before_step(rates);
+  engine_->writes().refuse_elsewhere(parameters_.specs());
+  return engine_->agree_step(rates, limits);
+}
+
+StepReport AttachedModule::carry_out_step(const StepSync& agreed, const StepRates& rates) {
+  const StepReport report = engine_->carry_out_step(agreed, rates);
+  parameters_.gradients_are_gone();
+  return report;
+}
+
+StepReport AttachedModule::step(const StepRates& rates, const StepLimits& limits) {
+  before_step(rates);
   if (role_.server() != nullptr)
     throw ConfigError("step", "", "called on a server, and a server computes no gradients", "call serve() on servers");
   if (limits.fewer_micro_batches && role_.is_worker())

@@ -46,6 +46,12 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void take_gradient(int param) override;
 
   StepReport step(const StepRates& rates, const StepLimits& limits);
+  // The two halves of step(), for a section of a model (zero/torch/pipeline).
+  StepSync agree_step(const StepRates& rates, const StepLimits& limits);
+  StepReport carry_out_step(const StepSync& agreed, const StepRates& rates);
+  // Counts uses within a backward pass as uses of a forward pass, while `on`. A section's backward pass may use a
+  // parameter of another section before that section's own backward pass.
+  void count_backward_as_forward(bool on) { backward_as_forward_ = on; }
   // Collective. Drops all gradients and micro-batches of the running step.
   void discard_gradients();
   // Collective. Drops the gradients of parameters on which zero_grad() was called since the last call; no-op if it was
@@ -82,6 +88,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   OpenScopes& scopes() { return *scopes_; }
 
  private:
+  void before_step(const StepRates& rates);
   void drop(const std::vector<bool>& params);
   bool watches_write(int unit) const;
   static void refuse_statistics(const ModelTensors& model);
@@ -102,6 +109,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   bool awaits_load_ = false;
   bool gives_back_ = true;
   bool ending_ = false;
+  bool backward_as_forward_ = false;
   ForkMark made_here_;
 };
 

@@ -133,6 +133,23 @@ TEST(StepSync, ManyValuesOutliveTheirReaders) {
   });
 }
 
+// Rounded sums would lose the small terms of the second part.
+TEST(StepSync, PartsAddExactly) {
+  on_ranks(2, [](Communicator& comm) {
+    RankStep large = rank_step(1), small = rank_step(3);
+    large.sum_squares.add(0x1p60);
+    small.sum_squares.add(128);
+    small.num_non_finite = comm.rank();
+    StepSync whole = exchange(comm, large);
+    const StepSync part = exchange(comm, small);
+    add_part(whole, part);
+    add_part(whole, part);
+    EXPECT_EQ(whole.sum_squares, std::vector<double>{0x1p61 + 512});
+    EXPECT_EQ(whole.num_non_finite, 2);
+    EXPECT_EQ(whole.present.size(), 1U);
+  });
+}
+
 TEST(StepSync, IsBookkeepingNotTraffic) {
   on_ranks(2, [](Communicator& comm) {
     exchange(comm, rank_step(5));

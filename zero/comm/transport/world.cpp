@@ -1,5 +1,6 @@
 #include "zero/comm/transport/world.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -20,6 +21,11 @@ World::World(std::unique_ptr<Communicator> communicator, int local_world, std::s
     communicator_ = std::move(recorded);
   }
 }
+
+World::World(std::unique_ptr<Communicator> group, const World& of)
+    : communicator_(std::move(group)),
+      local_world_(std::min(of.local_world_, communicator_->world())),
+      source_(of.source_) {}
 
 World::~World() {
   if (made_here_.in_child()) keep_forever(std::move(communicator_));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "zero/base/error/check.h"
 #include "zero/comm/collectives.h"
@@ -91,7 +92,18 @@ StepSync exchange(Communicator& comm, const RankStep& sent, int shard) {
   }
   if (num_losses == world) sync.loss = losses / static_cast<double>(world);
   for (const ExactSum& sum : sums) sync.sum_squares.push_back(sum.value());
+  sync.exact_squares = std::move(sums);
   return sync;
+}
+
+void add_part(StepSync& verdict, const StepSync& other) {
+  ZERO_CHECK(verdict.exact_squares.size() == other.exact_squares.size(), "{} copies and {}",
+             verdict.exact_squares.size(), other.exact_squares.size());
+  for (std::size_t copy = 0; copy < verdict.exact_squares.size(); ++copy) {
+    verdict.exact_squares[copy].add(other.exact_squares[copy]);
+    verdict.sum_squares[copy] = verdict.exact_squares[copy].value();
+  }
+  verdict.num_non_finite += other.num_non_finite;
 }
 
 }  // namespace zero

@@ -50,6 +50,7 @@ struct OtherRate {
 struct StepSync {
   // By copy of the model: over the copy's ranks.
   std::vector<double> sum_squares;
+  std::vector<ExactSum> exact_squares;  // the same sums, before they are rounded
   std::int64_t num_non_finite = 0;
   int first_bad_param = -1;                 // the lowest of any rank
   std::vector<bool> present;                // on any rank
@@ -63,6 +64,11 @@ struct StepSync {
   double max_grad_norm = std::numeric_limits<double>::infinity();
   std::vector<std::uint64_t> write_hashes;  // by rank
 };
+
+// Local. Makes one verdict of those of several engines that train parts of one model: sums and counts are added. The
+// results are those of one engine with all parts, because sums of squares are exact. Fields that concern one engine
+// (parameters, traces, rates) stay those of `verdict`.
+void add_part(StepSync& verdict, const StepSync& other);
 
 // `shard`: ranks that hold the model once; 0: all. If gradients are summed over all copies, all copies have the same
 // sums of squares.

@@ -19,6 +19,7 @@
 #include "zero/base/error/error.h"
 #include "zero/torch/activations/saved_input.h"
 #include "zero/torch/deferred/surroundings.h"
+#include "zero/torch/seam/operator_taker.h"
 
 namespace zero {
 namespace {
@@ -181,6 +182,9 @@ void refuse_captured(const Tensors& outputs, std::uint64_t first) {
 // memory than the second run.
 Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOptions& options) {
   if (!c10::GradMode::is_enabled()) return fn(inputs);
+  if (OperatorTaker::current() != nullptr)
+    refuse("passes", "in a pipeline the second run would not know which operators belong to its section",
+           "leave out checkpoint(): a section holds the activations of few micro-batches");
   const c10::Device place = place_of(inputs);
   Run run{.fn = fn, .place = place, .autocast = Autocast::now(place.type())};
   Tensors leaves;

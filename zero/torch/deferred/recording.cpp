@@ -17,10 +17,6 @@
 namespace zero {
 namespace {
 
-// The recorder that the dispatcher's fallback must find, because an operator passes no context to the fallback. It is
-// the only thread-local variable of the project, and is set only while a RecordingScope lives.
-thread_local Recorder* current_recorder = nullptr;
-
 void delete_tape_ref(void* context) {
   delete static_cast<TapeRef*>(context);
 }
@@ -94,13 +90,6 @@ const TapeRef* tape_of(const at::Tensor& tensor) {
 
 Recorder::Recorder(std::uint64_t seed) : tape_(std::make_shared<Tape>()) {
   tape_->seed = seed;
-}
-
-Recorder* Recorder::current() {
-  return current_recorder;
-}
-Recorder* Recorder::exchange_current(Recorder* recorder) {
-  return std::exchange(current_recorder, recorder);
 }
 
 int Recorder::storage_of(const at::Tensor& tensor) {
@@ -318,12 +307,9 @@ at::Tensor replay(const TapeRef& ref, const at::Tensor& tensor, const std::strin
 namespace detail {
 
 struct RecordingScope::State {
-  explicit State(std::uint64_t seed)
-      : recorder(seed), outer(Recorder::exchange_current(&recorder)), every_operator(kParameterKey) {}
-  ~State() { Recorder::exchange_current(outer); }
+  explicit State(std::uint64_t seed) : recorder(seed), takes(recorder) {}
   Recorder recorder;
-  Recorder* outer;
-  c10::impl::IncludeDispatchKeyGuard every_operator;
+  TakeOperators takes;
 };
 
 RecordingScope::RecordingScope(std::uint64_t seed) : state_(std::make_unique<State>(seed)) {}

@@ -1,6 +1,6 @@
 // Recorder: records how a module was constructed, so each tensor can be built later, separately.
 //
-// While a recorder is current on a thread, the dispatcher calls run() for every operator. run() executes the operator
+// While a recorder is the thread's OperatorTaker, the dispatcher calls run() for every operator. run() executes the operator
 // on the meta device (shapes, no memory) and stores it as a step of the tape. The step stores tensors as (storage,
 // sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
 // a generator seeded by (seed, parameter name).
@@ -20,6 +20,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+
+#include "zero/torch/seam/operator_taker.h"
 
 namespace zero {
 
@@ -59,15 +61,11 @@ struct TapeRef {
 };
 const TapeRef* tape_of(const at::Tensor& tensor);
 
-class Recorder {
+class Recorder final : public OperatorTaker {
  public:
   explicit Recorder(std::uint64_t seed);
 
-  // Returns the calling thread's recorder, or null. Only detail::RecordingScope sets it.
-  static Recorder* current();
-  static Recorder* exchange_current(Recorder* recorder);
-
-  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
 
  private:
   RecordedStep::Argument describe(const c10::IValue& value, std::vector<int>& storages);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Functions.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
@@ -13,15 +14,16 @@
 namespace zero {
 namespace {
 
-// Returns zeros of that shape on the CPU, on pages that take no memory until they are written.
+// Returns zeros with that shape and these strides on the CPU, on pages that take no memory until they are written. Some
+// operators choose the strides of their results by those of their arguments.
 at::Tensor cpu_zeros(const at::Tensor& meta) {
-  const auto bytes = static_cast<std::size_t>(meta.numel()) * meta.element_size();
+  const std::size_t bytes = at::detail::computeStorageNbytes(meta.sizes(), meta.strides(), meta.element_size());
   const auto options = meta.options().device(c10::kCPU).requires_grad(false);
   if (bytes == 0) return at::empty(meta.sizes(), options);
   auto pages = std::make_shared<Allocation>(map_private(bytes));
   TORCH_CHECK(*pages, "no addresses for ", bytes, " bytes");
   return at::from_blob(
-      pages->data(), meta.sizes(), [pages](void*) {}, options);
+      pages->data(), meta.sizes(), meta.strides(), [pages](void*) {}, options);
 }
 
 at::Tensor meta_like(const at::Tensor& tensor) {

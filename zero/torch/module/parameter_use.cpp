@@ -8,9 +8,9 @@
 #include <torch/library.h>
 
 #include "zero/base/process/host_language.h"
-#include "zero/torch/deferred/recording.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/gradient_watch.h"
+#include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/parameter_uses.h"
 
 namespace zero {
@@ -40,8 +40,8 @@ void share_rows(const ParameterUses& uses, const c10::OperatorHandle& op, torch:
 }
 
 void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  if (Recorder* recorder = Recorder::current()) {
-    recorder->run(op, keys, *stack);
+  if (OperatorTaker* taker = OperatorTaker::current()) {
+    taker->run(op, keys, *stack);
     return;
   }
   const auto& arguments = op.schema().arguments();
@@ -61,7 +61,7 @@ void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys
 // both, and then keep the memory of the result. So the result is a copy, except in a gathered() scope.
 void resolve(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const at::Tensor self = stack->back().toTensor();
-  const ParameterHandle* const handle = Recorder::current() != nullptr ? nullptr : ParameterStorage::of(self);
+  const ParameterHandle* const handle = OperatorTaker::current() != nullptr ? nullptr : ParameterStorage::of(self);
   if (handle == nullptr || handle->readers.in_scope()) return run_with_parameters(op, keys, stack);
   stack->back() = self.clone();
 }

@@ -19,6 +19,26 @@ struct RefusesReadsFlag {
 };
 template struct RefusesReadsFlag<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
+namespace {
+
+// Writers check the flag only after a pointer was set.
+void set_refusal(c10::StorageImpl& storage, bool refuses) {
+  storage.*refuses_reads() = refuses;
+  c10::DataPtr data = std::move(storage._mutable_data_ptr_no_checks());
+  storage.set_data_ptr_noswap(std::move(data));
+}
+
+}  // namespace
+
+void refuse_reads(c10::StorageImpl& storage, const std::string& text) {
+  storage.get_extra_meta().custom_data_ptr_error_msg_ = text;
+  set_refusal(storage, storage.nbytes() > 0);
+}
+
+void allow_reads(c10::StorageImpl& storage) {
+  set_refusal(storage, false);
+}
+
 at::Tensor ParameterOwner::rows_of_all_ranks(int /*param*/, const at::Tensor& rows) {
   return rows;
 }

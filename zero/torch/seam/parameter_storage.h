@@ -31,6 +31,10 @@ class TensorBase;
 
 namespace zero {
 
+// Makes reads of a storage throw `text`, or allows them again. A storage of libtorch has no public function for the latter.
+void refuse_reads(c10::StorageImpl& storage, const std::string& text);
+void allow_reads(c10::StorageImpl& storage);
+
 // The owner of attached parameters, which is asked before an operator uses one.
 class ParameterOwner {
  public:

@@ -1,0 +1,148 @@
+#include "zero/plan/pipeline/pipeline_time.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/message_of.h"
+#include "tests/support/tier.h"
+
+namespace zero {
+namespace {
+
+constexpr int kMostRanks = 16, kMostMicros = 64;
+
+PipelineTime time_of(PassOrder order, int ranks, int micros, const SectionCosts& costs, int sections = 0) {
+  if (sections == 0) sections = default_sections(order, ranks);
+  return simulate(build_pipeline(order, ranks, sections, micros), costs_of(costs, sections), {});
+}
+
+// Calls check(ranks, micros) for a sample of all pairs with micros >= least(ranks); the full tier takes all pairs.
+template <typename Least, typename Check>
+void for_ranks_and_micros(Least least, Check check) {
+  Sweep sweep(7);
+  for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+    for (int micros = 1; micros <= kMostMicros; ++micros)
+      if (micros >= least(ranks) && sweep.takes_next()) check(ranks, micros);
+  }
+}
+
+constexpr auto kAnyMicros = [](int) { return 1; };
+
+TEST(PipelineTime, GpipeBubbleIsTheFormula) {
+  for_ranks_and_micros(kAnyMicros, [](int p, int k) {
+    const PipelineTime time = time_of(PassOrder::kGpipe, p, k, {.forward = 3, .inputs = 4, .weights = 5});
+    ASSERT_EQ(time.bubble, (p - 1) * (3 + 4 + 5)) << p << " ranks, " << k << " micro-batches";
+    for (const RankTime& rank : time.ranks) ASSERT_EQ(rank.in_flight, k);
+  });
+}
+
+TEST(PipelineTime, OneForwardOneBackwardIsTheFormula) {
+  for_ranks_and_micros(kAnyMicros, [](int p, int k) {
+    const PipelineTime time =
+        time_of(PassOrder::kOneForwardOneBackward, p, k, {.forward = 1, .inputs = 1, .weights = 1});
+    ASSERT_EQ(time.bubble, (p - 1) * 3) << p << " ranks, " << k << " micro-batches";
+    for (int rank = 0; rank < p; ++rank)
+      ASSERT_EQ(time.ranks[static_cast<std::size_t>(rank)].in_flight, std::min(k, p - rank)) << p << ", " << k;
+  });
+}
+
+// v sections on each rank take as long as one section of the other orders.
+TEST(PipelineTime, InterleavedBubbleIsTheFormula) {
+  for (const int v : {2, 3, 4}) {
+    for_ranks_and_micros(kAnyMicros, [v](int p, int k) {
+      if (k % p != 0) return;
+      const PipelineTime time =
+          time_of(PassOrder::kInterleaved, p, k, {.forward = 1, .inputs = 1, .weights = 1}, v * p);
+      ASSERT_EQ(time.ranks.front().busy, 3 * v * k);
+      ASSERT_EQ(time.bubble, (p - 1) * 3) << p << " ranks, " << k << " micro-batches, " << v << " sections a rank";
+      for (int rank = 0; rank < p; ++rank)
+        ASSERT_EQ(time.ranks[static_cast<std::size_t>(rank)].in_flight,
+                  std::min(v * k, 2 * (p - rank - 1) + (v - 1) * p + 1));
+    });
+  }
+}
+
+TEST(PipelineTime, ZbH1BubbleIsTheFormula) {
+  for_ranks_and_micros([](int p) { return p; },
+                       [](int p, int k) {
+                         const PipelineTime time =
+                             time_of(PassOrder::kZbH1, p, k, {.forward = 1, .inputs = 1, .weights = 1});
+                         ASSERT_EQ(time.bubble, p - 1) << p << " ranks, " << k << " micro-batches";
+                         for (const RankTime& rank : time.ranks) ASSERT_LE(rank.in_flight, p);
+                         ASSERT_EQ(time.ranks.front().in_flight, p);
+                       });
+}
+
+// No rank has a gap; what is left is the skew of their starts.
+TEST(PipelineTime, ZbH2HasOnlyTheSkew) {
+  for_ranks_and_micros([](int p) { return 2 * p - 1; },
+                       [](int p, int k) {
+                         const PipelineTime time =
+                             time_of(PassOrder::kZbH2, p, k, {.forward = 1, .inputs = 1, .weights = 1});
+                         ASSERT_EQ(time.bubble, p - 1) << p << " ranks, " << k << " micro-batches";
+                         for (const RankTime& rank : time.ranks) {
+                           ASSERT_EQ(rank.end - rank.start, 3 * k);
+                           ASSERT_LE(rank.in_flight, 2 * p - 1);
+                         }
+                         ASSERT_EQ(time.ranks.front().in_flight, 2 * p - 1);
+                       });
+}
+
+TEST(PipelineTime, ZbVHasOnlyTheSkew) {
+  for_ranks_and_micros([](int p) { return 2 * p; },
+                       [](int p, int k) {
+                         const PipelineTime time =
+                             time_of(PassOrder::kZbV, p, k, {.forward = 1, .inputs = 1, .weights = 1});
+                         ASSERT_LE(time.bubble, p - 1) << p << " ranks, " << k << " micro-batches";
+                         for (const RankTime& rank : time.ranks) {
+                           ASSERT_EQ(rank.end - rank.start, 6 * k);
+                           ASSERT_LE(rank.in_flight, 2 * p) << "in halves of a micro-batch";
+                         }
+                       });
+}
+
+TEST(PipelineTime, LinksAddToTheFill) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 3, 3, 1);
+  EXPECT_EQ(simulate(plan, costs_of({1, 1, 1}, 3), {.forward = 10, .backward = 100}).seconds, 9 + 20 + 200);
+}
+
+// Messages of one direction share the link: four micro-batches need four times its seconds.
+TEST(PipelineTime, MessagesFollowEachOther) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 4);
+  const PipelineTime time = simulate(plan, costs_of({1, 0, 0}, 2), {.forward = 10, .backward = 0});
+  EXPECT_EQ(time.seconds, 1 + 4 * 10 + 1);
+}
+
+TEST(PipelineTime, UnequalSectionsWaitForTheSlowest) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, 2, 2, 8);
+  const PipelineTime time = simulate(plan, {{1, 1, 1}, {2, 2, 2}}, {});
+  EXPECT_EQ(time.seconds, 1 + 8 * 6 + 2);
+  EXPECT_EQ(time.bubble, 3);
+}
+
+TEST(PipelineTime, DeadlockNamesBothRanks) {
+  PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 2);
+  plan.passes[0] = {
+      {PassKind::kForward, 0, 0}, {PassKind::kBackward, 0, 0}, {PassKind::kForward, 1, 0}, {PassKind::kBackward, 1, 0}};
+  EXPECT_EQ(message_of<ConfigError>([&] {
+              simulate(plan, costs_of({1, 1, 1}, 2), {});
+            }),
+            "parallel.schedule = 2 ranks: ranks wait for each other: rank 0 is at the backward pass of micro-batch 0 "
+            "through section 0, rank 1 at the forward pass of micro-batch 1 through section 1\n"
+            "  use an order that build_pipeline() makes");
+}
+
+TEST(PipelineTime, IncompletePlansAreRefused) {
+  PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 2);
+  plan.passes[1].pop_back();
+  EXPECT_THROW(simulate(plan, costs_of({1, 1, 1}, 2), {}), InternalError);
+  plan = build_pipeline(PassOrder::kGpipe, 2, 2, 2);
+  std::swap(plan.passes[1][0], plan.passes[1][1]);
+  EXPECT_THROW(simulate(plan, costs_of({1, 1, 1}, 2), {}), InternalError);
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,93 @@
+#include "zero/plan/pipeline/sections.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+// Each operator has one parameter and makes one value from the value before. `works`: by operator.
+ForwardGraph chain(const std::vector<double>& works) {
+  ForwardGraph graph;
+  for (int i = 0; i < static_cast<int>(works.size()); ++i) {
+    graph.operators.push_back({.name = "mm", .params = {i}, .work = works[static_cast<std::size_t>(i)]});
+    if (i > 0) graph.operators.back().inputs = {i - 1};
+    graph.operators.back().outputs = {i};
+    graph.values.push_back({.bytes = 100, .differentiable = true});
+    graph.params.push_back("w" + std::to_string(i));
+  }
+  graph.loss = static_cast<int>(works.size()) - 1;
+  return graph;
+}
+
+TEST(Sections, CutsBalanceTheWork) {
+  EXPECT_EQ(cut_sections(chain({1, 1, 1, 1, 1, 5}), 2).of_operator, (std::vector<int>{0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(cut_sections(chain({5, 1, 1, 1, 1, 1}), 2).of_operator, (std::vector<int>{0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(cut_sections(chain({1, 1, 1, 1, 1, 1}), 3).work, (std::vector<double>{2, 2, 2}));
+}
+
+// A cut after operator 2 balances as well as one after operator 1 within the tolerance, and fewer bytes cross there.
+TEST(Sections, FewerBytesDecideBetweenEqualCuts) {
+  ForwardGraph graph = chain({100, 100, 1, 100, 100});
+  graph.values[1].bytes = 1000;
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 0, 0, 1, 1}));
+  graph.values[2].bytes = 10000;
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 0, 1, 1, 1}));
+}
+
+TEST(Sections, SkipConnectionsCrossToAllUsers) {
+  ForwardGraph graph = chain({1, 1, 1});
+  graph.operators[2].inputs = {1, 0};
+  const Sections sections = cut_sections(graph, 3);
+  ASSERT_EQ(sections.crossings.size(), 2U);
+  EXPECT_EQ(sections.crossings[0], (Crossing{.value = 0, .made_by = 0, .from = 0, .to = {1, 2}}));
+  EXPECT_EQ(sections.crossings[1], (Crossing{.value = 1, .made_by = 1, .from = 1, .to = {2}}));
+}
+
+TEST(Sections, WritesInPlaceStayWithTheValue) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  graph.operators[2].inputs = {1};
+  graph.operators[2].outputs = {1};  // writes value 1, so no cut is before it
+  graph.operators[3].inputs = {1};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
+}
+
+TEST(Sections, LookupsOfTiedParametersFollowTheHead) {
+  ForwardGraph graph = chain({1, 4, 4, 1});
+  graph.operators[3].params = {0};
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.count, 3);
+  EXPECT_TRUE(sections.has_lookup);
+  EXPECT_EQ(sections.home_of_lookup, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 1, 2, 2}));
+  EXPECT_EQ(sections.home_of_param, (std::vector<int>{0, 1, 2, 2}));
+}
+
+// Only a lookup can be computed apart: this operator needs the value before it.
+TEST(Sections, OtherSharedParametersKeepTheirUsesTogether) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  graph.operators[3].params = {1};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
+}
+
+TEST(Sections, MasksAreComputedEverywhere) {
+  ForwardGraph graph = chain({1, 1});
+  graph.operators.insert(graph.operators.begin() + 1, GraphOperator{.name = "tril", .work = 50, .everywhere = true});
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, kEverywhere, 1}));
+  EXPECT_EQ(sections.work, (std::vector<double>{1, 1}));
+}
+
+TEST(Sections, TooManyAreRefused) {
+  EXPECT_EQ(message_of<ConfigError>([] {
+              cut_sections(chain({1, 1}), 3);
+            }),
+            "parallel.sections = 3: the model can be cut into at most 2 sections with parameters of their own\n"
+            "  use at most 2; parameters that several parts use keep these parts together");
+}
+
+}  // namespace
+}  // namespace zero

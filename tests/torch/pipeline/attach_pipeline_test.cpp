@@ -1,0 +1,290 @@
+#include "zero/torch/pipeline/attach_pipeline.h"
+
+#include <cstdio>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/message_of.h"
+#include "tests/torch/pipeline/pipeline_run.h"
+#include "tests/torch/subjects.h"
+
+namespace zero {
+namespace {
+
+using tests::expect_same_bits;
+using tests::PipelinedRun;
+using tests::Subject;
+using tests::train_pipelined;
+
+torch::Tensor numbers(int step, int micro, int rank, std::vector<std::int64_t> sizes) {
+  std::int64_t numel = 1;
+  for (const std::int64_t size : sizes) numel *= size;
+  return (torch::arange(numel) * (2 * step + 3) + micro * 5 + rank * 11)
+                 .remainder(17)
+                 .to(torch::kFloat)
+                 .reshape(sizes) /
+             8 -
+         1;
+}
+
+Subject mlp() {
+  torch::nn::Sequential net;
+  for (int i = 0; i < 5; ++i) {
+    net->push_back(torch::nn::Linear(i == 0 ? 6 : 12, 12));
+    net->push_back(torch::nn::Tanh());
+  }
+  net->push_back(torch::nn::Linear(12, 3));
+  return {net.ptr(), [net](int step, int micro, int rank) mutable {
+            const torch::Tensor x = numbers(step, micro, rank, {4, 6});
+            return torch::mse_loss(net->forward(x), numbers(step + 1, micro, rank, {4, 3}));
+          }};
+}
+
+// A list and a loop whose later half adds the results of the earlier half, as a U-Net does. The first result is used in
+// every section.
+struct Skips : torch::nn::Module {
+  Skips() {
+    register_module("down", down);
+    register_module("up", up);
+    for (int i = 0; i < 3; ++i) down->push_back(torch::nn::Linear(8, 8));
+    for (int i = 0; i < 3; ++i) up->push_back(torch::nn::Linear(8, 8));
+    head = register_module("head", torch::nn::Linear(8, 2));
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    std::vector<torch::Tensor> kept;
+    for (const auto& layer : *down) {
+      x = torch::gelu(layer->as<torch::nn::LinearImpl>()->forward(x));
+      kept.push_back(x);
+    }
+    const torch::Tensor first = kept.front();
+    for (const auto& layer : *up) {
+      x = torch::sigmoid(layer->as<torch::nn::LinearImpl>()->forward(x) + first * 0.5) + kept.back();
+      kept.pop_back();
+    }
+    return head(x * first + x);
+  }
+  torch::nn::ModuleList down, up;
+  torch::nn::Linear head{nullptr};
+};
+
+Subject skips() {
+  auto net = std::make_shared<Skips>();
+  return {net, [net](int step, int micro, int rank) {
+            return torch::mse_loss(net->forward(numbers(step, micro, rank, {3, 8})),
+                                   numbers(step, micro + 1, rank, {3, 2}));
+          }};
+}
+
+struct Case {
+  std::string name;
+  tests::MakeSubject make;
+};
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all{{"mlp", mlp}, {"skips", skips}, {"tied", tests::tied_net}};
+  return all;
+}
+
+constexpr int kSteps = 5;
+
+TEST(AttachPipeline, TwoAndThreeSectionsKeepBits) {
+  for (const Case& subject : cases()) {
+    for (const int micros : {1, 2, 4}) {
+      const EngineOptions options{.stage = 0, .clip = 0.5, .accumulate = micros};
+      const PipelinedRun plain = train_pipelined(1, kSteps, options, {.pipeline = 1}, subject.make);
+      for (const int pipeline : {2, 3}) {
+        SCOPED_TRACE(subject.name + ", " + std::to_string(pipeline) + " ranks, " + std::to_string(micros) + " micros");
+        expect_same_bits(train_pipelined(pipeline, kSteps, options, {.pipeline = pipeline}, subject.make), plain);
+      }
+    }
+  }
+}
+
+// Without a pipeline, passes() is the loop that a program writes.
+TEST(AttachPipeline, OnePlaceEqualsAttach) {
+  const EngineOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
+  const PipelinedRun run = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
+  const tests::RunResult plain = tests::train(2, kSteps, options, tests::tied_net);
+  EXPECT_EQ(run.grad_norms, plain.grad_norms);
+  ASSERT_EQ(run.given_back.size(), plain.given_back.size());
+  for (std::size_t i = 0; i < plain.given_back.size(); ++i)
+    EXPECT_TRUE(torch::equal(run.given_back[i], plain.given_back[i])) << "parameter " << i;
+}
+
+TEST(AttachPipeline, StagesOverShardsKeepBits) {
+  for (const Case& subject : cases()) {
+    for (const int stage : {0, 1, 2, 3}) {
+      const EngineOptions options{.stage = stage, .clip = 0.5, .accumulate = 4};
+      SCOPED_TRACE(subject.name + ", stage " + std::to_string(stage));
+      const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, subject.make);
+      expect_same_bits(train_pipelined(4, kSteps, options, {.pipeline = 2}, subject.make), plain);
+    }
+  }
+}
+
+// The ranks are processes. Each compares its own run, and its exit status says whether the bits are equal.
+TEST(AttachPipeline, SharedMemoryKeepsBits) {
+  const EngineOptions options{.stage = 3, .clip = 0.5, .accumulate = 4};
+  const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
+  const std::string run = "pipeline-" + std::to_string(::getpid());
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < 4; ++rank) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        torch::set_num_threads(1);
+        World world = World::from_environment(
+            {.transport = "shared_memory",
+             .ranks = {.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run}});
+        torch::manual_seed(7 + rank);
+        Subject subject = tests::tied_net();
+        PipelinedRun mine = tests::train_rank(world, subject, kSteps, options, {.pipeline = 2});
+        if (rank % 2 == 1) mine.losses = plain.losses;  // data rank 1 has other samples
+        expect_same_bits(mine, plain);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+      std::fflush(nullptr);
+      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "rank " << &child - children.data();
+  }
+}
+
+TEST(AttachPipeline, OrdersKeepBits) {
+  const EngineOptions options{.stage = 1, .accumulate = 4};
+  for (const Case& subject : cases()) {
+    const PipelinedRun plain = train_pipelined(1, kSteps, options, {.pipeline = 1}, subject.make);
+    for (const PipelineOptions& pipeline :
+         {PipelineOptions{.pipeline = 2, .schedule = PassOrder::kGpipe},
+          PipelineOptions{.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}}) {
+      if (subject.name == "tied" && pipeline.sections > 3) continue;  // it has too few parts
+      SCOPED_TRACE(subject.name + ", " + std::string(name_of(pipeline.schedule)));
+      expect_same_bits(train_pipelined(2, kSteps, options, pipeline, subject.make), plain);
+    }
+  }
+}
+
+// The lookup is computed where the head is, so the table exists once.
+TEST(AttachPipeline, TiedParametersHaveOneHome) {
+  const PipelinedRun run = train_pipelined(2, 1, {.stage = 0, .accumulate = 2}, {.pipeline = 2}, tests::tied_net);
+  EXPECT_TRUE(says(run.text, "section 0 on rank 1 of a line")) << run.text;
+  EXPECT_TRUE(says(run.text, "lookups of tied parameters")) << run.text;
+  EXPECT_TRUE(says(run.text, "rank 1 of a line: F0.0 F1.0 F0.2 B0.2 F1.2 B1.2 B0.0 B1.0")) << run.text;
+}
+
+std::string refusal(const std::function<torch::Tensor(torch::nn::Sequential&, torch::Tensor)>& loss,
+                    PipelineOptions pipeline = {.pipeline = 2}) {
+  return message_of<ConfigError>([&] {
+    tests::on_every_rank(2, [&](World& world) {
+      torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, pipeline);
+      engine.passes([&](int) { return loss(net, torch::ones({2, 4})); });
+    });
+  });
+}
+
+TEST(AttachPipeline, ReadsOfValuesAreRefused) {
+  const std::string item = refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
+    const torch::Tensor y = net->forward(x);
+    return y.mean() / std::max(1.0, y.max().item<double>());
+  });
+  EXPECT_TRUE(says(item, "passes = aten::_local_scalar_dense: it needs values of a tensor that one section has"));
+  const std::string mask = refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
+    const torch::Tensor y = net->forward(x);
+    return y.index({y > 0}).mean();
+  });
+  EXPECT_TRUE(says(mask, "passes = aten::index: it needs values of a tensor that one section has")) << mask;
+}
+
+TEST(AttachPipeline, MemoryOfAbsentTensorsIsRefused) {
+  tests::on_every_rank(2, [&](World& world) {
+    torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+    PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+    const std::string text = message_of<c10::Error>([&] {
+      engine.passes([&](int) {
+        const torch::Tensor y = net->forward(torch::ones({2, 4}));
+        return y.sum() * *y.const_data_ptr<float>();
+      });
+    });
+    EXPECT_TRUE(says(text, "aten::addmm: another section of the pipeline has this tensor")) << text;
+  });
+}
+
+TEST(AttachPipeline, RandomOperatorsAreRefused) {
+  EXPECT_TRUE(says(refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
+                     return torch::dropout(net->forward(x), 0.5, true).sum();
+                   }),
+                   "it draws random numbers"));
+}
+
+TEST(AttachPipeline, BuffersMayNotBeWritten) {
+  const torch::Tensor counter = torch::zeros({1});
+  EXPECT_TRUE(says(refusal([&](torch::nn::Sequential& net, const torch::Tensor& x) {
+                     counter.add_(1);
+                     return net->forward(x).sum();
+                   }),
+                   "passes = aten::add_: it writes a tensor that is older than the pass"));
+}
+
+TEST(AttachPipeline, MoreSectionsThanPartsAreRefused) {
+  EXPECT_TRUE(says(refusal([](torch::nn::Sequential& net, const torch::Tensor& x) { return net->forward(x).sum(); },
+                           {.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}),
+                   "train.accumulate = 1"));
+  const std::string few = message_of<ConfigError>([] {
+    tests::on_every_rank(3, [](World& world) {
+      torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 3});
+      engine.passes([&](int) { return net->forward(torch::ones({2, 4})).sum(); });
+    });
+  });
+  EXPECT_EQ(few,
+            "parallel.sections = 3: the model can be cut into at most 2 sections with parameters of their own\n"
+            "  use at most 2; parameters that several parts use keep these parts together");
+}
+
+TEST(AttachPipeline, OtherOperatorsThanPlannedAreRefused) {
+  const std::string text = message_of<ConfigError>([&] {
+    tests::on_every_rank(2, [&](World& world) {
+      torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+      int mine = 0;
+      engine.passes([&](int) {
+        const torch::Tensor x = torch::ones({2, 4});
+        return ++mine == 1 ? net->forward(x).sum() : net->forward(torch::tanh(x)).sum();
+      });
+    });
+  });
+  EXPECT_TRUE(says(text,
+                   "passes = aten::tanh [2, 4]: operator 1 of the forward pass of micro-batch 0, and planned was "
+                   "aten::addmm [4] [2, 4] [4, 4]"))
+      << text;
+}
+
+TEST(AttachPipeline, ImpossibleOptionsAreRefused) {
+  const auto attach_to = [](int world, const EngineOptions& options, const PipelineOptions& pipeline) {
+    return message_of<ConfigError>([&] {
+      tests::on_every_rank(world, [&](World& ranks) {
+        torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+        attach_pipeline(*net, ranks, options, pipeline);
+      });
+    });
+  };
+  EXPECT_EQ(attach_to(3, {.stage = 0}, {.pipeline = 2}),
+            "parallel.pipeline = 2: it must divide the number of ranks, which is 3\n"
+            "  use a divisor of that number; 1: no pipeline");
+  EXPECT_TRUE(says(attach_to(2, {.stage = 0, .delayed_update = true}, {.pipeline = 2}), "zero.delayed_update = true"));
+  EXPECT_TRUE(
+      says(attach_to(2, {.stage = 0}, {.pipeline = 2, .schedule = PassOrder::kZbH1}), "parallel.schedule = zb-h1"));
+}
+
+}  // namespace
+}  // namespace zero

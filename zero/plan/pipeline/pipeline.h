@@ -1,0 +1,75 @@
+// PipelinePlan: the passes of one step over the ranks of a pipeline, as data.
+//
+//   PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, /*ranks=*/2, /*sections=*/2, /*micros=*/4);
+//   for (const Pass& pass : plan.passes[0]) ...       // rank 0: F0 F1 B0 F2 B1 F3 B2 B3
+//
+// A section is a part of the model that one rank computes. A pass is the work of one section for one micro-batch.
+// Invariants of every plan: each section has its passes for each micro-batch exactly once; within a section and a kind,
+// micro-batches ascend; a rank's passes can run in their order (simulate() refuses any other order). Ascending
+// micro-batches are all that the bits of a step need, so all orders give the same bits. Local.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zero {
+
+enum class PassKind : std::uint8_t {
+  kForward,
+  kBackward,  // gradients of inputs and of weights
+  kInputs,    // only gradients of inputs; the section's kWeights for this micro-batch comes later
+  kWeights    // only gradients of weights
+};
+
+struct Pass {
+  PassKind kind = PassKind::kForward;
+  int micro = 0;
+  int section = 0;
+  bool operator==(const Pass&) const = default;
+};
+
+// Orders of passes by the names of their papers.
+enum class PassOrder : std::uint8_t {
+  kGpipe,                  // all forward passes, then all backward passes
+  kOneForwardOneBackward,  // "1f1b": backward passes as early as possible
+  kInterleaved,            // 1f1b with several sections a rank: rank r has the sections r, r + ranks, ...
+  kZbH1,                   // gradients of weights fill the gaps, memory of 1f1b's first rank
+  kZbH2,                   // the same with twice the memory: no gaps if all three passes take equal time
+  kZbV                     // two sections a rank, the last with the first: no gaps with the memory of 1f1b's first rank
+};
+std::string_view name_of(PassOrder order);
+// Throws ConfigError under "parallel.schedule" for an unknown name.
+PassOrder pass_order_of(std::string_view name);
+// True if the order has kInputs and kWeights instead of kBackward.
+bool splits_backward(PassOrder order);
+// Returns the sections of the model that the order needs if the user names none.
+int default_sections(PassOrder order, int ranks);
+
+struct PipelinePlan {
+  int ranks = 1;
+  int micros = 1;
+  std::vector<int> rank_of_section;
+  std::vector<std::vector<Pass>> passes;  // by rank, in the order in which it runs them
+
+  int num_sections() const { return static_cast<int>(rank_of_section.size()); }
+  std::vector<int> sections_of(int rank) const;
+};
+
+// Throws ConfigError before anything is built, under
+//   "parallel.pipeline"  no rank
+//   "parallel.sections"  a number of sections that the order cannot use
+//   "train.accumulate"   no micro-batch, or with kInterleaved not a multiple of the ranks.
+PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros);
+
+// Adds a section 0 on `rank` before all others, whose numbers grow by one. The new section reads weights that another
+// section of this rank also uses, such as a tied embedding: the lookup is computed where the head is. Its forward
+// passes run `ranks` micro-batches ahead of the rank's first other section, its backward passes `ranks - 1` behind.
+PipelinePlan with_lookup(const PipelinePlan& plan, int rank);
+
+// "F0 F1 B0 ..."; with several sections a rank, "F0.2" is micro-batch 0 of section 2. Inputs: I, weights: W.
+std::string text_of(const std::vector<Pass>& passes, bool with_sections);
+std::string text_of(const Pass& pass);  // "forward pass of micro-batch 0 through section 2"
+
+}  // namespace zero

@@ -1,0 +1,232 @@
+#include "zero/plan/pipeline/sections.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+
+namespace zero {
+namespace {
+
+constexpr double kBalanceTolerance = 1.05;
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
+
+// Finds the best cuts. A cut at position n is before operator n.
+class Cutter {
+ public:
+  Cutter(const ForwardGraph& graph, int count) : graph_(graph), count_(count), size_(graph.operators.size()) {
+    find_uses();
+    forbid_cuts();
+    measure();
+  }
+
+  std::vector<std::size_t> cuts() {
+    const double best = least_longest();
+    if (best == kImpossible) refuse_few();
+    return fewest_bytes(best * kBalanceTolerance);
+  }
+
+  bool is_lookup(std::size_t op) const {
+    return !graph_.operators[op].params.empty() && graph_.operators[op].inputs.empty();
+  }
+  const std::vector<std::size_t>& uses_of(int param) const { return uses_[static_cast<std::size_t>(param)]; }
+
+ private:
+  void find_uses() {
+    uses_.resize(graph_.params.size());
+    first_made_.assign(graph_.values.size(), size_);
+    last_written_.assign(graph_.values.size(), 0);
+    last_used_.assign(graph_.values.size(), 0);
+    for (std::size_t op = 0; op < size_; ++op) {
+      for (const int param : graph_.operators[op].params) uses_[static_cast<std::size_t>(param)].push_back(op);
+      for (const int value : graph_.operators[op].inputs) last_used_[static_cast<std::size_t>(value)] = op;
+      for (const int value : graph_.operators[op].outputs) {
+        const auto at = static_cast<std::size_t>(value);
+        first_made_[at] = std::min(first_made_[at], op);
+        last_written_[at] = op;
+      }
+    }
+  }
+
+  void forbid(std::size_t first, std::size_t last) {
+    for (std::size_t cut = first + 1; cut <= last; ++cut) allowed_[cut] = false;
+  }
+
+  void forbid_cuts() {
+    allowed_.assign(size_ + 1, true);
+    allowed_.front() = allowed_.back() = false;
+    for (std::size_t value = 0; value < graph_.values.size(); ++value)
+      if (first_made_[value] < size_) forbid(first_made_[value], last_written_[value]);
+    for (const std::vector<std::size_t>& uses : uses_) {
+      const auto first = std::ranges::find_if(uses, [this](std::size_t op) { return !is_lookup(op); });
+      if (first != uses.end()) forbid(*first, uses.back());
+    }
+    if (graph_.loss >= 0) forbid(last_written_[static_cast<std::size_t>(graph_.loss)], size_);
+  }
+
+  // Sums of work before each position, and bytes that cross a cut there.
+  void measure() {
+    work_.assign(size_ + 1, 0);
+    bytes_.assign(size_ + 1, 0);
+    has_params_.assign(size_ + 1, 0);
+    for (std::size_t op = 0; op < size_; ++op) {
+      work_[op + 1] = work_[op] + (graph_.operators[op].everywhere ? 0 : graph_.operators[op].work);
+      has_params_[op + 1] = has_params_[op] + (graph_.operators[op].params.empty() ? 0 : 1);
+    }
+    for (std::size_t value = 0; value < graph_.values.size(); ++value)
+      for (std::size_t cut = last_written_[value] + 1; cut <= last_used_[value]; ++cut)
+        bytes_[cut] += static_cast<double>(graph_.values[value].bytes);
+  }
+
+  // Work of a section between two cuts; kImpossible if it has no parameter.
+  double work(std::size_t begin, std::size_t end) const {
+    return has_params_[end] > has_params_[begin] ? work_[end] - work_[begin] : kImpossible;
+  }
+
+  // Calls step(before, cut) for each pair of positions at which one section may begin and end.
+  template <typename Step>
+  void for_pairs(int section, Step step) const {
+    for (std::size_t cut = 1; cut <= size_; ++cut) {
+      if (section + 1 == count_ ? cut != size_ : !allowed_[cut]) continue;
+      for (std::size_t before = 0; before < cut; ++before)
+        if (section == 0 ? before == 0 : allowed_[before]) step(before, cut);
+    }
+  }
+
+  double least_longest() const {
+    std::vector<double> longest(size_ + 1, kImpossible);
+    longest[0] = 0;
+    for (int section = 0; section < count_; ++section) {
+      std::vector<double> next(size_ + 1, kImpossible);
+      for_pairs(section, [&](std::size_t before, std::size_t cut) {
+        next[cut] = std::min(next[cut], std::max(longest[before], work(before, cut)));
+      });
+      longest = std::move(next);
+    }
+    return longest[size_];
+  }
+
+  std::vector<std::size_t> fewest_bytes(double limit) const {
+    std::vector<double> fewest(size_ + 1, kImpossible);
+    fewest[0] = 0;
+    std::vector<std::vector<std::size_t>> from(static_cast<std::size_t>(count_), std::vector<std::size_t>(size_ + 1));
+    for (int section = 0; section < count_; ++section) {
+      std::vector<double> next(size_ + 1, kImpossible);
+      for_pairs(section, [&](std::size_t before, std::size_t cut) {
+        if (work(before, cut) > limit || fewest[before] + bytes_[cut] >= next[cut]) return;
+        next[cut] = fewest[before] + bytes_[cut];
+        from[static_cast<std::size_t>(section)][cut] = before;
+      });
+      fewest = std::move(next);
+    }
+    std::vector<std::size_t> cuts{size_};
+    for (auto section = from.rbegin(); section != from.rend(); ++section) cuts.push_back((*section)[cuts.back()]);
+    std::ranges::reverse(cuts);
+    return cuts;  // count + 1 positions, from 0 to size
+  }
+
+  [[noreturn]] void refuse_few() const {
+    std::size_t most = 0;
+    for (std::size_t cut = 0, begin = 0; cut <= size_; ++cut) {
+      if ((cut == size_ || allowed_[cut]) && has_params_[cut] > has_params_[begin]) {
+        ++most;
+        begin = cut;
+      }
+    }
+    throw ConfigError("parallel.sections", fmt::format("{}", count_),
+                      fmt::format("the model can be cut into at most {} sections with parameters of their own", most),
+                      fmt::format("use at most {}; parameters that several parts use keep these parts together", most));
+  }
+
+  const ForwardGraph& graph_;
+  int count_;
+  std::size_t size_;
+  std::vector<std::vector<std::size_t>> uses_;                      // by parameter: operators
+  std::vector<std::size_t> first_made_, last_written_, last_used_;  // by value
+  std::vector<bool> allowed_;
+  std::vector<double> work_, bytes_;
+  std::vector<int> has_params_;  // operators with parameters before each position
+};
+
+void move_lookups(const ForwardGraph& graph, const Cutter& cutter, Sections& sections) {
+  int home = -1;
+  for (std::size_t param = 0; param < graph.params.size(); ++param) {
+    const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
+    if (uses.empty()) continue;
+    const int first = sections.of_operator[uses.front()], last = sections.of_operator[uses.back()];
+    if (first == last) continue;
+    if (home >= 0 && home != last)
+      throw ConfigError("parallel.sections", fmt::format("{}", sections.count),
+                        fmt::format("{} is also used in an earlier section, and so is a parameter of another section",
+                                    graph.params[param]),
+                        "use fewer sections, so that the parameters that are used twice share one section");
+    home = last;
+  }
+  if (home < 0) return;
+  for (int& section : sections.of_operator)
+    if (section != kEverywhere) ++section;
+  sections.work.insert(sections.work.begin(), 0.0);
+  ++sections.count;
+  sections.has_lookup = true;
+  sections.home_of_lookup = home + 1;
+  for (std::size_t param = 0; param < graph.params.size(); ++param) {
+    const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
+    if (uses.empty() || sections.of_operator[uses.front()] == sections.of_operator[uses.back()]) continue;
+    for (const std::size_t op : uses) {
+      if (!cutter.is_lookup(op) || sections.of_operator[op] == sections.home_of_lookup) continue;
+      const double work = graph.operators[op].work;
+      sections.work[static_cast<std::size_t>(sections.of_operator[op])] -= work;
+      sections.work[0] += work;
+      sections.of_operator[op] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+Sections cut_sections(const ForwardGraph& graph, int count) {
+  Cutter cutter(graph, count);
+  const std::vector<std::size_t> cuts = cutter.cuts();
+  Sections sections{.count = count,
+                    .of_operator = std::vector<int>(graph.operators.size(), kEverywhere),
+                    .home_of_param = std::vector<int>(graph.params.size(), kEverywhere),
+                    .crossings = {},
+                    .work = std::vector<double>(static_cast<std::size_t>(count), 0.0)};
+  for (int section = 0; section < count; ++section) {
+    const auto at = static_cast<std::size_t>(section);
+    for (std::size_t op = cuts[at]; op < cuts[at + 1]; ++op) {
+      if (graph.operators[op].everywhere) continue;
+      sections.of_operator[op] = section;
+      sections.work[at] += graph.operators[op].work;
+    }
+  }
+  move_lookups(graph, cutter, sections);
+  for (std::size_t param = 0; param < graph.params.size(); ++param) {
+    const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
+    sections.home_of_param[param] = uses.empty() ? sections.count - 1 : sections.of_operator[uses.front()];
+  }
+  std::vector<int> maker(graph.values.size(), -1);
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    for (const int value : graph.operators[op].outputs) maker[static_cast<std::size_t>(value)] = static_cast<int>(op);
+  std::vector<std::vector<int>> users(graph.values.size());
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    for (const int value : graph.operators[op].inputs)
+      users[static_cast<std::size_t>(value)].push_back(sections.of_operator[op]);
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (maker[value] < 0) continue;
+    Crossing crossing{.value = static_cast<int>(value), .made_by = maker[value]};
+    crossing.from = sections.of_operator[static_cast<std::size_t>(maker[value])];
+    std::vector<int>& to = users[value];
+    std::ranges::sort(to);
+    to.erase(std::unique(to.begin(), to.end()), to.end());
+    std::erase(to, crossing.from);
+    if (to.empty()) continue;
+    crossing.to = std::move(to);
+    sections.crossings.push_back(std::move(crossing));
+  }
+  return sections;
+}
+
+}  // namespace zero

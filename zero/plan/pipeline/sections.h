@@ -1,0 +1,70 @@
+// cut_sections(): the section of each operator of a forward pass, and the values that cross between sections.
+//
+//   Sections sections = cut_sections(graph, /*count=*/2);
+//   sections.of_operator[17]                      // 1; kEverywhere: every rank computes it
+//   sections.crossings                            // value 9: made in section 0, used in section 1
+//
+// A section is a run of operators between two cuts. Cuts balance the estimated work; among cuts within 5 % of the best
+// balance, those with the fewest crossing bytes are taken. A cut never separates
+//   - an operator that writes a value in place from the operator that made the value
+//   - the uses of one parameter, except lookups: operators with a parameter and no computed input, such as an
+//     embedding. If such a parameter is used again in a later section, its lookups become a section 0 of their own, on
+//     the rank of the later use. So a tied parameter has one home.
+// Local, values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zero {
+
+constexpr int kEverywhere = -1;
+
+// One operator of a forward pass, in the order of execution.
+struct GraphOperator {
+  std::string name;
+  std::vector<int> params;   // numbers of the parameters that it uses
+  std::vector<int> inputs;   // values that it reads
+  std::vector<int> outputs;  // values that it makes, or writes in place
+  double work = 0;           // estimated cost, in any unit
+  bool everywhere = false;   // it has neither parameters nor computed inputs, such as a mask: every rank runs it
+};
+
+struct GraphValue {
+  std::int64_t bytes = 0;
+  bool differentiable = false;
+};
+
+struct ForwardGraph {
+  std::vector<GraphOperator> operators;
+  std::vector<GraphValue> values;
+  std::vector<std::string> params;  // names
+  int loss = -1;                    // the value that the forward pass returns
+};
+
+// A value that is made in one section and used in others.
+struct Crossing {
+  int value = -1;
+  int made_by = -1;     // the operator that wrote it last
+  int from = 0;         // section
+  std::vector<int> to;  // sections, ascending
+  bool operator==(const Crossing&) const = default;
+};
+
+struct Sections {
+  int count = 1;                    // with the lookups
+  bool has_lookup = false;          // section 0 has the lookups of tied parameters
+  int home_of_lookup = -1;          // the section with the other uses of these parameters
+  std::vector<int> of_operator;     // by operator
+  std::vector<int> home_of_param;   // by parameter; kEverywhere: no operator uses it, so it is in the last section
+  std::vector<Crossing> crossings;  // by value, ascending
+  std::vector<double> work;         // by section
+  bool uses_lookup_params(int section) const { return has_lookup && (section == 0 || section == home_of_lookup); }
+};
+
+// Throws ConfigError under "parallel.sections" if the graph has fewer possible cuts, or tied parameters whose homes
+// differ. The message names the reason.
+Sections cut_sections(const ForwardGraph& graph, int count);
+
+}  // namespace zero

@@ -1,0 +1,98 @@
+// attach_pipeline(): ZeRO and a pipeline for any torch::nn::Module, unmodified.
+//
+//   auto engine = zero::attach_pipeline(*model, world, {.stage = 2, .accumulate = 4}, {.pipeline = 2});
+//   std::vector<double> losses = engine.passes([&](int micro) {
+//     auto& [x, y] = batches[micro];                    // every rank of a line reads the same batch
+//     return cross_entropy(model->forward(x), y) / 4;
+//   });
+//   engine.step();
+//
+// Each rank calls the function once for each of its passes, and the whole forward pass runs each time: operators of the
+// rank's own section compute, all others are walked past (zero/torch/pipeline/section_pass.h). The first passes() calls
+// the function once more, to learn its operators. So the function must run the same operators on the same sizes each
+// time, and change nothing outside. Losses, gradients and weights have the bits of a run without a pipeline that has as
+// many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
+//
+// Ranks are numbered place by place: with 4 ranks and 2 places, ranks 0 and 1 have the first sections, and ranks 0 and
+// 2 are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
+//
+// Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
+// statistics, GPUs, and the options sync, local and delayed_update. scaled_dot_product_attention() also ends in a
+// ConfigError: its strides on the meta device are others than on the CPU, and later operators differ from the plan.
+// There is no save(), load() or evaluation yet: operators outside of passes() throw on parameters of other places.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/nn/module.h>
+
+#include "zero/comm/transport/world.h"
+#include "zero/engine/options/options.h"
+#include "zero/engine/options/step_report.h"
+#include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/sections.h"
+#include "zero/torch/module/model_tensors.h"
+
+namespace zero {
+
+struct PipelineOptions {
+  int pipeline = 1;  // ranks in a line; divides the number of ranks
+  int sections = 0;  // parts of the model in a line; 0: as many as the order needs
+  PassOrder schedule = PassOrder::kOneForwardOneBackward;
+};
+
+class PipelinedModule;
+
+// The engines of one model's sections on this rank. Move-only. Destruction is Collective and gives every parameter back
+// in full on every rank; while an exception unwinds it is Local and leaves parameters empty.
+class PipelineAttachment {
+ public:
+  using LossOfMicro = std::function<torch::Tensor(int micro)>;
+
+  explicit PipelineAttachment(std::unique_ptr<PipelinedModule> module);
+  PipelineAttachment(PipelineAttachment&&) noexcept;
+  PipelineAttachment& operator=(PipelineAttachment&&) noexcept;
+  ~PipelineAttachment();
+
+  // Collective. Runs all forward and backward passes of one step: `accumulate` micro-batches. Returns their losses, on
+  // every rank those of its line. The function returns the loss, and calls no backward().
+  //
+  // The first call cuts the model and attaches its sections. Throws ConfigError under "passes" with an operator's name,
+  // if the function cannot be cut (learn_forward()) or runs other operators than planned; under "parallel.sections" if
+  // the model has too few parts.
+  std::vector<double> passes(const LossOfMicro& loss);
+
+  // Collective. As Attachment::step(): one norm over all sections, and all ranks update or all skip.
+  StepReport step();
+  StepReport step(double lr, const StepLimits& limits = {});
+  StepReport step(const StepRates& rates, const StepLimits& limits = {});
+
+  // Collective; between steps. Calls visit(name, tensor) for every parameter, on every rank, section by section.
+  void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
+                          bool full_precision = false);
+
+  // Collective. Gives all parameters back, on every rank. The object is unusable afterwards.
+  void detach();
+
+  // Local; empty before the first passes().
+  const Sections& sections() const;
+  const PipelinePlan& plan() const;
+  // Sections with their operators and parameters, crossings with their bytes, and the order of passes.
+  std::string text() const;
+
+ private:
+  std::unique_ptr<PipelinedModule> module_;
+};
+
+// Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
+// "parallel.schedule" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
+// options that no pipeline can have (sync, local, delayed_update, awaits_load).
+PipelineAttachment attach_pipeline(torch::nn::Module& module, World& world, const EngineOptions& options,
+                                   const PipelineOptions& pipeline);
+PipelineAttachment attach_pipeline(ModelTensors model, World& world, const EngineOptions& options,
+                                   const PipelineOptions& pipeline);
+
+}  // namespace zero

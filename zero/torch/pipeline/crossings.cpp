@@ -1,0 +1,238 @@
+#include "zero/torch/pipeline/crossings.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
+
+#include "zero/base/error/check.h"
+
+namespace zero {
+namespace {
+
+// Works in flight at most, below the limit of a communicator.
+constexpr std::ptrdiff_t kMostInFlight = 32;
+
+constexpr int kNoValue = -1;
+
+// The end of a gradient's message: whether there is a gradient, and its strides. Strides decide which kernels the
+// backward pass uses, so they must be those of a run without a pipeline.
+constexpr std::size_t kMostDims = 15;
+using GradientTail = std::array<std::int64_t, kMostDims + 1>;
+
+std::int64_t bytes_of(const TensorLayout& layout) {
+  std::int64_t bytes = static_cast<std::int64_t>(c10::elementSize(layout.type));
+  for (const std::int64_t size : layout.sizes) bytes *= size;
+  return bytes;
+}
+
+at::Tensor empty_bytes(std::int64_t bytes) {
+  return at::empty({bytes}, at::TensorOptions().dtype(at::kByte));
+}
+
+std::span<std::byte> span_of(const at::Tensor& bytes) {
+  return {static_cast<std::byte*>(bytes.mutable_data_ptr()), bytes.nbytes()};
+}
+
+at::Tensor as_values(const at::Tensor& bytes, const TensorLayout& layout) {
+  at::Tensor values = at::empty({0}, at::TensorOptions().dtype(layout.type));
+  return values.set_(bytes.storage(), 0, layout.sizes);
+}
+
+at::Tensor pack_gradient(const at::Tensor& gradient, const TensorLayout& layout) {
+  const std::int64_t size = bytes_of(layout);
+  at::Tensor bytes = empty_bytes(size + static_cast<std::int64_t>(sizeof(GradientTail)));
+  GradientTail tail{};
+  if (gradient.defined()) {
+    ZERO_CHECK(gradient.dim() <= static_cast<std::int64_t>(kMostDims), "{} dimensions", gradient.dim());
+    tail[0] = 1;
+    std::ranges::copy(gradient.strides(), tail.begin() + 1);
+    const at::Tensor dense = gradient.detach().contiguous();
+    std::memcpy(bytes.mutable_data_ptr(), dense.const_data_ptr(), static_cast<std::size_t>(size));
+  } else {
+    std::memset(bytes.mutable_data_ptr(), 0, static_cast<std::size_t>(size));
+  }
+  std::memcpy(static_cast<std::byte*>(bytes.mutable_data_ptr()) + size, tail.data(), sizeof tail);
+  return bytes;
+}
+
+at::Tensor unpack_gradient(const at::Tensor& bytes, const TensorLayout& layout) {
+  GradientTail tail;
+  std::memcpy(tail.data(), static_cast<const std::byte*>(bytes.const_data_ptr()) + bytes_of(layout), sizeof tail);
+  if (tail[0] == 0) return {};
+  const at::Tensor dense = as_values(bytes, layout);
+  const std::vector<std::int64_t> strides(tail.begin() + 1,
+                                          tail.begin() + 1 + static_cast<std::ptrdiff_t>(layout.sizes.size()));
+  at::Tensor gradient = at::empty_strided(layout.sizes, strides, dense.options());
+  at::Tensor from = dense, to = gradient;
+  for (std::int64_t dim = 0; dim < gradient.dim(); ++dim) {
+    if (gradient.stride(dim) != 0 || gradient.size(dim) < 2) continue;  // an expanded dimension has one element
+    from = from.narrow(dim, 0, 1);
+    to = to.narrow(dim, 0, 1);
+  }
+  to.copy_(from);
+  return gradient;
+}
+
+}  // namespace
+
+Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward)
+    : run_(run),
+      line_(line),
+      plan_(plan),
+      forward_(forward),
+      crossing_of_value_(forward.values.size(), -1),
+      next_(static_cast<std::size_t>(plan.ranks), 0) {
+  const std::vector<Crossing>& all = forward.sections.crossings;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
+  for (int place = 0; place < plan.ranks; ++place)
+    expected_.push_back(place == line.place ? std::vector<Message>() : messages_from(place));
+}
+
+const Crossing* Crossings::of_value(int value) const {
+  const int index = crossing_of_value_[static_cast<std::size_t>(value)];
+  return index < 0 ? nullptr : &forward_.sections.crossings[static_cast<std::size_t>(index)];
+}
+
+int Crossings::before(const Crossing& crossing, int section) {
+  const auto at = std::ranges::find(crossing.to, section);
+  ZERO_CHECK(at != crossing.to.end(), "section {} does not use value {}", section, crossing.value);
+  return at == crossing.to.begin() ? crossing.from : *(at - 1);
+}
+
+// All messages of one step from a place to this rank, in the order in which they are sent.
+std::vector<Crossings::Message> Crossings::messages_from(int place) const {
+  std::vector<Crossing> by_maker = forward_.sections.crossings;
+  std::ranges::stable_sort(by_maker, {}, &Crossing::made_by);
+  std::vector<Message> messages;
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(place)]) {
+    if (pass.kind == PassKind::kForward) {
+      for (const Crossing& crossing : by_maker) {
+        if (crossing.from != pass.section) continue;
+        const auto mine =
+            std::ranges::find_if(crossing.to, [this](int section) { return place_of(section) == line_.place; });
+        if (mine != crossing.to.end()) messages.push_back({false, pass.micro, crossing.value, *mine});
+      }
+    } else if (pass.kind != PassKind::kWeights) {
+      for (const Crossing& crossing : forward_.sections.crossings) {
+        if (std::ranges::find(crossing.to, pass.section) == crossing.to.end()) continue;
+        if (!forward_.values[static_cast<std::size_t>(crossing.value)].requires_grad) continue;
+        const int to = before(crossing, pass.section);
+        if (place_of(to) == line_.place) messages.push_back({true, pass.micro, crossing.value, to});
+      }
+    }
+  }
+  return messages;
+}
+
+// The sections of this rank that take a value.
+int Crossings::takers(const Crossing& crossing) const {
+  return static_cast<int>(
+      std::ranges::count_if(crossing.to, [this](int section) { return place_of(section) == line_.place; }));
+}
+
+void Crossings::post(int place, const at::Tensor& bytes, int micro, int value) {
+  const auto unfinished = [](const Sent& sent) { return !sent.work.finished(); };
+  while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
+    std::ranges::find_if(sent_, unfinished)->work.wait();
+  sent_bytes_ += static_cast<std::int64_t>(bytes.nbytes());
+  sent_.push_back({run_.send(span_of(bytes), line_.rank_at(place), {}), bytes, micro, value});
+}
+
+// The gradient of a value is made after the value was read.
+void Crossings::forget_sent(int micro, int value) {
+  for (Sent& sent : sent_)
+    if (sent.micro == micro && sent.value == value) sent.work.wait();
+  std::erase_if(sent_, [&](const Sent& sent) { return sent.micro == micro && sent.value == value; });
+}
+
+void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
+  const Crossing* const crossing = of_value(value);
+  const TensorLayout& layout = forward_.values[static_cast<std::size_t>(value)];
+  ZERO_CHECK(crossing != nullptr && tensor.sizes() == layout.sizes && tensor.scalar_type() == layout.type,
+             "value {} is {}, planned {}", value, TensorLayout::of(tensor).text(), layout.text());
+  const c10::AutoGradMode no_gradients(false);
+  std::vector<bool> posted(static_cast<std::size_t>(plan_.ranks), false);
+  at::Tensor bytes;
+  for (const int section : crossing->to) {
+    const auto place = static_cast<std::size_t>(place_of(section));
+    if (posted[place]) continue;
+    posted[place] = true;
+    if (place_of(section) == line_.place) {
+      kept_[{false, micro, value, -1}] = {tensor.detach(), takers(*crossing)};
+      continue;
+    }
+    if (!bytes.defined()) bytes = tensor.detach().contiguous();
+    post(place_of(section), bytes, micro, value);
+  }
+}
+
+at::Tensor Crossings::take_value(int micro, int value) {
+  return take({false, micro, value, -1}, place_of(of_value(value)->from));
+}
+
+void Crossings::send_gradient(int micro, int value, int section, const at::Tensor& gradient) {
+  const int to = before(*of_value(value), section);
+  if (place_of(to) == line_.place) {
+    kept_[{true, micro, value, to}] = {gradient, 1};
+    return;
+  }
+  const c10::AutoGradMode no_gradients(false);
+  post(place_of(to), pack_gradient(gradient, forward_.values[static_cast<std::size_t>(value)]), micro, kNoValue);
+}
+
+at::Tensor Crossings::take_gradient(int micro, int value, int section) {
+  const Crossing& crossing = *of_value(value);
+  // The section that sends it is the next that uses the value.
+  const auto from = std::ranges::find_if(crossing.to, [section](int user) { return user > section; });
+  ZERO_CHECK(from != crossing.to.end(), "no section after {} uses value {}", section, value);
+  at::Tensor gradient = take({true, micro, value, section}, place_of(*from));
+  if (section == crossing.from) forget_sent(micro, value);
+  return gradient;
+}
+
+at::Tensor Crossings::take(const Key& key, int from) {
+  auto found = kept_.find(key);
+  while (found == kept_.end()) {
+    ZERO_CHECK(from != line_.place, "a tensor of this rank is taken before it is made");
+    receive_next(from);
+    found = kept_.find(key);
+  }
+  at::Tensor tensor = found->second.tensor;
+  if (--found->second.takers == 0) kept_.erase(found);
+  return tensor;
+}
+
+void Crossings::receive_next(int place) {
+  const auto at = static_cast<std::size_t>(place);
+  ZERO_CHECK(next_[at] < expected_[at].size(), "place {} sends no further message", place);
+  const Message& message = expected_[at][next_[at]++];
+  const TensorLayout& layout = forward_.values[static_cast<std::size_t>(message.value)];
+  const c10::AutoGradMode no_gradients(false);
+  const at::Tensor bytes =
+      empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
+  run_.receive(span_of(bytes), line_.rank_at(place), {}).wait();
+  if (message.is_gradient) {
+    kept_[{true, message.micro, message.value, message.to}] = {unpack_gradient(bytes, layout), 1};
+  } else {
+    kept_[{false, message.micro, message.value, -1}] = {as_values(bytes, layout), takers(*of_value(message.value))};
+  }
+}
+
+void Crossings::end_step() {
+  for (Sent& sent : sent_) sent.work.wait();
+  run_.drain();
+  sent_.clear();
+  for (std::size_t place = 0; place < expected_.size(); ++place)
+    ZERO_CHECK(next_[place] == expected_[place].size(), "{} of {} messages from place {} were taken", next_[place],
+               expected_[place].size(), place);
+  ZERO_CHECK(kept_.empty(), "{} tensors were not taken", kept_.size());
+  next_.assign(next_.size(), 0);
+}
+
+}  // namespace zero

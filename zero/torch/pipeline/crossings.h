@@ -1,0 +1,89 @@
+// Crossings: the tensors that cross between sections within one step, and their gradients.
+//
+//   Crossings crossings(run, line, plan, forward);
+//   crossings.send_value(micro, value, x);                     // as soon as it is made
+//   at::Tensor x = crossings.take_value(micro, value);         // at its first use in another section
+//   crossings.send_gradient(micro, value, section, gradient);  // after that section's backward pass
+//   crossings.take_gradient(micro, value, section);            // of the section that needs it
+//   crossings.end_step();
+//
+// Messages between two ranks have a fixed order, which follows from the plan: that of the sender's passes, and within a
+// pass that of the values. A receiver that needs a later message first takes the earlier ones and keeps them. Between
+// two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
+// section to the first; each adds its own part, as autograd does without a pipeline.
+//
+// A sent value is kept until its gradient arrives, a sent gradient until the step ends. Functions wait for
+// the rank that computes the other section.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline.h"
+#include "zero/torch/pipeline/forward_plan.h"
+
+namespace zero {
+
+class Crossings {
+ public:
+  Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward);
+
+  void send_value(int micro, int value, const at::Tensor& tensor);
+  at::Tensor take_value(int micro, int value);
+  // `gradient` may be undefined. `section`: the section whose backward pass made it, with the parts of all later ones.
+  void send_gradient(int micro, int value, int section, const at::Tensor& gradient);
+  // The result may be undefined. `section`: the section that made the value, or one that uses it.
+  at::Tensor take_gradient(int micro, int value, int section);
+  // Waits until all tensors of this rank are read.
+  void end_step();
+
+  // Local. Returns the crossing of a value, or null.
+  const Crossing* of_value(int value) const;
+  std::int64_t sent_bytes() const { return sent_bytes_; }  // by all steps
+
+ private:
+  struct Message {
+    bool is_gradient = false;
+    int micro = 0;
+    int value = 0;
+    int to = 0;  // section; of a value: the first on the receiving rank
+  };
+  using Key = std::tuple<bool, int, int, int>;  // as in Message; a value's section is -1
+  struct Kept {
+    at::Tensor tensor;
+    int takers = 1;
+  };
+  struct Sent {
+    Work work;
+    at::Tensor bytes;
+    int micro = 0;
+    int value = 0;  // -1: a gradient
+  };
+
+  int place_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
+  std::vector<Message> messages_from(int place) const;
+  // The section that receives the gradient of a value from `section`, or sends it there.
+  static int before(const Crossing& crossing, int section);
+  void post(int place, const at::Tensor& bytes, int micro, int value);
+  void forget_sent(int micro, int value);
+  at::Tensor take(const Key& key, int from);
+  void receive_next(int place);
+  int takers(const Crossing& crossing) const;
+
+  Communicator& run_;
+  const Line line_;
+  const PipelinePlan& plan_;
+  const ForwardPlan& forward_;
+  std::vector<int> crossing_of_value_;          // index of its crossing; -1: none
+  std::vector<std::vector<Message>> expected_;  // by place: messages of one step to this rank
+  std::vector<std::size_t> next_;               // by place: number of the next message
+  std::map<Key, Kept> kept_;
+  std::vector<Sent> sent_;
+  std::int64_t sent_bytes_ = 0;
+};
+
+}  // namespace zero

@@ -1,0 +1,339 @@
+// learn_forward(): declared in forward_plan.h.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/core/enum_tag.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/torch/meta/meta_kernels.h"
+#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/seam/dispatch_key.h"
+#include "zero/torch/seam/operator_taker.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kNoValues =
+    "use operators whose results have shapes that do not depend on values, and read values after passes()";
+
+[[noreturn]] void refuse_operator(const c10::OperatorHandle& op, std::string_view reason, std::string_view remedy) {
+  throw ConfigError("passes", op.schema().name(), reason, remedy);
+}
+
+// Returns whether an operator with a random form draws no numbers: its probability is 0, or it does not train.
+bool draws_nothing(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  const bool drops = op.schema().name().find("dropout") != std::string::npos;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack[stack.size() - arguments.size() + i];
+    const std::string& name = arguments[i].name();
+    const bool is_probability = name == "dropout_p" || name == "dropout" || (drops && name == "p");
+    if (is_probability && value.isDouble() && value.toDouble() == 0) return true;
+    if ((name == "train" || name == "training") && value.isBool() && !value.toBool()) return true;
+  }
+  return false;
+}
+
+// Returns whether the shape of the result depends on values. An index of whole numbers does not.
+bool has_dynamic_shape(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
+  if (op.schema().name() != "aten::index") return true;
+  bool has_mask = false;
+  for_each_argument(op, stack, [&, first = true](const at::Tensor& tensor, bool) mutable {
+    if (std::exchange(first, false) || !tensor.defined()) return;
+    has_mask = has_mask || tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
+  });
+  return has_mask;
+}
+
+bool gathers_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  if (op.schema().name().find("batch_norm") == std::string::npos) return false;
+  const auto& arguments = op.schema().arguments();
+  bool trains = false, has_statistics = false;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack[stack.size() - arguments.size() + i];
+    if (arguments[i].name() == "training" || arguments[i].name() == "train") trains = value.isBool() && value.toBool();
+    if (arguments[i].name() == "running_mean") has_statistics = value.isTensor() && value.toTensor().defined();
+  }
+  return trains && has_statistics;
+}
+
+// Some operators warn about their own outputs on the meta device. A real pass shows a warning that concerns the user.
+class NoWarnings final : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+// Estimates multiplications and memory accesses of an operator.
+double work_of(const std::string& name, const std::vector<at::Tensor>& arguments,
+               const std::vector<at::Tensor>& results) {
+  double made = 0, read = 0;
+  for (const at::Tensor& result : results) made += static_cast<double>(result.numel());
+  for (const at::Tensor& argument : arguments) read += static_cast<double>(argument.numel());
+  const auto named = [&](std::string_view part) { return name.find(part) != std::string::npos; };
+  if (named("embedding")) return 2 * made;
+  if (named("attention") && arguments.size() >= 2 && arguments[1].dim() >= 2)
+    return made + read + 4 * made * static_cast<double>(arguments[1].size(-2));
+  if (named("convolution") && arguments.size() >= 2 && arguments[1].dim() >= 1)
+    return 2 * made * static_cast<double>(arguments[1].numel()) /
+           static_cast<double>(std::max<std::int64_t>(arguments[1].size(0), 1));
+  if ((named("mm") || named("linear")) && arguments.size() >= 2) {
+    const at::Tensor& left = named("add") ? arguments[1] : arguments[0];
+    if (left.dim() >= 1) return made + read + 2 * made * static_cast<double>(left.size(-1));
+  }
+  return made + read;
+}
+
+class ForwardLearner final : public OperatorTaker {
+ public:
+  explicit ForwardLearner(const ModuleParameters& parameters) {
+    for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
+      params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
+      plan_.graph.params.push_back(parameters.specs[param].name);
+    }
+  }
+
+  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override {
+    if (has_no_number(op)) {
+      op.redispatchBoxed(below_parameter_key(keys), &stack);
+      return;
+    }
+    const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
+    if (returns_no_tensor(op)) {
+      refuse_values(op, [&] { op.redispatchBoxed(below_parameter_key(keys), &stack); });
+      return;
+    }
+    GraphOperator described{.name = op.schema().name()};
+    std::vector<int> written;
+    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
+      if (!tensor.defined()) return;
+      if (const auto param = param_of(tensor)) {
+        described.params.push_back(*param);
+        if (is_written)
+          refuse_operator(op, fmt::format("it writes the parameter {} within a pass", name_of(*param)),
+                          "write parameters between steps");
+      } else if (const auto value = absent_value(tensor)) {
+        described.inputs.push_back(*value);
+        if (is_written) written.push_back(*value);
+      }
+    });
+    described.everywhere = described.params.empty() && described.inputs.empty();
+    PlannedOperator planned{.op = op, .sizes = argument_sizes(op, stack), .returns = {}};
+    refuse_writes(op, stack, described.everywhere);
+    if (described.everywhere) {
+      op.redispatchBoxed(below_parameter_key(keys), &stack);
+      keep_results(op, stack);
+    } else {
+      refuse_hidden_effects(op, stack);
+      run_on_meta(op, stack, written, described, planned);
+    }
+    plan_.operators.push_back(std::move(planned));
+    plan_.graph.operators.push_back(std::move(described));
+  }
+
+  ForwardPlan take(const at::Tensor& loss) {
+    const auto value = absent_value(loss);
+    if (!value || loss.numel() != 1 || !plan_.values[static_cast<std::size_t>(*value)].requires_grad)
+      throw ConfigError("passes", loss.defined() ? TensorLayout::of(loss).text() : "undefined",
+                        "the function must return a loss of one number that depends on the model's parameters",
+                        "return the loss of the micro-batch, and leave backward() to passes()");
+    plan_.graph.loss = *value;
+    return std::move(plan_);
+  }
+
+ private:
+  std::optional<int> param_of(const at::Tensor& tensor) const {
+    if (!tensor.has_storage()) return std::nullopt;
+    const auto found = params_.find(tensor.storage().unsafeGetStorageImpl());
+    return found == params_.end() ? std::nullopt : std::optional(found->second);
+  }
+  const std::string& name_of(int param) const { return plan_.graph.params[static_cast<std::size_t>(param)]; }
+
+  // A tensor that every rank has may be written only by operators that every rank runs, and only if this pass made it.
+  void refuse_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool everywhere) const {
+    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
+      if (!is_written || !tensor.defined() || absent_value(tensor)) return;
+      const bool of_this_pass = tensor.has_storage() && made_here_.contains(tensor.storage().unsafeGetStorageImpl());
+      if (!of_this_pass)
+        refuse_operator(
+            op, "it writes a tensor that is older than the pass, such as a buffer, and a pass runs several times",
+            "write it outside of passes()");
+      if (!everywhere)
+        refuse_operator(op, "it writes values of one section into a tensor that every section has",
+                        "use an operator that makes a new tensor, such as cat, stack or where");
+    });
+  }
+
+  static void refuse_hidden_effects(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    if (op.hasTag(at::Tag::nondeterministic_seeded) && !draws_nothing(op, stack))
+      refuse_operator(op, "it draws random numbers, and ranks of a pipeline draw others than a run without one",
+                      "set dropout to 0, or parallel.pipeline to 1");
+    if (has_dynamic_shape(op, stack))
+      refuse_operator(op, "it needs values of a tensor that one section has: the shape of its result depends on them",
+                      kNoValues);
+    if (gathers_statistics(op, stack))
+      refuse_operator(op, "it gathers running statistics, and only the rank of its section would have them",
+                      "use a norm without them, such as LayerNorm, or parallel.pipeline = 1");
+  }
+
+  // An operator fails if its result, or the shape of its result, depends on values that are absent.
+  template <typename Run>
+  static void refuse_values(const c10::OperatorHandle& op, Run run) {
+    try {
+      run();
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      refuse_operator(
+          op, fmt::format("it needs values of a tensor that one section has ({})", text.substr(0, text.find('\n'))),
+          kNoValues);
+    }
+  }
+
+  void keep_results(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+      const auto keep = [this](const at::Tensor& tensor) {
+        if (!tensor.defined() || !tensor.has_storage()) return;
+        made_here_.insert(tensor.storage().unsafeGetStorageImpl());
+        kept_.push_back(tensor.storage());
+      };
+      if (stack[i].isTensor()) keep(stack[i].toTensor());
+      if (stack[i].isTensorList())
+        for (const at::Tensor& tensor : stack[i].toTensorVector()) keep(tensor);
+    }
+  }
+
+  static at::Tensor meta_of(const at::Tensor& tensor, bool needs_gradient) {
+    if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
+    at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+    return needs_gradient && tensor.requires_grad() ? meta.requires_grad_(true) : meta;
+  }
+
+  void run_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, const std::vector<int>& written,
+                   GraphOperator& described, PlannedOperator& planned) {
+    std::vector<at::Tensor> arguments, metas;
+    bool any_gradient = false;
+    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool) {
+      arguments.push_back(tensor);
+      any_gradient = any_gradient || (tensor.defined() && tensor.requires_grad());
+    });
+    const bool in_place = !written.empty();
+    replace_arguments(op, stack, [&](const at::Tensor& tensor) {
+      metas.push_back(meta_of(tensor, /*needs_gradient=*/!in_place));
+      return metas.back();
+    });
+    const auto& formals = op.schema().arguments();
+    for (std::size_t i = 0; i < formals.size(); ++i) {
+      c10::IValue& value = stack[stack.size() - formals.size() + i];
+      if (formals[i].name() == "device" && value.isDevice()) value = c10::Device(c10::DeviceType::Meta);
+    }
+    refuse_values(op, [&] {
+      const MetaKernels kernels;
+      NoWarnings quiet;
+      const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
+      const c10::AutoGradMode gradients(c10::GradMode::is_enabled() && !in_place);
+      op.callBoxed(&stack);
+    });
+    const bool writes_gradient = in_place && any_gradient && c10::GradMode::is_enabled();
+    for (const int value : written) {
+      described.outputs.push_back(value);
+      if (!writes_gradient) continue;
+      plan_.values[static_cast<std::size_t>(value)].requires_grad = true;
+      for (const at::Tensor& argument : arguments)
+        if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view())
+          torch::autograd::impl::set_gradient_edge(argument, {history_, 0});
+    }
+    std::vector<at::Tensor> results;
+    const std::size_t count = op.schema().returns().size();
+    for (std::size_t i = stack.size() - count; i < stack.size(); ++i)
+      planned.returns.push_back(planned_return(op, stack[i], arguments, metas, described, results));
+    std::erase_if(arguments, [](const at::Tensor& tensor) { return !tensor.defined(); });
+    described.work = work_of(described.name, arguments, results);
+  }
+
+  // Describes a result, and puts absent tensors in its place.
+  PlannedReturn planned_return(const c10::OperatorHandle& op, c10::IValue& result,
+                               const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& metas,
+                               GraphOperator& described, std::vector<at::Tensor>& results) {
+    PlannedReturn planned;
+    const auto plan_one = [&](const at::Tensor& meta) {
+      PlannedTensor tensor;
+      if (!meta.defined()) {
+        planned.tensors.push_back(tensor);
+        return at::Tensor();
+      }
+      results.push_back(meta);
+      const auto same = std::ranges::find_if(metas, [&](const at::Tensor& other) { return other.is_same(meta); });
+      if (same != metas.end()) {
+        tensor.same_as = static_cast<int>(same - metas.begin());
+        planned.tensors.push_back(tensor);
+        return arguments[static_cast<std::size_t>(tensor.same_as)];
+      }
+      tensor.layout = TensorLayout::of(meta);
+      tensor.value = static_cast<int>(plan_.values.size());
+      plan_.values.push_back(tensor.layout);
+      plan_.graph.values.push_back({.bytes = meta.numel() * static_cast<std::int64_t>(meta.element_size()),
+                                    .differentiable = tensor.layout.requires_grad});
+      described.outputs.push_back(tensor.value);
+      at::Tensor absent = absent_tensor(tensor.value, tensor.layout, op.schema().name());
+      // A leaf that needs a gradient could not be written in place, so the history is a node without inputs.
+      if (tensor.layout.requires_grad) torch::autograd::impl::set_gradient_edge(absent, {history_, 0});
+      planned.tensors.push_back(std::move(tensor));
+      return absent;
+    };
+    if (result.isTensor()) {
+      result = plan_one(result.toTensor());
+    } else if (result.isTensorList()) {
+      planned.is_list = true;
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& meta : result.toTensorVector()) list.push_back(plan_one(meta));
+      result = std::move(list);
+    }
+    return planned;
+  }
+
+  // The history of absent tensors: a gradient is never computed through it.
+  struct NoHistory final : torch::autograd::Node {
+    torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
+      throw ConfigError("passes", "backward", "a backward pass was begun within the function",
+                        "return the loss, and leave backward() to passes()");
+    }
+  };
+
+  ForwardPlan plan_;
+  std::unordered_map<const c10::StorageImpl*, int> params_;
+  std::unordered_set<const c10::StorageImpl*> made_here_;
+  std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
+  std::shared_ptr<torch::autograd::Node> history_ = make_history();
+
+  static std::shared_ptr<torch::autograd::Node> make_history() {
+    std::shared_ptr<torch::autograd::Node> node(new NoHistory, torch::autograd::deleteNode);
+    node->add_input_metadata(torch::autograd::Node::undefined_input());
+    return node;
+  }
+};
+
+}  // namespace
+
+ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss) {
+  ForwardLearner learner(parameters);
+  at::Tensor result;
+  {
+    const TakeOperators scope(learner);
+    const c10::AutoGradMode recording(true);
+    result = loss();
+  }
+  return learner.take(result);
+}
+
+}  // namespace zero

@@ -1,0 +1,425 @@
+#include "zero/torch/pipeline/pipelined_module.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
+#include "zero/comm/collectives.h"
+#include "zero/comm/group.h"
+#include "zero/engine/options/option_numbers.h"
+#include "zero/engine/states/shard_weights.h"
+#include "zero/torch/deferred/deferred.h"
+#include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/seam/tensor_type.h"
+
+namespace zero {
+namespace {
+
+std::span<std::byte> tensor_bytes(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
+}
+
+std::string hash_text(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
+  if (scale == 1) return loss;
+  const bool half = loss.scalar_type() == at::kHalf || loss.scalar_type() == at::kBFloat16;
+  return (half ? loss.to(at::kFloat) : loss) * scale;
+}
+
+[[noreturn]] void refuse_with_pipeline(std::string_view key, std::string_view value) {
+  throw ConfigError(key, value, "a pipeline does not support this option yet",
+                    "leave it out, or set parallel.pipeline = 1");
+}
+
+}  // namespace
+
+PipelinedModule::PipelinedModule(ModelTensors model, World& world, const EngineOptions& options,
+                                 const PipelineOptions& pipeline)
+    : model_(with_quantised_buffers(std::move(model))),
+      world_(world),
+      options_(options),
+      pipeline_(pipeline),
+      line_(line_of(world.rank(), world.size(), pipeline.pipeline)),
+      parameters_(parameters_of(model_, options.dtype)),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  require_numbers(options_);
+  const int sections =
+      pipeline_.sections > 0 ? pipeline_.sections : default_sections(pipeline_.schedule, pipeline_.pipeline);
+  plan_ = build_pipeline(pipeline_.schedule, pipeline_.pipeline, sections, options_.accumulate);
+  if (line_.pipeline > 1) {
+    refuse_options();
+    return;
+  }
+  EngineOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
+  modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineSeams{}));
+  attached_ = true;
+}
+
+void PipelinedModule::refuse_options() const {
+  if (options_.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options_.sync.servers));
+  if (options_.local) refuse_with_pipeline("sync.mode", "local");
+  if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
+  if (options_.awaits_load) refuse_with_pipeline("attach", "awaits_load");
+  if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
+  if (splits_backward(pipeline_.schedule)) refuse_with_pipeline("parallel.schedule", name_of(pipeline_.schedule));
+  for (const torch::Tensor& tensor : parameters_.tensors)
+    if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
+}
+
+PipelinedModule::~PipelinedModule() {
+  if (!attached_) return;
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    for (const auto& module : modules_)
+      if (module != nullptr) module->abandon();
+    return;
+  }
+  try {
+    detach();
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "parameters could not be given back: {}", error.what());
+  }
+}
+
+void PipelinedModule::attach_sections(const LossOfMicro& loss) {
+  forward_ = learn_forward(parameters_, [&] { return loss(0); });
+  forward_.sections = cut_sections(forward_.graph, plan_.num_sections());
+  require_same_plan();
+  if (forward_.sections.has_lookup)
+    plan_ = with_lookup(plan_, plan_.rank_of_section[static_cast<std::size_t>(forward_.sections.home_of_lookup - 1)]);
+  share_first_values();
+  open_groups();
+  modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
+  bool any = false;
+  for (int section = 0; section < plan_.num_sections(); ++section) {
+    if (place_of(section) != line_.place) continue;
+    const ModelTensors tensors = tensors_of_section(section);
+    if (tensors.parameters.empty()) continue;
+    World& world = *worlds_[static_cast<std::size_t>(section)];
+    modules_[static_cast<std::size_t>(section)] = std::make_unique<AttachedModule>(
+        tensors, world, with_shard_weights(options_of_section(tensors), world.communicator(), world.local_size()),
+        EngineSeams{});
+    any = true;
+  }
+  ZERO_CHECK(any, "place {} has no parameter", line_.place);
+  leave_absent();
+  crossings_ = std::make_unique<Crossings>(world_.communicator(), line_, plan_, forward_);
+  attached_ = true;
+}
+
+// Throws on every rank if a rank runs another forward pass than rank 0.
+void PipelinedModule::require_same_plan() const {
+  Communicator& run = world_.communicator();
+  const std::vector<std::string> lines = forward_.lines();
+  const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(hash_text(lines)));
+  const std::vector<std::int64_t> hashes = all_gather_value(run, hash);
+  const auto differs = std::ranges::find_if(hashes, [&](std::int64_t other) { return other != hashes.front(); });
+  if (differs == hashes.end()) return;
+  const auto rank = static_cast<std::size_t>(differs - hashes.begin());
+  const std::vector<std::string> texts = all_gather_text(run, hash_text(lines));
+  const auto [theirs, first] = std::ranges::mismatch(texts[rank], texts.front());
+  const auto line_around = [](const std::string& text, std::string::const_iterator at) {
+    const auto offset = static_cast<std::size_t>(at - text.begin());
+    const std::size_t begin = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;
+    const std::string line = text.substr(begin, text.find('\n', begin) - begin);
+    return line.empty() ? std::string("no further operator") : line;
+  };
+  throw ConfigError("passes", line_around(texts[rank], theirs),
+                    fmt::format("rank {} runs this operator in its forward pass, and rank 0 {}", rank,
+                                line_around(texts.front(), first)),
+                    "run the same operators on the same sizes on every rank");
+}
+
+// Rank 0's values count, as in attach(). Deferred parameters depend only on their names.
+void PipelinedModule::share_first_values() {
+  const c10::AutoGradMode no_gradients(false);
+  const auto share = [this](const torch::Tensor& tensor) {
+    if (!tensor.defined() || is_deferred(tensor) || tensor.numel() == 0) return;
+    const torch::Tensor values = tensor.detach().contiguous();
+    broadcast(world_.communicator(), tensor_bytes(values), 0, {.control = true});
+    if (!values.is_alias_of(tensor)) tensor.detach().copy_(values);
+  };
+  if (!options_.weights)
+    for (const torch::Tensor& tensor : parameters_.tensors) share(tensor);
+  for (const ModelTensors::Buffer& buffer : model_.buffers) share(buffer.tensor);
+}
+
+void PipelinedModule::open_groups() {
+  Communicator& run = world_.communicator();
+  line_comm_ = open_group(run, line_.ranks_of_line(), fmt::format("line {}", line_.data_rank));
+  worlds_.resize(static_cast<std::size_t>(plan_.num_sections()));
+  for (int section = 0; section < plan_.num_sections(); ++section) {
+    const bool here = place_of(section) == line_.place;
+    auto group = open_group(run, here ? line_.ranks_of_place(line_.place) : std::vector<int>(),
+                            fmt::format("section {}", section));
+    if (here) worlds_[static_cast<std::size_t>(section)] = std::make_unique<World>(std::move(group), world_);
+  }
+}
+
+ModelTensors PipelinedModule::tensors_of_section(int section) const {
+  ModelTensors tensors{.parameters = {}, .buffers = model_.buffers};
+  const std::vector<int> params = params_of(section);
+  for (const ModelTensors::Parameter& parameter : model_.parameters) {
+    const bool here = std::ranges::any_of(params, [&](int param) {
+      return parameters_.tensors[static_cast<std::size_t>(param)].is_same(parameter.tensor);
+    });
+    if (here) tensors.parameters.push_back(parameter);
+  }
+  return tensors;
+}
+
+// Names of units and groups that only other sections have are no mistake.
+EngineOptions PipelinedModule::options_of_section(const ModelTensors& tensors) const {
+  EngineOptions options = options_;
+  std::erase_if(options.units, [&](const std::string& unit) {
+    return std::ranges::none_of(tensors.parameters, [&](const ModelTensors::Parameter& parameter) {
+      return parameter.name.starts_with(unit + ".");
+    });
+  });
+  for (ParameterGroup& group : options.groups) group.name.clear();
+  return options;
+}
+
+std::vector<int> PipelinedModule::params_of(int section) const {
+  std::vector<int> params;
+  for (std::size_t param = 0; param < parameters_.specs.size(); ++param)
+    if (forward_.sections.home_of_param[param] == section) params.push_back(static_cast<int>(param));
+  std::ranges::sort(params, {}, [this](int param) { return parameters_.specs[static_cast<std::size_t>(param)].name; });
+  return params;
+}
+
+// Frees the parameters of other places.
+void PipelinedModule::leave_absent() {
+  const c10::AutoGradMode no_gradients(false);
+  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
+    if (place_of(forward_.sections.home_of_param[param]) == line_.place) continue;
+    const ParamSpec& spec = parameters_.specs[param];
+    const at::Tensor layout =
+        at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(spec.dtype)).device(c10::kMeta));
+    replace_data(parameters_.tensors[param], absent_tensor(-1, TensorLayout::of(layout), spec.name));
+  }
+}
+
+AttachedModule* PipelinedModule::lookup_for(int section) const {
+  const bool shares = section > 0 && forward_.sections.uses_lookup_params(section);
+  return shares ? module_of(0) : nullptr;
+}
+
+int PipelinedModule::section_of_loss() const {
+  for (std::size_t op = 0; op < forward_.graph.operators.size(); ++op)
+    if (std::ranges::find(forward_.graph.operators[op].outputs, forward_.graph.loss) !=
+        forward_.graph.operators[op].outputs.end())
+      return forward_.sections.of_operator[op];
+  ZERO_CHECK(false, "no operator makes the loss");
+}
+
+std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss) {
+  std::vector<double> losses;
+  AttachedModule& module = *modules_.front();
+  for (int micro = 0; micro < options_.accumulate; ++micro) {
+    module.drop_zeroed();
+    module.engine().begin_micro_batch(micro);
+    const torch::Tensor value = loss(micro);
+    losses.push_back(value.item<double>());
+    scaled_loss(value, module.engine().scale_loss()).backward();
+  }
+  return losses;
+}
+
+std::vector<double> PipelinedModule::passes(const LossOfMicro& loss) {
+  if (line_.pipeline == 1) return plain_passes(loss);
+  if (!attached_) attach_sections(loss);
+  std::vector<double> losses(static_cast<std::size_t>(options_.accumulate), 0);
+  OpenPasses open;
+  SharedGradients shared;
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.place)]) {
+    begin(pass);
+    if (pass.kind == PassKind::kForward) {
+      run_forward(pass, loss, open, losses);
+    } else {
+      run_backward(pass, open, shared);
+    }
+  }
+  crossings_->end_step();
+  share_losses(losses);
+  return losses;
+}
+
+void PipelinedModule::begin(const Pass& pass) {
+  for (AttachedModule* const module : {module_of(pass.section), lookup_for(pass.section)}) {
+    if (module == nullptr) continue;
+    module->drop_zeroed();
+    module->engine().begin_micro_batch(pass.micro);
+  }
+}
+
+void PipelinedModule::run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open,
+                                  std::vector<double>& losses) {
+  auto forward =
+      std::make_unique<SectionPass>(forward_, *crossings_, pass.section, pass.micro, lookup_for(pass.section));
+  forward->forward([&] { return loss(pass.micro); });
+  if (forward->loss().defined()) losses[static_cast<std::size_t>(pass.micro)] = forward->loss().detach().item<double>();
+  open[{pass.section, pass.micro}] = std::move(forward);
+}
+
+void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared) {
+  const auto found = open.find({pass.section, pass.micro});
+  ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
+  SectionPass& section = *found->second;
+  AttachedModule* const module = module_of(pass.section);
+  AttachedModule* const lookup = lookup_for(pass.section);
+  const double scale = module != nullptr ? module->engine().scale_loss() : 1;
+  const torch::Tensor loss = section.loss().defined() ? scaled_loss(section.loss(), scale) : torch::Tensor();
+  std::vector<at::Tensor> leaves, leaf_gradients;
+  if (forward_.sections.has_lookup && pass.section == 0) {
+    for (auto& [key, gradient] : shared) {
+      if (key.first != pass.micro) continue;
+      leaves.push_back(module->parameters().tensor(key.second));
+      leaf_gradients.push_back(std::move(gradient));
+    }
+    std::erase_if(shared, [&](const auto& entry) { return entry.first.first == pass.micro; });
+  }
+  // The lookup section's own backward pass of this micro-batch comes later.
+  if (lookup != nullptr) lookup->count_backward_as_forward(true);
+  section.backward(loss, std::move(leaves), std::move(leaf_gradients));
+  if (lookup != nullptr) lookup->count_backward_as_forward(false);
+  section.take_shared(shared);
+  open.erase(found);
+}
+
+void PipelinedModule::share_losses(std::vector<double>& losses) const {
+  broadcast(*line_comm_, std::as_writable_bytes(std::span(losses)), place_of(section_of_loss()), {.control = true});
+}
+
+double PipelinedModule::learning_rate() const {
+  return zero::learning_rate(options_.optimizer);
+}
+
+// Sums are exact, so the norm has the bits of one engine over all sections.
+void PipelinedModule::add_other_places(StepSync& verdict) const {
+  const std::size_t copies = verdict.exact_squares.size();
+  const std::size_t bytes = copies * sizeof(ExactSum) + sizeof(std::int64_t);
+  std::vector<std::byte> mine(bytes), all(bytes * static_cast<std::size_t>(line_comm_->world()));
+  std::memcpy(mine.data(), verdict.exact_squares.data(), copies * sizeof(ExactSum));
+  std::memcpy(mine.data() + copies * sizeof(ExactSum), &verdict.num_non_finite, sizeof(std::int64_t));
+  all_gather(*line_comm_, mine, all, {.control = true});
+  for (int place = 0; place < line_comm_->world(); ++place) {
+    if (place == line_comm_->rank()) continue;
+    StepSync theirs;
+    theirs.sum_squares.resize(copies);
+    theirs.exact_squares.resize(copies);
+    const std::byte* const from = all.data() + static_cast<std::size_t>(place) * bytes;
+    std::memcpy(theirs.exact_squares.data(), from, copies * sizeof(ExactSum));
+    std::memcpy(&theirs.num_non_finite, from + copies * sizeof(ExactSum), sizeof(std::int64_t));
+    add_part(verdict, theirs);
+  }
+}
+
+StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
+  if (!attached_)
+    throw ConfigError("step", "", "called before the first passes()", "call passes() with the loss of a micro-batch");
+  if (line_.pipeline == 1) return modules_.front()->step(rates, limits);
+  std::vector<std::pair<AttachedModule*, StepSync>> parts;
+  for (const auto& module : modules_)
+    if (module != nullptr) parts.emplace_back(module.get(), module->agree_step(rates, limits));
+  StepSync whole = parts.front().second;
+  for (std::size_t i = 1; i < parts.size(); ++i) add_part(whole, parts[i].second);
+  add_other_places(whole);
+  StepReport report;
+  for (auto& [module, verdict] : parts) {
+    verdict.sum_squares = whole.sum_squares;
+    verdict.exact_squares = whole.exact_squares;
+    verdict.num_non_finite = whole.num_non_finite;
+    const StepReport of_section = module->carry_out_step(verdict, rates);
+    const std::string bad = report.bad_parameter;
+    report = of_section;
+    if (report.bad_parameter.empty()) report.bad_parameter = bad;
+  }
+  if (whole.num_non_finite == 0) return report;
+  for (const std::string& named : all_gather_text(*line_comm_, report.bad_parameter))
+    if (!named.empty()) {
+      report.bad_parameter = named;
+      break;
+    }
+  return report;
+}
+
+void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision) {
+  if (!attached_)
+    throw ConfigError("for_each_parameter", "", "called before the first passes()",
+                      "call passes() with the loss of a micro-batch");
+  if (line_.pipeline == 1) return modules_.front()->states().for_each_parameter(visit, full_precision);
+  Communicator& run = world_.communicator();
+  for (int section = 0; section < plan_.num_sections(); ++section) {
+    const auto pass_on = [&](const std::string& name, const torch::Tensor& tensor) {
+      torch::Tensor values = tensor.contiguous().clone();  // the engine's own memory is not written
+      broadcast(run, tensor_bytes(values), first_rank_of(section), {.control = true});
+      visit(name, values);
+    };
+    if (AttachedModule* const module = module_of(section)) {
+      module->states().for_each_parameter(pass_on, full_precision);
+      continue;
+    }
+    for (const int param : params_of(section)) {
+      const ParamSpec& spec = parameters_.specs[static_cast<std::size_t>(param)];
+      const DType type = full_precision ? DType::kFloat32 : spec.dtype;
+      pass_on(spec.name, at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(type))));
+    }
+  }
+}
+
+void PipelinedModule::detach() {
+  if (!std::exchange(attached_, false)) return;
+  for (const auto& module : modules_)
+    if (module != nullptr) module->detach();
+  modules_.clear();
+  if (line_.pipeline == 1) return;
+  const c10::AutoGradMode no_gradients(false);
+  for (int section = 0; section < plan_.num_sections(); ++section) {
+    for (const int param : params_of(section)) {
+      const torch::Tensor& tensor = parameters_.tensors[static_cast<std::size_t>(param)];
+      torch::Tensor values = place_of(section) == line_.place
+                                 ? tensor.detach().contiguous()
+                                 : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
+      broadcast(world_.communicator(), tensor_bytes(values), first_rank_of(section), {.control = true});
+      if (place_of(section) != line_.place) replace_data(tensor, values);
+    }
+  }
+}
+
+std::string PipelinedModule::text() const {
+  std::string text;
+  const Sections& sections = forward_.sections;
+  if (forward_.operators.empty()) return text;  // no pipeline, or not cut yet
+  for (int section = 0; section < sections.count; ++section) {
+    std::int64_t numel = 0;
+    for (const int param : params_of(section)) numel += parameters_.specs[static_cast<std::size_t>(param)].numel();
+    fmt::format_to(std::back_inserter(text), "section {} on rank {} of a line: {} operators, {} parameters{}\n",
+                   section, place_of(section), std::ranges::count(sections.of_operator, section), numel,
+                   sections.has_lookup && section == 0 ? ", lookups of tied parameters" : "");
+  }
+  for (const Crossing& crossing : sections.crossings)
+    for (const int to : crossing.to)
+      fmt::format_to(std::back_inserter(text), "from section {} to {}: result of {}, {} bytes a micro-batch\n",
+                     crossing.from, to, forward_.graph.operators[static_cast<std::size_t>(crossing.made_by)].name,
+                     forward_.graph.values[static_cast<std::size_t>(crossing.value)].bytes);
+  for (std::size_t place = 0; place < plan_.passes.size(); ++place)
+    fmt::format_to(std::back_inserter(text), "rank {} of a line: {}\n", place,
+                   text_of(plan_.passes[place], plan_.num_sections() > plan_.ranks));
+  return text;
+}
+
+}  // namespace zero

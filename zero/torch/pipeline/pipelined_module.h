@@ -1,0 +1,84 @@
+// PipelinedModule: the sections of one model on this rank; the implementation of PipelineAttachment.
+//
+// Each section is an AttachedModule of its own, with the parameters whose home it is, over the ranks of its place. So
+// stages, placements and tiers work within a section as they do without a pipeline, and a section's engine sees its
+// passes in the order of micro-batches. Parameters of other places are absent tensors. step() adds the verdicts of all
+// sections before any engine updates.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "zero/plan/pipeline/line.h"
+#include "zero/torch/attached_module.h"
+#include "zero/torch/pipeline/attach_pipeline.h"
+#include "zero/torch/pipeline/crossings.h"
+#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/section_pass.h"
+
+namespace zero {
+
+class PipelinedModule {
+ public:
+  using LossOfMicro = PipelineAttachment::LossOfMicro;
+  using Visit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
+
+  PipelinedModule(ModelTensors model, World& world, const EngineOptions& options, const PipelineOptions& pipeline);
+  ~PipelinedModule();
+  PipelinedModule(const PipelinedModule&) = delete;
+  PipelinedModule& operator=(const PipelinedModule&) = delete;
+
+  std::vector<double> passes(const LossOfMicro& loss);
+  StepReport step(const StepRates& rates, const StepLimits& limits);
+  double learning_rate() const;
+  void for_each_parameter(const Visit& visit, bool full_precision);
+  void detach();
+
+  const Sections& sections() const { return forward_.sections; }
+  const PipelinePlan& plan() const { return plan_; }
+  std::string text() const;
+
+ private:
+  using OpenPasses = std::map<std::pair<int, int>, std::unique_ptr<SectionPass>>;  // by section and micro-batch
+
+  void refuse_options() const;
+  void attach_sections(const LossOfMicro& loss);
+  void require_same_plan() const;
+  void share_first_values();
+  void open_groups();
+  ModelTensors tensors_of_section(int section) const;
+  EngineOptions options_of_section(const ModelTensors& tensors) const;
+  void leave_absent();
+  std::vector<double> plain_passes(const LossOfMicro& loss);
+  void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
+  void run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared);
+  void begin(const Pass& pass);
+  void share_losses(std::vector<double>& losses) const;
+  void add_other_places(StepSync& verdict) const;
+  AttachedModule* module_of(int section) const { return modules_[static_cast<std::size_t>(section)].get(); }
+  // The module with the parameters that a section shares with the lookup section; null: none, or it is that section.
+  AttachedModule* lookup_for(int section) const;
+  int place_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
+  // The rank from which all others take the values of a section.
+  int first_rank_of(int section) const { return place_of(section) * line_.data_ranks; }
+  int section_of_loss() const;
+  std::vector<int> params_of(int section) const;  // in the order of names
+
+  ModelTensors model_;
+  World& world_;
+  const EngineOptions options_;
+  const PipelineOptions pipeline_;
+  const Line line_;
+  const ModuleParameters parameters_;
+  PipelinePlan plan_;
+  ForwardPlan forward_;
+  std::unique_ptr<Communicator> line_comm_;     // the ranks of this line
+  std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its place; null: another place
+  std::vector<std::unique_ptr<AttachedModule>> modules_;
+  std::unique_ptr<Crossings> crossings_;
+  int exceptions_at_start_ = 0;
+  bool attached_ = false;
+};
+
+}  // namespace zero

@@ -1,0 +1,237 @@
+#include "zero/torch/pipeline/section_pass.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <ATen/ops/ones_like.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "zero/base/error/check.h"
+#include "zero/base/error/error.h"
+#include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/seam/dispatch_key.h"
+#include "zero/torch/seam/parameter_uses.h"
+
+namespace zero {
+
+// The history of a received tensor: keeps its gradient, and ends the backward pass there.
+class SectionPass::GradientKeeper final : public torch::autograd::Node {
+ public:
+  explicit GradientKeeper(at::Tensor& gradient) : gradient_(gradient) {}
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    gradient_ = std::move(gradients.front());
+    return {};
+  }
+
+ private:
+  at::Tensor& gradient_;
+};
+
+SectionPass::SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro,
+                         const ParameterOwner* shared)
+    : plan_(plan), crossings_(crossings), section_(section), micro_(micro), shared_(shared) {}
+
+SectionPass::~SectionPass() = default;
+
+void SectionPass::forward(const std::function<at::Tensor()>& function) {
+  at::Tensor loss;
+  {
+    const TakeOperators scope(*this);
+    const c10::AutoGradMode recording(true);
+    loss = function();
+  }
+  if (number_ != static_cast<int>(plan_.operators.size()))
+    throw ConfigError("passes", fmt::format("{} operators", number_),
+                      fmt::format("the forward pass of micro-batch {} ended, and {} were planned, next {}", micro_,
+                                  plan_.operators.size(), plan_.operators[static_cast<std::size_t>(number_)].text()),
+                      "run the same operators on the same sizes in every pass");
+  const int maker_section =
+      plan_.sections.of_operator[static_cast<std::size_t>(std::ranges::find_if(plan_.graph.operators,
+                                                                               [&](const GraphOperator& op) {
+                                                                                 return std::ranges::find(
+                                                                                            op.outputs,
+                                                                                            plan_.graph.loss) !=
+                                                                                        op.outputs.end();
+                                                                               }) -
+                                                          plan_.graph.operators.begin())];
+  if (maker_section == section_) loss_ = loss;
+}
+
+void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  if (has_no_number(op)) {
+    op.redispatchBoxed(below_parameter_key(keys), &stack);
+    return;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
+  if (returns_no_tensor(op)) {
+    op.redispatchBoxed(below_parameter_key(keys), &stack);
+    return;
+  }
+  const PlannedOperator& planned = next(op, stack);
+  const int number = number_++;
+  const int section = plan_.sections.of_operator[static_cast<std::size_t>(number)];
+  if (section == section_) {
+    compute(planned, number, keys, stack);
+  } else if (section == kEverywhere) {
+    op.redispatchBoxed(below_parameter_key(keys), &stack);
+  } else {
+    walk_past(planned, stack);
+  }
+}
+
+const PlannedOperator& SectionPass::next(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto number = static_cast<std::size_t>(number_);
+  const std::vector<std::int64_t> sizes = argument_sizes(op, stack);
+  if (number < plan_.operators.size() && plan_.operators[number].op == op && plan_.operators[number].sizes == sizes)
+    return plan_.operators[number];
+  throw ConfigError("passes", call_text(op, sizes),
+                    fmt::format("operator {} of the forward pass of micro-batch {}, and planned was {}", number_,
+                                micro_, number < plan_.operators.size() ? plan_.operators[number].text() : "the end"),
+                    "run the same operators on the same sizes in every pass");
+}
+
+bool SectionPass::comes_here(int value) const {
+  const Crossing* const crossing = crossings_.of_value(value);
+  return crossing != nullptr && std::ranges::find(crossing->to, section_) != crossing->to.end();
+}
+
+void SectionPass::set_keeper(const at::Tensor& tensor, at::Tensor& gradient) {
+  const std::shared_ptr<torch::autograd::Node> node(new GradientKeeper(gradient), torch::autograd::deleteNode);
+  torch::autograd::set_history(tensor, node);
+}
+
+at::Tensor SectionPass::absent_result(const PlannedOperator& planned, const PlannedTensor& tensor) {
+  const TensorLayout& layout = plan_.values[static_cast<std::size_t>(tensor.value)];
+  at::Tensor absent = absent_tensor(tensor.value, layout, planned.op.schema().name());
+  if (!comes_here(tensor.value)) {
+    // Composite operators may ask whether a tensor needs a gradient.
+    if (layout.requires_grad) set_keeper(absent, not_needed_);
+    return absent;
+  }
+  auto received = std::make_unique<Received>();
+  if (layout.requires_grad) set_keeper(absent, received->gradient);
+  received->tensor = absent;
+  received_[tensor.value] = std::move(received);
+  return absent;
+}
+
+void SectionPass::walk_past(const PlannedOperator& planned, torch::jit::Stack& stack) {
+  std::vector<at::Tensor> arguments;
+  for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool) { arguments.push_back(tensor); });
+  torch::jit::drop(stack, planned.op.schema().arguments().size());
+  const auto result = [&](const PlannedTensor& tensor) {
+    if (tensor.same_as >= 0) return arguments[static_cast<std::size_t>(tensor.same_as)];
+    return tensor.value < 0 ? at::Tensor() : absent_result(planned, tensor);
+  };
+  for (const PlannedReturn& planned_return : planned.returns) {
+    if (!planned_return.is_list) {
+      stack.emplace_back(result(planned_return.tensors.front()));
+      continue;
+    }
+    c10::List<at::Tensor> list;
+    for (const PlannedTensor& tensor : planned_return.tensors) list.push_back(result(tensor));
+    stack.emplace_back(std::move(list));
+  }
+}
+
+void SectionPass::receive(const at::Tensor& argument, int value) {
+  const auto found = received_.find(value);
+  ZERO_CHECK(found != received_.end(), "value {} of {} does not come to section {}", value,
+             TensorLayout::of(argument).text(), section_);
+  fill_absent(found->second->tensor, crossings_.take_value(micro_, value));
+}
+
+// A view of the alias has the view's sizes and strides. Its history adds the gradient to the alias's.
+at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHandle& handle) {
+  std::unique_ptr<Received>& alias = aliases_[handle.param];
+  if (alias == nullptr) {
+    const at::Tensor base = parameter.is_view() ? at::Tensor(parameter._base()) : parameter;
+    alias = std::make_unique<Received>();
+    alias->tensor = tensor_over(base.storage(), base.sizes().vec(), base.scalar_type(), /*keyed=*/true);
+    if (base.requires_grad()) set_keeper(alias->tensor, alias->gradient);
+  }
+  const at::Tensor& whole = alias->tensor;
+  const bool is_whole = whole.sizes() == parameter.sizes() && whole.strides() == parameter.strides();
+  if (is_whole && parameter.storage_offset() == 0) return whole;
+  return whole.as_strided(parameter.sizes(), parameter.strides(), parameter.storage_offset());
+}
+
+at::Tensor SectionPass::ready(const at::Tensor& argument) {
+  if (!argument.defined()) return argument;
+  if (const auto value = absent_value(argument)) {
+    if (!is_filled(argument)) receive(argument, *value);
+    return argument;
+  }
+  if (shared_ == nullptr) return argument;
+  const ParameterHandle* const handle = ParameterStorage::of(argument);
+  return handle != nullptr && handle->owner == shared_ ? alias_of(argument, *handle) : argument;
+}
+
+void SectionPass::compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys,
+                          torch::jit::Stack& stack) {
+  replace_arguments(planned.op, stack, [this](const at::Tensor& tensor) { return ready(tensor); });
+  ParameterUses uses;
+  for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool written) {
+    if (tensor.defined()) uses.add(tensor, written);
+  });
+  planned.op.redispatchBoxed(below_parameter_key(keys), &stack);
+  note_results(planned, number, stack);
+}
+
+// Keeps results that cross, and sends those that this operator has written last.
+void SectionPass::note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack) {
+  const std::size_t count = planned.returns.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue& result = stack[stack.size() - count + i];
+    const PlannedReturn& planned_return = planned.returns[i];
+    for (std::size_t j = 0; j < planned_return.tensors.size(); ++j) {
+      const int value = planned_return.tensors[j].value;
+      if (value < 0 || crossings_.of_value(value) == nullptr) continue;
+      made_[value] = planned_return.is_list ? result.toTensorVector()[j] : result.toTensor();
+    }
+  }
+  for (const int value : plan_.graph.operators[static_cast<std::size_t>(number)].outputs) {
+    const Crossing* const crossing = crossings_.of_value(value);
+    if (crossing != nullptr && crossing->made_by == number) crossings_.send_value(micro_, value, made_.at(value));
+  }
+}
+
+void SectionPass::backward(const at::Tensor& loss, std::vector<at::Tensor> leaves,
+                           std::vector<at::Tensor> leaf_gradients) {
+  std::vector<at::Tensor> roots = std::move(leaves), gradients = std::move(leaf_gradients);
+  const auto add_root = [&](const at::Tensor& tensor, at::Tensor gradient) {
+    if (!gradient.defined()) return;
+    roots.push_back(tensor);
+    gradients.push_back(std::move(gradient));
+  };
+  if (loss.defined()) add_root(loss, at::ones_like(loss));
+  for (const auto& [value, tensor] : made_)
+    if (plan_.values[static_cast<std::size_t>(value)].requires_grad)
+      add_root(tensor, crossings_.take_gradient(micro_, value, section_));
+  // The parts of later sections precede this section's, as in one backward pass over all sections.
+  for (const auto& [value, received] : received_) {
+    const Crossing& crossing = *crossings_.of_value(value);
+    if (crossing.to.back() == section_ || !plan_.values[static_cast<std::size_t>(value)].requires_grad) continue;
+    add_root(received->tensor, crossings_.take_gradient(micro_, value, section_));
+  }
+  made_.clear();
+  loss_.reset();
+  if (!roots.empty()) torch::autograd::backward(roots, gradients);
+  for (const auto& [value, received] : received_)
+    if (plan_.values[static_cast<std::size_t>(value)].requires_grad)
+      crossings_.send_gradient(micro_, value, section_, received->gradient);
+  received_.clear();
+}
+
+void SectionPass::take_shared(SharedGradients& gradients) {
+  for (auto& [param, alias] : aliases_)
+    if (alias->gradient.defined()) gradients[{micro_, param}] = std::move(alias->gradient);
+  aliases_.clear();
+}
+
+}  // namespace zero

@@ -1,0 +1,87 @@
+// SectionPass: one forward pass of a section. It runs the section's operators, and walks past all others.
+//
+//   SectionPass pass(forward, crossings, section, micro, shared);
+//   pass.forward([&] { return loss_of(model->forward(x), y); });     // the whole function
+//   pass.backward(1.0, lookups);                                     // gradients of this section
+//
+// An operator of another section is walked past: its results are absent tensors with the planned layouts. The first
+// operator of this section that uses such a result receives it. In autograd's graph a received tensor has a node
+// without inputs, which keeps its gradient for the section before. A result that crosses is sent as soon as it was
+// written last.
+//
+// Parameters that the lookup section also uses belong to that section's engine. In the section with their other uses
+// they are replaced by aliases, whose gradients also go to the lookup section: there autograd adds the lookups' part to
+// them, as it does without a pipeline.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include <torch/csrc/autograd/function.h>
+
+#include "zero/torch/pipeline/crossings.h"
+#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/seam/operator_taker.h"
+#include "zero/torch/seam/parameter_storage.h"
+
+namespace zero {
+
+// Gradients of shared parameters that wait for the lookup section, by micro-batch and parameter of its engine.
+using SharedGradients = std::map<std::pair<int, int>, at::Tensor>;
+
+class SectionPass final : public OperatorTaker {
+ public:
+  // `shared`: the owner of parameters of the lookup section; null: there is none, or this is the lookup section.
+  SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro, const ParameterOwner* shared);
+  ~SectionPass() override;
+  SectionPass(const SectionPass&) = delete;
+  SectionPass& operator=(const SectionPass&) = delete;
+
+  // Throws ConfigError under "passes" if another operator than planned runs; the text has both.
+  void forward(const std::function<at::Tensor()>& function);
+  // Returns the loss; undefined if another section has it.
+  const at::Tensor& loss() const { return loss_; }
+
+  // Runs the backward pass. `loss`: the loss that counts, scaled; undefined in other sections. `leaves` and
+  // `leaf_gradients`: parameters with the gradients of other sections, to which autograd adds this section's.
+  void backward(const at::Tensor& loss, std::vector<at::Tensor> leaves, std::vector<at::Tensor> leaf_gradients);
+  // Moves the gradients of aliases out.
+  void take_shared(SharedGradients& gradients);
+
+  void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
+
+ private:
+  // A tensor of another section, and its gradient from this section's backward pass.
+  struct Received {
+    at::Tensor tensor;
+    at::Tensor gradient;
+  };
+  class GradientKeeper;
+
+  const PlannedOperator& next(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  void compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  void walk_past(const PlannedOperator& planned, torch::jit::Stack& stack);
+  at::Tensor absent_result(const PlannedOperator& planned, const PlannedTensor& tensor);
+  at::Tensor ready(const at::Tensor& argument);
+  at::Tensor alias_of(const at::Tensor& parameter, const ParameterHandle& handle);
+  void receive(const at::Tensor& argument, int value);
+  void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
+  bool comes_here(int value) const;
+  static void set_keeper(const at::Tensor& tensor, at::Tensor& gradient);
+
+  const ForwardPlan& plan_;
+  Crossings& crossings_;
+  const int section_;
+  const int micro_;
+  const ParameterOwner* const shared_;
+  int number_ = 0;                                     // of the next operator
+  std::map<int, std::unique_ptr<Received>> received_;  // by value
+  std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
+  std::map<int, std::unique_ptr<Received>> aliases_;   // by parameter of the shared owner
+  at::Tensor loss_;
+  at::Tensor not_needed_;  // gradients of tensors that this section does not use
+};
+
+}  // namespace zero
