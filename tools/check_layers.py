@@ -55,7 +55,7 @@ SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INSIDE = {"zero/engine/engine.h", "zero/engine/options/engine_seams.h", "zero/memory/disk/disk_seam.h",
           "zero/memory/link/link.h", "zero/memory/link/paced_link.h", "zero/memory/memory_monitor.h",
-          "zero/torch/activations/activation_store_shared.h", "zero/torch/attach_seams.h"}
+          "zero/torch/activations/activation_store_shared.h", "zero/torch/attach_host.h"}
 DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|Engine|EngineSeams|Link|LinkClock|MemoryMonitor);")
 
 ROOMS_OF_STATES = ("engine", "memory", "optim")

@@ -13,7 +13,7 @@ class WeightAverage {
   explicit WeightAverage(double decay) : decay_(decay) {}
 
   // After each step, on every rank.
-  void update(zero::Attachment& engine) {
+  void update(zero::Engine& engine) {
     for (const zero::ParamSpec& parameter : engine.parameters()) {
       const zero::StateShard now = engine.state_shard(parameter.name);
       const auto [entry, first] = shards_.try_emplace(parameter.name, now.values);

@@ -6,7 +6,7 @@
 namespace examples {
 
 // A checkpoint to go on from, by any number of ranks and at any stage, and a file for everybody else. All ranks call it.
-void save_for_both(zero::Attachment& engine, const std::filesystem::path& folder) {
+void save_for_both(zero::Engine& engine, const std::filesystem::path& folder) {
   engine.save(folder / "checkpoint");
   engine.export_weights(folder / "model.safetensors");                                // bf16 stays bf16
   engine.export_weights(folder / "model_fp32.safetensors", /*full_precision=*/true);  // fp32 masters of bf16

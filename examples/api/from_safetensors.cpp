@@ -24,7 +24,7 @@ void read_tensor(const zero::SafetensorsSet& file, const std::string& name, cons
   out.copy_(read.reshape(out.sizes()));
 }
 
-zero::Attachment attach_from(const std::filesystem::path& path, torch::nn::Module& model, zero::World& world) {
+zero::Engine attach_from(const std::filesystem::path& path, torch::nn::Module& model, zero::World& world) {
   auto file = std::make_shared<zero::SafetensorsSet>(zero::SafetensorsSet::open(path, "weights"));
   const torch::NoGradGuard no_gradients;
   for (const auto& buffer : model.named_buffers()) read_tensor(*file, buffer.key(), buffer.value());

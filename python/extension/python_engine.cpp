@@ -24,7 +24,7 @@ PythonEngine::~PythonEngine() {
   if (attachment_) abandon();
 }
 
-Attachment& PythonEngine::attachment() {
+Engine& PythonEngine::attachment() {
   if (!attachment_) throw ConfigError("engine", "closed", "this engine has ended", "attach the model again");
   return *attachment_;
 }
@@ -32,19 +32,19 @@ Attachment& PythonEngine::attachment() {
 void PythonEngine::close(bool give_back) {
   if (!attachment_) return;
   // An exception in close() leaves an engine that only abandon() can end.
-  Attachment ending = std::move(*attachment_);
+  Engine ending = std::move(*attachment_);
   attachment_.reset();
   if (!give_back) ending.abandon();
   ending.detach();
 }
 
-// An Attachment that is destroyed while an exception unwinds waits for nobody, and leaves its parameters empty.
+// An Engine that is destroyed while an exception unwinds waits for nobody, and leaves its parameters empty.
 void PythonEngine::abandon() {
   struct Unwinding {};
   if (!attachment_) return;
   ZERO_LOG(info, "an engine is destroyed without close(): its parameters have no values");
   try {
-    const Attachment dying = std::move(*attachment_);
+    const Engine dying = std::move(*attachment_);
     attachment_.reset();
     throw Unwinding{};
   } catch (const Unwinding&) {

@@ -1,4 +1,4 @@
-// PythonEngine: what the class zerocpp.Engine holds. It owns an Attachment, and keeps the world alive.
+// PythonEngine: what the class zerocpp.Engine holds. It owns an Engine, and keeps the world alive.
 //
 // Destruction is Local: Python's collector may destroy an engine on one rank only. Only close() is Collective.
 #pragma once
@@ -32,7 +32,7 @@ class PythonEngine {
   PythonEngine& operator=(const PythonEngine&) = delete;
 
   // Throws ConfigError after close().
-  Attachment& attachment();
+  Engine& attachment();
   bool closed() const { return !attachment_.has_value(); }
   // Collective. `give_back`: the parameters get their values back. Without it they stay empty.
   void close(bool give_back);
@@ -45,7 +45,7 @@ class PythonEngine {
  private:
   std::shared_ptr<World> world_;
   AttachOptions options_;  // as given
-  std::optional<Attachment> attachment_;
+  std::optional<Engine> attachment_;
 };
 
 // Adds Engine, the scopes and the reports to the module.

@@ -45,7 +45,7 @@ Extra extra_of(int rank) {
 // The bytes of each unit's states, of all ranks together.
 class Held {
  public:
-  void add(Engine& engine) {
+  void add(RankEngine& engine) {
     engine.states().pause();
     for (const Unit& unit : engine.units()) {
       for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {

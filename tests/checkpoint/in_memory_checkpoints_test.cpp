@@ -61,7 +61,7 @@ TEST(InMemoryCheckpoints, FewerRanksContinue) {
   Launcher launcher;
   run(launcher, {.world = 3, .stage = 3}, 0, 3, {2});
   std::vector<float> saved, found;
-  const auto parameters = [](Engine& engine) {
+  const auto parameters = [](RankEngine& engine) {
     std::vector<float> all;
     for (const Unit& unit : engine.units())
       engine.states().read_full_precision(unit.index, [&](std::span<const float> values) {
@@ -134,7 +134,7 @@ TEST(InMemoryCheckpoints, RankWithoutRoomStopsCopying) {
     constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
     std::int64_t free_bytes = comm.rank() == 1 ? 4096 : kPlenty;
     ScriptedModel model(comm, small_specs(), options_of({}),
-                        {.read_memory = [&free_bytes] { return MemoryReading{.free_bytes = free_bytes}; }});
+                        {.seams = {.read_memory = [&free_bytes] { return MemoryReading{.free_bytes = free_bytes}; }}});
     InMemoryCheckpoints kept(launcher.connect(), "run");
     EXPECT_FALSE(kept.save(model.engine(), 1, {}));
     EXPECT_TRUE(kept.steps().empty());
@@ -170,7 +170,7 @@ LauncherMemory without_launcher() {
   return {std::move(theirs), std::chrono::seconds(5)};
 }
 
-using Attempt = std::function<void(Communicator&, Engine&, InMemoryCheckpoints&)>;
+using Attempt = std::function<void(Communicator&, RankEngine&, InMemoryCheckpoints&)>;
 
 // Copies steps 1 to `good`; then `attempt` is to fail on every rank with these words, and the last good one is whole.
 void expect_told_and_intact(Launcher& launcher, int good, const std::string& words, const Attempt& attempt) {
@@ -197,7 +197,7 @@ TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
     Launcher launcher;
     std::optional<SizeLimit> limit;
     expect_told_and_intact(launcher, good, "File too large",
-                           [&](Communicator& comm, Engine& engine, InMemoryCheckpoints& kept) {
+                           [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints& kept) {
                              if (comm.rank() == 0) limit.emplace(1024);
                              comm.barrier({}).wait();
                              const std::int64_t held = engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
@@ -212,7 +212,7 @@ TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
 
 TEST(InMemoryCheckpoints, LostLauncherFailsEveryRank) {
   Launcher launcher;
-  expect_told_and_intact(launcher, 1, "rank 1: ", [&](Communicator& comm, Engine& engine, InMemoryCheckpoints&) {
+  expect_told_and_intact(launcher, 1, "rank 1: ", [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints&) {
     InMemoryCheckpoints kept(comm.rank() == 1 ? without_launcher() : launcher.connect(), "run");
     (void)kept.save(engine, 2, {});
   });
@@ -233,7 +233,7 @@ TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
     Launcher launcher(most_names);
     expect_told_and_intact(
         launcher, 1, "this is the limit",
-        [&](Communicator&, Engine& engine, InMemoryCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
+        [&](Communicator&, RankEngine& engine, InMemoryCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
   }
 }
 

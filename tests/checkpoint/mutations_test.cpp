@@ -114,7 +114,7 @@ TEST(CheckpointSaveSlow, NoMutationGoesUnseen) {
 }
 
 // Of what this rank holds of every state.
-std::vector<std::uint64_t> sums_of_states(Engine& engine) {
+std::vector<std::uint64_t> sums_of_states(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint64_t> sums;
   for (const Unit& unit : engine.units()) {

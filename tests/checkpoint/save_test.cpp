@@ -209,7 +209,7 @@ TEST(CheckpointSaveSlow, NoRoomMakesAllWriteDirectly) {
   on_ranks(2, [&](Communicator& comm) {
     const std::int64_t free_bytes = comm.rank() == 1 ? 4096 : std::int64_t{1} << 40;
     ScriptedModel model(comm, small_specs(), options_of({}),
-                        {.read_memory = [=] { return MemoryReading{.free_bytes = free_bytes}; }});
+                        {.seams = {.read_memory = [=] { return MemoryReading{.free_bytes = free_bytes}; }}});
     model.train(0);
     CheckpointSave save(model.engine(), folder / "c", {}, SaveMode::kAsync);
     EXPECT_FALSE(save.copied());

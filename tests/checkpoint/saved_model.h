@@ -36,7 +36,7 @@ inline EngineOptions options_of(const Cell& cell) {
 }
 
 // Every bit of the states: parameters in full precision and moments of all ranks, by unit.
-inline std::vector<std::uint32_t> state_bits(Engine& engine) {
+inline std::vector<std::uint32_t> state_bits(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint32_t> mine;
   for (const Unit& unit : engine.units()) {
@@ -62,7 +62,7 @@ inline void train_steps(ScriptedModel& model, int from, int to, int accumulate) 
   }
 }
 
-inline void save_now(Engine& engine, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,
+inline void save_now(RankEngine& engine, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,
                      const FileCalls& calls = FileCalls::kernel()) {
   CheckpointSave(engine, path, {.run = {{"step", "3"}}}, mode, calls).wait();
 }

@@ -62,7 +62,7 @@ class SeveralLaunchers {
     return end;
   }
 
-  static LoadedCheckpoint load(InMemoryCheckpoints& kept, Engine& engine, std::int64_t step) {
+  static LoadedCheckpoint load(InMemoryCheckpoints& kept, RankEngine& engine, std::int64_t step) {
     InMemoryFiles files = kept.files_of(step);
     return load_checkpoint(engine, kept.path_of(step), files,
                            {.fetch = [&](const CheckpointReader& reader) { files.fetch(engine.resources(), reader); }});

@@ -32,11 +32,11 @@ using Script = std::function<void(ScriptedModel&, int step)>;
 
 ScriptedRun train(
     const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {},
-    const EngineSeams& seams = {}) {
+    const EngineHost& host = {}) {
   options.stage = c.stage;
   options.accumulate = c.accumulate;
   options.reduce = Reduce::kEach;
-  return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step, .seams = seams});
+  return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step, .host = host});
 }
 
 EngineOptions delayed(std::int64_t exact_steps = 0) {
@@ -154,7 +154,7 @@ TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
   const auto use_between_steps = [](ScriptedModel& model, int step) {
     if (step % 2 == 1) (void)model.engine().use(model.unit_named("wte"), Use::kUntraced);
   };
-  const auto moved = train({.world = 2}, options, 6, use_between_steps, {.read_memory = read});
+  const auto moved = train({.world = 2}, options, 6, use_between_steps, {.seams = {.read_memory = read}});
   EXPECT_EQ(moved.weights, still.weights);
   EXPECT_EQ(moved.norms, still.norms);
   EXPECT_GE(moved.reports[0].replans, 2);

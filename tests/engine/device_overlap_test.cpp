@@ -18,9 +18,9 @@ constexpr int kWorld = 2;
 void in_third_step(const EngineOptions& options, const std::function<void(ScriptedModel&, RecordedDevice&)>& body) {
   on_ranks(kWorld, [&](Communicator& comm) {
     RecordedDevice device({.far_behind = true});
-    EngineSeams seams;
-    seams.device = &device;
-    ScriptedModel model(comm, small_specs(DType::kFloat32, /*with_frozen=*/false), options, seams);
+    EngineHost host;
+    host.device = &device;
+    ScriptedModel model(comm, small_specs(DType::kFloat32, /*with_frozen=*/false), options, host);
     for (int step = 0; step < 2; ++step) model.train(step);
     body(model, device);
     model.compute = [] {};
@@ -85,10 +85,10 @@ TEST(DeviceOverlap, HostUpdatesWhileDeviceWorks) {
     double updated_meanwhile = 0;
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       RecordedDevice device({.late = seed});
-      EngineSeams seams;
-      seams.device = &device;
+      EngineHost host;
+      host.device = &device;
       on_ranks(1, [&](Communicator& comm) {
-        ScriptedModel model(comm, specs, options, seams);
+        ScriptedModel model(comm, specs, options, host);
         for (int step = 0; step < 3; ++step) model.train(step);
         updated_meanwhile += model.engine().report().updated_meanwhile_seconds;
       });

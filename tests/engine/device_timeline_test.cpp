@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/process/timeline.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/scripted_run.h"
@@ -138,10 +138,10 @@ TEST(LinkOfADevice, MovesAsManyBytesAsHost) {
           on_ranks(2, [&](Communicator& comm) {
             RecordedDevice device;
             EngineOptions mine = options;
-            EngineSeams seams;
-            if (on_device) seams.device = &device;
+            EngineHost host;
+            if (on_device) host.device = &device;
             if (!on_device) mine.offload.link_bytes_per_second = 1e12;
-            ScriptedModel model(comm, specs, mine, seams);
+            ScriptedModel model(comm, specs, mine, host);
             for (int step = 0; step < kSteps; ++step) model.train(step, 1);
             if (comm.rank() == 0) last = model.engine().report().link_per_step;
             model.engine().finish();

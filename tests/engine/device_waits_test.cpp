@@ -234,7 +234,7 @@ Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, s
     return rank == 0 ? &first : others[static_cast<std::size_t>(rank) - 1].get();
   };
   if (program.linked)
-    steps.seams.open_link = [&mail](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
+    steps.host.open_link = [&mail](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
       return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
     };
   Outcome outcome;

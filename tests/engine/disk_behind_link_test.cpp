@@ -37,7 +37,7 @@ struct Crossed {
 };
 
 // With a rate of a byte a second, seconds are bytes.
-Crossed predicted(Engine& engine) {
+Crossed predicted(RankEngine& engine) {
   const Schedule& schedule = engine.schedule();
   StepModel model{.units = engine.units(),
                   .world = engine.resources().comm.world(),

@@ -71,7 +71,7 @@ TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
           SCOPED_TRACE(
               fmt::format("{} ranks, {} B on disk, {} on the host, {} on the device", world, disk, host, device));
           try {
-            const ScriptedRun run = scripted_run(world, specs, options, {.seams = {.rates = kRates}});
+            const ScriptedRun run = scripted_run(world, specs, options, {.host = {.rates = kRates}});
             EXPECT_EQ(run, expected);
             ++num_runs;
             for (const EngineReport& report : run.reports) {
@@ -113,7 +113,7 @@ TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
       SCOPED_TRACE(fmt::format("{} ranks, seed {}", world, seed));
       try {
         const ScriptedRun run =
-            scripted_run(world, specs, options, {.steps = kSteps, .seams = {.rates = kRates, .read_memory = read}});
+            scripted_run(world, specs, options, {.steps = kSteps, .host = {.rates = kRates, .seams = {.read_memory = read}}});
         EXPECT_EQ(run.weights, expected.weights);
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {
@@ -140,7 +140,7 @@ TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
   calls.free_bytes = 2 * kMiB - 1;
   const DiskSeam seam{.files = &calls};
   EngineOptions options = on_disk();
-  const auto run = [&] { return scripted_run(2, small_specs(), options, {.seams = {.disk_seam = &seam}}); };
+  const auto run = [&] { return scripted_run(2, small_specs(), options, {.host = {.seams = {.disk_seam = &seam}}}); };
   const ScriptedRun expected = run();
   options.local_world = 2;
   calls.on_unnamed = -EIO;

@@ -59,7 +59,7 @@ std::string in_words(const Case& c) {
 
 // Whatever is asked of it, an engine whose disk failed says the same.
 void expect_no_way_on(ScriptedModel& model, const std::string& error) {
-  Engine& engine = model.engine();
+  RankEngine& engine = model.engine();
   const std::vector<std::byte> bytes(4096);
   const std::vector<std::function<void()>> calls{
       [&] { engine.step(0.01); },
@@ -87,14 +87,14 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
     FaultyDisk healthy;
     const bool last = comm.rank() == c.world - 1;
     int step = 0;
-    EngineSeams seams{.rates = c.rates, .disk_seam = last && seam != nullptr ? seam : &healthy.seam};
+    EngineHost host{.rates = c.rates, .seams = {.disk_seam = last && seam != nullptr ? seam : &healthy.seam}};
     if (c.free_bytes) {
       options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
-      seams.read_memory = [&] { return MemoryReading{.free_bytes = c.free_bytes(step)}; };
+      host.seams.read_memory = [&] { return MemoryReading{.free_bytes = c.free_bytes(step)}; };
     }
     options.offload.disk_timeout = last ? limit : kNoLimit;
     try {
-      ScriptedModel model(comm, c.specs, options, seams);
+      ScriptedModel model(comm, c.specs, options, host);
       try {
         for (; step < c.steps; ++step) {
           rank.norms.push_back(model.train(step, options.accumulate).grad_norm);
@@ -294,8 +294,8 @@ TEST_F(DiskFaultsSlow, LaterCallsThrowHeldErrors) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
     const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
-    Engine& engine = model.engine();
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.seams = {.disk_seam = &disk.seam}});
+    RankEngine& engine = model.engine();
     const GatheredUnit other = engine.use(1, Use::kUntraced);
     {
       const GatheredUnit written = engine.use(0, Use::kUntraced);
@@ -313,7 +313,7 @@ TEST_F(DiskFaultsSlow, FailedLoadLeavesNoUsableEngine) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;
     const OffloadOptions offload{.fractions = kAllOnDisk, .disk = {folder()}};
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.disk_seam = &disk.seam});
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload}, {.seams = {.disk_seam = &disk.seam}});
     const int unit = model.unit_named("h.1");
     const std::vector<std::byte> values(65536);
     disk.fail_next(Kind::kError);

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/plan/units/estimate.h"
 
 #include "tests/engine/scripted_model.h"
@@ -37,7 +37,7 @@ TEST(EngineOnAnyDevice, RejectsUnannouncedBackwardPasses) {
 
 // The next stage.
 
-TEST(Engine, SmallBudgetNamesMinimumAndStage) {
+TEST(RankEngine, SmallBudgetNamesMinimumAndStage) {
   on_ranks(2, [](Communicator& comm) {
     const MemoryBudget tiny{.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
     const std::string error =
@@ -67,7 +67,7 @@ TEST(EngineOnAnyDevice, OptionsOutOfRangeAreRefused) {
   });
 }
 
-TEST(Engine, RefusesAStepInsideAScope) {
+TEST(RankEngine, RefusesAStepInsideAScope) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
     const GatheredUnit held = model.engine().use(0, Use::kUntraced);
@@ -100,7 +100,7 @@ TEST(EngineOnAnyDevice, UpdateMemoryMatchesTheFormula) {
   }
 }
 
-TEST(Engine, ReportRepeatsTheOptions) {
+TEST(RankEngine, ReportRepeatsTheOptions) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2, .device_memory = kMin});
     EXPECT_EQ(model.engine().report().planned_sent_bytes, 0) << "no plan before the first step";
@@ -126,7 +126,7 @@ TEST(Engine, ReportRepeatsTheOptions) {
   });
 }
 
-TEST(Engine, IgnoresEarlierCommunicatorTraffic) {
+TEST(RankEngine, IgnoresEarlierCommunicatorTraffic) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<std::byte> all(2000);
     comm.all_gather(std::span(all).subspan(static_cast<std::size_t>(comm.rank()) * 1000, 1000), all, {}).wait();

@@ -1,6 +1,6 @@
 // What one engine does: reports, refusals, gradients that are missing or not finite. That stages agree:
 // stages_test.cpp.
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include <atomic>
 #include <cmath>
@@ -30,7 +30,7 @@ constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // Of AdamW with clipping.
 
-TEST(Engine, OneRankMatchesHandWrittenLoop) {
+TEST(RankEngine, OneRankMatchesHandWrittenLoop) {
   on_ranks(1, [](Communicator& comm) {
     const AdamWOptions adamw{.weight_decay = 0.1};
     const double clip = 0.5;
@@ -382,7 +382,7 @@ TEST(EngineOnAnyDevice, WholeParametersAllowDifferentUnits) {
 
 // ---- min budgets: what is given up must be known to be gone ------------------------------------------------------
 
-TEST(Engine, GradientMayBeginABackwardPass) {
+TEST(RankEngine, GradientMayBeginABackwardPass) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = memory});
@@ -430,7 +430,7 @@ TEST(EngineOnAnyDevice, EvaluationWithinAStepLosesNothing) {
   }
 }
 
-TEST(Engine, EvaluationBytesAreNotTheSteps) {
+TEST(RankEngine, EvaluationBytesAreNotTheSteps) {
   for (int stage = 0; stage <= 3; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), {.stage = stage, .device_memory = kMin});
@@ -468,7 +468,7 @@ TEST(EngineOnAnyDevice, HundredsOfUnitsFitTheTransport) {
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-TEST(Engine, TrainingContinuesFromWrittenUnits) {
+TEST(RankEngine, TrainingContinuesFromWrittenUnits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage <= 3; ++stage) {
       on_ranks(2, [&](Communicator& comm) {
@@ -498,7 +498,7 @@ TEST(Engine, TrainingContinuesFromWrittenUnits) {
 
 // Rank 1 has not gathered the last update yet when rank 0 writes: rank 0 must wait. Rank 1's patience bounds the test,
 // not its verdict.
-TEST(Engine, AWriterWaitsForLateReaders) {
+TEST(RankEngine, AWriterWaitsForLateReaders) {
   for (int stage = 1; stage <= 3; ++stage) {
     std::atomic<bool> written = false;
     on_ranks(2, [&](Communicator& comm) {

@@ -1,7 +1,7 @@
 // A disk of which one request fails: bytes in memory below an engine whose files are real.
 //
 //   FaultyDisk disk({.kind = DiskFault::Kind::kHangs, .at = 17});
-//   ScriptedModel model(comm, specs, options, {.disk_seam = &disk.seam});
+//   ScriptedModel model(comm, specs, options, {.seams = {.disk_seam = &disk.seam}});
 //
 // Answers are there at once, so that a run asks for the same things in the same order each time.
 #pragma once

@@ -38,7 +38,7 @@ Hidden hidden_in(const StateFractions& fractions, double bytes_per_second) {
   std::vector<LinkTraffic> ranks(kRanks);
   on_ranks(kRanks, [&](Communicator& comm) {
     SimulatedTime time;
-    ScriptedModel model(comm, specs(), options, {.link_clock = &time});
+    ScriptedModel model(comm, specs(), options, {.seams = {.link_clock = &time}});
     model.compute = [&time] { time.compute(1); };
     LinkTraffic& sum = ranks[static_cast<std::size_t>(comm.rank())];
     for (int step = 0; step < kSteps; ++step) {

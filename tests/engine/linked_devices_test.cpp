@@ -29,7 +29,7 @@ ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const Eng
   ThreadLink::Mail mail;
   ScriptedSteps steps{.steps = 3};
   steps.device = [&](int rank) { return devices[static_cast<std::size_t>(rank)].get(); };
-  steps.seams.open_link = [&](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
+  steps.host.open_link = [&](Communicator& units, Device&) -> std::unique_ptr<DeviceLink> {
     return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
   };
   return scripted_run(world, specs, options, steps);
@@ -106,7 +106,7 @@ TEST(LinkedDevices, NcclOnOneGpuMatches) {
   const std::unique_ptr<Device> gpu = open_device(name);
   ScriptedSteps steps{.steps = 3};
   steps.device = [&gpu](int) { return gpu.get(); };
-  steps.seams.open_link = &open_device_link;
+  steps.host.open_link = &open_device_link;
   for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
     EXPECT_EQ(scripted_run(1, small_specs(DType::kBFloat16), options, steps),
               scripted_run(1, small_specs(DType::kBFloat16), options, {}))
@@ -115,7 +115,7 @@ TEST(LinkedDevices, NcclOnOneGpuMatches) {
 
 TEST(LinkedDevices, RefusesMainMemoryAndCodedUnits) {
   ScriptedSteps steps;
-  steps.seams.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> { throw Error("it was opened"); };
+  steps.host.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> { throw Error("it was opened"); };
   const auto refused = [](const auto& action) {
     try {
       action();

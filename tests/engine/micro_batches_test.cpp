@@ -58,7 +58,7 @@ TEST(MicroBatchesOnAnyDevice, PipelineOrderKeepsBits) {
 TEST(MicroBatchesOnAnyDevice, ForwardIsSeparateFromBackward) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .accumulate = 2});
-    Engine& engine = model.engine();
+    RankEngine& engine = model.engine();
     const std::vector<int> order = model.all_units(), later{order.begin() + 2, order.end()};
     for (int step = 0; step < 2; ++step) {
       engine.begin_micro_batch(0);

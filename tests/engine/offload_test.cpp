@@ -48,7 +48,7 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget dev
                        .accumulate = c.accumulate,
                        .device_memory = device,
                        .offload = offload},
-                      {.steps = kSteps, .before = before, .seams = {.rates = rates}});
+                      {.steps = kSteps, .before = before, .host = {.rates = rates}});
 }
 
 // What may leave the device in this case.
@@ -363,7 +363,7 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,
                       {.stage = 3, .device_memory = {MemoryBudget::Kind::kBytes, 20 << 20}, .offload = offload},
-                      {.rates = rates, .disk_seam = &seam});
+                      {.rates = rates, .seams = {.disk_seam = &seam}});
       });
     };
     const std::string text = refusal();
@@ -384,7 +384,7 @@ TEST_F(OffloadSlowOnAnyDevice, ASmallFolderTakesWhatFits) {
   on_ranks(2, [&](Communicator& comm) {
     OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
     EXPECT_NO_THROW(
-        ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.disk_seam = &seam}));
+        ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.seams = {.disk_seam = &seam}}));
   });
 }
 

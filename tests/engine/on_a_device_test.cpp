@@ -243,9 +243,9 @@ TEST(OnADevice, OneKernelUpdatesAUnit) {
     for (const int world : {1, 2}) {
       on_ranks(world, [&](Communicator& comm) {
         CountedKernels device("adam");
-        EngineSeams seams;
-        seams.device = &device;
-        ScriptedModel model(comm, specs, {.stage = stage}, seams);
+        EngineHost host;
+        host.device = &device;
+        ScriptedModel model(comm, specs, {.stage = stage}, host);
         ASSERT_EQ(model.units().size(), 4u);
         model.train(0);
         device.num_calls = 0;
@@ -450,9 +450,9 @@ TEST(OnADevice, MuonProductsNeverBlockTheHost) {
   for (const int stage : {0, 3}) {
     on_ranks(1, [&](Communicator& comm) {
       CountedKernels device("matrix_product");
-      EngineSeams seams;
-      seams.device = &device;
-      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = MuonOptions{}}, seams);
+      EngineHost host;
+      host.device = &device;
+      ScriptedModel model(comm, small_specs(), {.stage = stage, .optimizer = MuonOptions{}}, host);
       model.train(0);
       device.num_calls = 0;
       device.num_down = 0;

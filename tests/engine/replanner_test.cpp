@@ -50,12 +50,12 @@ class Learning : public testing::Test {
       };
     };
     const TierRates rates{.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
-    EngineSeams seams;
+    EngineHost host;
     if (!resident) {
-      seams.rates = rates;
-      seams.read_memory = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; };
+      host.rates = rates;
+      host.seams.read_memory = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; };
     }
-    return scripted_run(2, specs, options, {.steps = steps, .before = before, .seams = seams});
+    return scripted_run(2, specs, options, {.steps = steps, .before = before, .host = host});
   }
   TemporaryFolder folder_;
 };

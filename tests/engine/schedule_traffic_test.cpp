@@ -31,7 +31,7 @@ class ScheduleTraffic : public testing::Test {
     const OptimizerSpec rule = spec_of(*make_update_rule(options.optimizer));
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, trained, options);
-      Engine& engine = model.engine();
+      RankEngine& engine = model.engine();
       for (int step = 0; step < 5; ++step) {
         model.train(step, options.accumulate);
         if (step < 2) continue;
@@ -125,9 +125,9 @@ TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
     const DiskSeam seam{.make_queue = [&](std::span<const int>, int) { return disk.queue(); }};
     EngineOptions options{.stage = 3};
     options.offload = {.fractions = {.parameter = {.disk = 1}}, .disk = {folder_.path().string()}};
-    ScriptedModel model(comm, trained, options, {.disk_seam = &seam});
+    ScriptedModel model(comm, trained, options, {.seams = {.disk_seam = &seam}});
     for (int step = 0; step < 4; ++step) model.train(step);
-    const Engine& engine = model.engine();
+    const RankEngine& engine = model.engine();
     const DiskTraffic seen = engine.report().disk_per_step;
     const TierTraffic said = simulate(engine.schedule(), engine.units(), comm.world()).of(Tier::kDisk);
     EXPECT_EQ(seen.written_bytes, said.written_bytes);

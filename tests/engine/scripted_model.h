@@ -21,7 +21,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include "tests/support/device/recorded_device.h"
 #include "tests/support/fp32_states.h"
@@ -69,18 +69,18 @@ inline std::vector<StateSpec> moments(int count) {
 class ScriptedModel final : public UnitObserver {
  public:
   // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
-  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options, const EngineSeams& seams = {})
+  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options, const EngineHost& host = {})
       : specs_(std::move(specs)),
         units_(units_of(specs_, comm.world(), options)),
         data_(units_.size(), nullptr),
-        recorded_(seams.device == nullptr && is_recorded() ? std::make_unique<RecordedDevice>(kLate) : nullptr),
-        device_(device_of(seams)),
+        recorded_(host.device == nullptr && is_recorded() ? std::make_unique<RecordedDevice>(kLate) : nullptr),
+        device_(device_of(host)),
         rank_(comm.rank()) {
     if (!options.loss_scale && !specs_.empty() && specs_.front().dtype == DType::kFloat16)
       options.loss_scale = LossScaleOptions{.value = 256};
-    EngineSeams with_device = seams;
+    EngineHost with_device = host;
     if (recorded_) with_device.device = recorded_.get();
-    engine_ = std::make_unique<Engine>(comm, specs_, units_, options, *this, with_device);
+    engine_ = std::make_unique<RankEngine>(comm, specs_, units_, options, *this, with_device);
     for (const Unit& unit : units_) {
       std::vector<float> whole(static_cast<std::size_t>(unit.numel), 0.0F);
       for (const Slice& slice : unit.slices) {
@@ -95,7 +95,7 @@ class ScriptedModel final : public UnitObserver {
 
   void bind(int unit, std::byte* data) override { data_[static_cast<std::size_t>(unit)] = data; }
 
-  Engine& engine() { return *engine_; }
+  RankEngine& engine() { return *engine_; }
   const std::vector<Unit>& units() const { return units_; }
   const std::vector<ParamSpec>& specs() const { return specs_; }
   const std::byte* bound(int unit) const { return data_[static_cast<std::size_t>(unit)]; }
@@ -213,8 +213,8 @@ class ScriptedModel final : public UnitObserver {
     return name != nullptr && std::string_view(name) == "recorded";
   }
 
-  Device& device_of(const EngineSeams& seams) {
-    if (seams.device != nullptr) return *seams.device;
+  Device& device_of(const EngineHost& host) {
+    if (host.device != nullptr) return *host.device;
     if (recorded_) return *recorded_;
     return HostDevice::instance();
   }
@@ -300,7 +300,7 @@ class ScriptedModel final : public UnitObserver {
   float loss_scale_ = 1;
   std::vector<Gradient>
       kept_;  // of a device that has queued their copies: until the engine has ended, which waits for it
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<RankEngine> engine_;
 };
 
 }  // namespace zero

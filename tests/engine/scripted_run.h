@@ -29,7 +29,7 @@ struct ScriptedRun {
 struct ScriptedSteps {
   int steps = 3;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
-  EngineSeams seams{};
+  EngineHost host{};
   std::function<Device*(int rank)> device = [](int) -> Device* { return nullptr; };
 };
 
@@ -40,9 +40,9 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
   run.reports.resize(static_cast<std::size_t>(world));
   on_ranks(world, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    EngineSeams seams = steps.seams;
-    seams.device = steps.device(comm.rank());
-    ScriptedModel model(comm, specs, options, seams);
+    EngineHost host = steps.host;
+    host.device = steps.device(comm.rank());
+    ScriptedModel model(comm, specs, options, host);
     for (int step = 0; step < steps.steps; ++step) {
       steps.before(model, step);
       const StepReport report = model.train(step, options.accumulate);

@@ -30,7 +30,7 @@ void expect_steady(const Held& later, const Held& early) {
   }
 }
 
-Held held_by(Engine& engine) {
+Held held_by(RankEngine& engine) {
   Held all;
   for (const Tier tier : kAllTiers) {
     all.held[static_cast<std::size_t>(tier)] = engine.resources().ledger.held(tier).total();
@@ -88,7 +88,7 @@ TEST_F(SteadyTiersSlow, ManyMovesKeepTheirMemory) {
     offload.monitor = {.reserve_bytes = kMiB, .period = std::chrono::milliseconds(0)};
     const auto read = [&] { return MemoryReading{.free_bytes = step % kPeriod == 3 ? 0 : 20 * kMiB}; };
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload, .local_world = 2},
-                        {.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}, .read_memory = read});
+                        {.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}, .seams = {.read_memory = read}});
     Held early;
     std::int64_t resident = 0;
     for (; step <= num_moves * kPeriod; ++step) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/process/chrome_trace.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"

@@ -197,7 +197,7 @@ ScriptedModel make_model(Communicator& comm) {
 }
 
 // Collective.
-std::string hash_of(Engine& engine) {
+std::string hash_of(RankEngine& engine) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   const auto add = [&hash](std::byte byte) { hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ull; };
   engine.states().pause();

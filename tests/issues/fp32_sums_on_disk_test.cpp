@@ -22,7 +22,7 @@ TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
   const auto nothing_free = [] { return MemoryReading{.free_bytes = 0}; };  // what may leave the device leaves it
   const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
   const ScriptedRun moved =
-      scripted_run(2, specs, options, {.steps = 4, .seams = {.rates = rates, .read_memory = nothing_free}});
+      scripted_run(2, specs, options, {.steps = 4, .host = {.rates = rates, .seams = {.read_memory = nothing_free}}});
   EXPECT_EQ(moved, resident);
   const std::int64_t numel = 3 * 100 * 99 / 2;
   EXPECT_GE(moved.reports[0].disk_memory[MemoryTag::kGradient], 4 * numel);

@@ -21,7 +21,7 @@ TEST(RuleWithoutStates, TrainsBesideADisk) {
     options.offload.disk = {folder.path().string()};
     options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
     const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-    EXPECT_EQ(scripted_run(2, specs, options, {.seams = {.rates = rates}}), resident) << "stage " << stage;
+    EXPECT_EQ(scripted_run(2, specs, options, {.host = {.rates = rates}}), resident) << "stage " << stage;
   }
 }
 

@@ -162,7 +162,7 @@ TEST(AdamW8bit, ExchangesMomentsWithAdamW) {
   tests::on_every_rank(1, [&](World& ranks) {
     torch::manual_seed(3);
     LayersNet net;
-    auto precise = std::make_unique<Attachment>(attach(net, ranks, {.optimizer = AdamW{}}));
+    auto precise = std::make_unique<Engine>(attach(net, ranks, {.optimizer = AdamW{}}));
     for (int step = 0; step < 3; ++step) {
       net.loss(step, 0, 0).backward();
       precise->step(1e-2);
@@ -170,14 +170,14 @@ TEST(AdamW8bit, ExchangesMomentsWithAdamW) {
     const torch::Tensor moment = precise->full_state("layers.0.weight", "exp_avg");
     precise->save(path("precise"));
     precise.reset();
-    auto coded = std::make_unique<Attachment>(attach(net, ranks, {.optimizer = kRule}));
+    auto coded = std::make_unique<Engine>(attach(net, ranks, {.optimizer = kRule}));
     coded->load(path("precise"));
     const torch::Tensor kept = coded->full_state("layers.0.weight", "exp_avg");
     EXPECT_FALSE(torch::equal(kept, moment));
     EXPECT_LT((kept - moment).norm().item<double>(), 0.03 * moment.norm().item<double>());
     coded->save(path("coded"));
     coded.reset();
-    precise = std::make_unique<Attachment>(attach(net, ranks, {.optimizer = AdamW{}}));
+    precise = std::make_unique<Engine>(attach(net, ranks, {.optimizer = AdamW{}}));
     precise->load(path("coded"));
     EXPECT_TRUE(torch::equal(precise->full_state("layers.0.weight", "exp_avg"), kept));
   });
@@ -187,7 +187,7 @@ TEST(AdamW8bit, AnOverflowLeavesItsCodesAlone) {
   tests::on_every_rank(1, [&](World& ranks) {
     torch::manual_seed(3);
     LayersNet net;
-    Attachment engine =
+    Engine engine =
         attach(net, ranks, {.optimizer = kRule, .dtype = DType::kFloat16, .loss_scale = LossScaleOptions{.value = 16}});
     const auto moments = [&] {
       return torch::cat({engine.full_state("layers.0.weight", "exp_avg").reshape({-1}),

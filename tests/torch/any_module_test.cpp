@@ -160,7 +160,7 @@ TEST(Buffers, StartFromRankZeroStayLocal) {
   tests::on_every_rank(2, [&](World& ranks) {
     const auto rank = static_cast<std::size_t>(ranks.rank());
     Subject subject = tests::subject_of(nets[rank], {3, 3, 6});
-    Attachment engine = attach(*subject.module, ranks, kOptions);
+    Engine engine = attach(*subject.module, ranks, kOptions);
     started[rank] = nets[rank]->norm->running_mean.clone();
     subject.loss(0, 0, ranks.rank()).backward();
     engine.step();

@@ -1,4 +1,4 @@
-// Attachment::export_weights(): the whole module as a file for other programs.
+// Engine::export_weights(): the whole module as a file for other programs.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -48,12 +48,12 @@ std::pair<ElementType, std::vector<std::byte>> value_of(const torch::Tensor& ten
 }
 
 // body(net, engine, rank) on every rank, two steps on.
-void trained(const AttachOptions& options, int world, const std::function<void(NormNet&, Attachment&, int)>& body) {
+void trained(const AttachOptions& options, int world, const std::function<void(NormNet&, Engine&, int)>& body) {
   std::vector<std::shared_ptr<NormNet>> nets;
   for (int rank = 0; rank < world; ++rank) nets.push_back(std::make_shared<NormNet>());
   tests::on_every_rank(world, [&](World& ranks) {
     NormNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     for (int step = 0; step < 2; ++step) {
       const torch::Tensor x = torch::sin(torch::arange(12.0F) + 5 * step + ranks.rank()).reshape({4, 3});
       engine.scaled(net.forward(x.to(net.in->weight.scalar_type())).square().mean()).backward();
@@ -71,7 +71,7 @@ TEST(ExportedWeights, AreWholeParametersAndRootBuffers) {
     for (const AttachOptions& options : tests::all_stages({.dtype = dtype})) {
       for (const int world : {1, 2}) {
         SCOPED_TRACE(tests::placement_of(options) + " of " + std::to_string(world));
-        trained(options, world, [&](NormNet& net, Attachment& engine, int rank) {
+        trained(options, world, [&](NormNet& net, Engine& engine, int rank) {
           for (const bool full_precision : {false, true}) {
             engine.export_weights(folder / "model.safetensors", full_precision);
             Values expected;
@@ -96,7 +96,7 @@ TEST(ExportedWeights, AreWholeParametersAndRootBuffers) {
 
 TEST(ExportedWeights, FailedWriteReachesEveryRank) {
   const TemporaryFolder folder;
-  trained({.stage = 3}, 2, [&](NormNet& net, Attachment& engine, int) {
+  trained({.stage = 3}, 2, [&](NormNet& net, Engine& engine, int) {
     EXPECT_TRUE(
         says(message_of<IoError>([&] { engine.export_weights(folder / "missing" / "model.safetensors"); }), "missing"));
     net.forward(torch::ones({4, 3})).square().mean().backward();
@@ -108,7 +108,7 @@ TEST(ExportedWeights, AreRefusedBeforeThereAreAny) {
   const TemporaryFolder folder;
   NormNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3, .awaits_load = true});
+    Engine engine = attach(net, ranks, {.stage = 3, .awaits_load = true});
     EXPECT_THROW(engine.export_weights(folder / "model.safetensors"), ConfigError);
   });
   EXPECT_EQ(folder.num_files(), 0U);

@@ -13,7 +13,7 @@ TEST(Detach, GivesParametersBackAndEndsEngine) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     engine.step();
     const torch::Tensor trained = engine.full_state("table.weight");
@@ -21,7 +21,7 @@ TEST(Detach, GivesParametersBackAndEndsEngine) {
     EXPECT_TRUE(tests::same_bits(net.table->weight.detach(), trained));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "this engine has ended"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.detach(); }), "this engine has ended"));
-    Attachment again = attach(net, ranks, {.stage = 1});
+    Engine again = attach(net, ranks, {.stage = 1});
     EXPECT_EQ(again.report().stage, 1);
   });
 }
@@ -31,7 +31,7 @@ TEST(Detach, GivesParametersBackAndEndsEngine) {
 TEST(Detach, GatheredScopeIsRefused) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     {
       const auto whole = engine.gathered(net);
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.detach(); }), "gathered() scope"));
@@ -45,7 +45,7 @@ TEST(Gathered, TakesTensorsInsteadOfAModule) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     {
       const auto whole = engine.gathered({net.scale}, /*source_rank=*/1);
       if (ranks.rank() == 1) *net.scale.mutable_data_ptr<float>() = 5;
@@ -63,7 +63,7 @@ std::vector<torch::Tensor> after_a_step(AttachOptions options, bool passes_befor
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     for (int step = 0; step < 2; ++step) {
       if (passes_before) {
         const torch::Tensor bias = torch::zeros({11}, torch::requires_grad());
@@ -109,7 +109,7 @@ TEST(GradientPenalty, HasTheBitsOfPlainAutograd) {
   for (const AttachOptions& options : tests::all_stages({})) {
     torch::nn::Sequential net = critic();
     tests::on_every_rank(1, [&](World& ranks) {
-      Attachment engine = attach(*net, ranks, options);
+      Engine engine = attach(*net, ranks, options);
       penalized_loss(net, 0, torch::kFloat32).backward();
       for (const auto& item : plain->named_parameters())
         EXPECT_TRUE(tests::same_bits(engine.gradient(item.key()), item.value().grad())) << item.key();
@@ -123,7 +123,7 @@ TEST(GradientPenalty, IsNoMicroBatch) {
     for (const AttachOptions& options : tests::all_stages({.accumulate = accumulate, .dtype = DType::kBFloat16})) {
       torch::nn::Sequential net = critic();
       tests::on_every_rank(1, [&](World& ranks) {
-        Attachment engine = attach(*net, ranks, options);
+        Engine engine = attach(*net, ranks, options);
         for (int step = 0; step < 3; ++step) {
           for (int micro = 0; micro < accumulate; ++micro) penalized_loss(net, micro, torch::kBFloat16).backward();
           EXPECT_EQ(engine.step().step, step + 1) << tests::placement_of(options);

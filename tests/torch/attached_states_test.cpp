@@ -16,18 +16,18 @@ using tests::TiedNet;
 
 const AttachOptions kClipped{.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1}, .clip = 0.5};
 
-void attached(int world, const AttachOptions& options, const std::function<void(TiedNet&, Attachment&, int)>& body) {
+void attached(int world, const AttachOptions& options, const std::function<void(TiedNet&, Engine&, int)>& body) {
   auto nets = tests::tied_nets(world);
   tests::on_every_rank(world, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     body(net, engine, ranks.rank());
   });
 }
 
 using Named = std::map<std::string, torch::Tensor>;
 
-Named gradients_of(Attachment& engine) {
+Named gradients_of(Engine& engine) {
   Named gradients;
   for (const ParamSpec& spec : engine.parameters()) gradients[spec.name] = engine.gradient(spec.name);
   return gradients;
@@ -42,7 +42,7 @@ TEST(Gradient, MatchesPlainAutograd) {
   auto plain = tests::tied_nets(1)[0];
   loss_of(*plain, 0, 0, 0).backward();
   for (const AttachOptions& options : tests::all_stages(kClipped)) {
-    attached(1, options, [&](TiedNet& net, Attachment& engine, int) {
+    attached(1, options, [&](TiedNet& net, Engine& engine, int) {
       loss_of(net, 0, 0, 0).backward();
       for (const auto& item : plain->named_parameters())
         EXPECT_TRUE(tests::same_bits(engine.gradient(item.key()), item.value().grad())) << item.key();
@@ -60,7 +60,7 @@ TEST(Gradient, AverageKeepsBitsAtEveryStage) {
       Named first;
       for (const AttachOptions& placed : tests::all_stages(options)) {
         SCOPED_TRACE(tests::placement_of(placed) + ", accumulate " + std::to_string(accumulate));
-        attached(2, placed, [&](TiedNet& net, Attachment& engine, int rank) {
+        attached(2, placed, [&](TiedNet& net, Engine& engine, int rank) {
           for (int micro = 0; micro < accumulate; ++micro) loss_of(net, 0, micro, rank).backward();
           const Named gradients = gradients_of(engine);
           double sum_squares = 0;
@@ -82,7 +82,7 @@ TEST(Gradient, ReadingItChangesNoStep) {
   for (const AttachOptions& options : tests::all_stages(kClipped)) {
     std::vector<Named> weights(2);
     for (const bool reads : {false, true}) {
-      attached(2, options, [&](TiedNet& net, Attachment& engine, int rank) {
+      attached(2, options, [&](TiedNet& net, Engine& engine, int rank) {
         for (int step = 0; step < 3; ++step) {
           loss_of(net, step, 0, rank).backward();
           if (reads) gradients_of(engine);
@@ -100,7 +100,7 @@ TEST(Gradient, ReadingItChangesNoStep) {
 }
 
 TEST(Visits, SomeAtATimeAreAll) {
-  attached(2, kClipped, [&](TiedNet&, Attachment& engine, int) {
+  attached(2, kClipped, [&](TiedNet&, Engine& engine, int) {
     std::vector<std::pair<std::string, torch::Tensor>> whole, parts;
     engine.for_each_parameter(
         [&](const std::string& name, const torch::Tensor& value) { whole.emplace_back(name, value.clone()); });
@@ -127,7 +127,7 @@ TEST(Visits, SomeAtATimeAreAll) {
 TEST(Gradient, CanBeReadFromLowerTiers) {
   const Named expected = [] {
     Named gradients;
-    attached(1, kClipped, [&](TiedNet& net, Attachment& engine, int) {
+    attached(1, kClipped, [&](TiedNet& net, Engine& engine, int) {
       loss_of(net, 0, 0, 0).backward();
       gradients = gradients_of(engine);
     });
@@ -135,7 +135,7 @@ TEST(Gradient, CanBeReadFromLowerTiers) {
   }();
   AttachOptions options = kClipped;
   options.offload.fractions.gradient = {.host = 1};
-  attached(1, options, [&](TiedNet& net, Attachment& engine, int) {
+  attached(1, options, [&](TiedNet& net, Engine& engine, int) {
     loss_of(net, 0, 0, 0).backward();
     expect_same(gradients_of(engine), expected);
     engine.step();
@@ -145,7 +145,7 @@ TEST(Gradient, CanBeReadFromLowerTiers) {
 TEST(Gradient, RefusesPartialGradient) {
   AttachOptions options = kClipped;
   options.accumulate = 2;
-  attached(1, options, [](TiedNet& net, Attachment& engine, int) {
+  attached(1, options, [](TiedNet& net, Engine& engine, int) {
     const auto refusal = [&] { return message_of<ConfigError>([&] { engine.gradient("scale"); }); };
     EXPECT_TRUE(says(refusal(), "after 0 of 2 backward passes"));
     loss_of(net, 0, 0, 0).backward();
@@ -185,7 +185,7 @@ TEST(ReduceDtype, Fp32SumOfBf16IsUnrounded) {
     if (fp32) options.reduce_dtype = DType::kFloat32;
     for (const AttachOptions& placed : tests::all_stages(options)) {
       SCOPED_TRACE(tests::placement_of(placed) + (fp32 ? ", sums in fp32" : ""));
-      attached(2, placed, [&](TiedNet& net, Attachment& engine, int rank) {
+      attached(2, placed, [&](TiedNet& net, Engine& engine, int rank) {
         loss_of(net, 0, 0, rank).backward();
         expect_same(gradients_of(engine), expected);
         engine.step();
@@ -246,7 +246,7 @@ TEST(State, ShardsOfAllRanksMakeWhole) {
       SCOPED_TRACE(tests::placement_of(placed));
       std::vector<std::map<std::string, StateShard>> shards(3);
       Named whole;
-      attached(3, placed, [&](TiedNet& net, Attachment& engine, int rank) {
+      attached(3, placed, [&](TiedNet& net, Engine& engine, int rank) {
         loss_of(net, 0, 0, rank).backward();
         engine.step();
         EXPECT_EQ(engine.state_names(), (std::vector<std::string>{"parameter", "exp_avg", "exp_avg_sq"}));
@@ -281,13 +281,13 @@ TEST(State, TiedParameterHasAllItsNames) {
   torch::nn::Linear one(torch::nn::LinearOptions(4, 4).bias(false));
   torch::nn::Sequential model(one, torch::nn::ReLU(), one);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(*model, ranks, {.stage = 3});
+    Engine engine = attach(*model, ranks, {.stage = 3});
     EXPECT_TRUE(tests::same_bits(engine.full_state("0.weight"), engine.full_state("2.weight")));
   });
 }
 
 TEST(State, MissingStateIsRefusedByName) {
-  attached(1, kClipped, [](TiedNet& net, Attachment& engine, int) {
+  attached(1, kClipped, [](TiedNet& net, Engine& engine, int) {
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.full_state("scale", "momentum_buffer"); }), "exp_avg_sq"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.state_shard("scala"); }), "scala"));
     loss_of(net, 0, 0, 0).backward();
@@ -296,7 +296,7 @@ TEST(State, MissingStateIsRefusedByName) {
   TiedNet net;
   net.scale.set_requires_grad(false);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, kClipped);
+    Engine engine = attach(net, ranks, kClipped);
     EXPECT_TRUE(torch::equal(engine.full_state("scale"), torch::ones({})));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.full_state("scale", "exp_avg"); }), "scale is frozen"));
     loss_of(net, 0, 0, 0).backward();

@@ -24,7 +24,7 @@ Seen train(int world, const AttachOptions& options) {
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(world);
   tests::on_every_rank(world, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     const auto step = [&](int number) {
       loss_of(net, number, 0, ranks.rank()).backward();
       engine.step(1e-2);
@@ -112,7 +112,7 @@ TEST(Averaged, IsTheWeightBeforeAnUpdate) {
       std::vector<Halves> halves(2);
       tests::on_every_rank(2, [&](World& ranks) {
         Halves& module = halves[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(module, ranks, options);
+        Engine engine = attach(module, ranks, options);
         const auto expect_weight = [&](const char* name) {
           EXPECT_TRUE(tests::same_bits(engine.full_state(name, "ema"), engine.full_state(name)));
           EXPECT_TRUE(tests::same_bits(engine.state_shard(name, "ema").values, engine.state_shard(name).values));
@@ -144,7 +144,7 @@ TEST(Averaged, RefusesUsesOfOwnWeightsMeanwhile) {
   const TemporaryFolder folder;
   tests::on_every_rank(1, [&](World& ranks) {
     tests::TiedNet net;
-    Attachment engine = attach(net, ranks, with_average());
+    Engine engine = attach(net, ranks, with_average());
     loss_of(net, 0, 0, 0).backward();
     engine.step();
     EXPECT_EQ(engine.state_names(), (std::vector<std::string>{"parameter", "exp_avg", "exp_avg_sq", "ema"}));
@@ -154,7 +154,7 @@ TEST(Averaged, RefusesUsesOfOwnWeightsMeanwhile) {
   });
   tests::on_every_rank(1, [&](World& ranks) {
     tests::TiedNet net;
-    Attachment engine = attach(net, ranks, {});
+    Engine engine = attach(net, ranks, {});
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { const auto scope = engine.averaged(); }), "no average of the weights"));
     engine.detach();

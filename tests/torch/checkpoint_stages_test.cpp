@@ -119,7 +119,7 @@ TEST(CheckpointTrace, IsKnownBeforeMemoryIsTaken) {
   EXPECT_GT(whole.size(), traced(Kept::kAll).size());
   tests::on_every_rank(1, [&](World& world) {
     const Subject real = subject(Kept::kInputsOfTheNet)();
-    Attachment engine = attach(*real.module, world, {.stage = 3});
+    Engine engine = attach(*real.module, world, {.stage = 3});
     real.loss(0, 0, 0).backward();
     engine.step();
     std::vector<Event> recorded;

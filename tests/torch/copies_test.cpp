@@ -74,7 +74,7 @@ TEST(AttachedCopies, ShowTheirStatesAsOthersDo) {
     const auto nets = tests::tied_nets(4);
     tests::on_every_rank(4, [&](World& world) {
       tests::TiedNet& net = *nets[static_cast<std::size_t>(world.rank())];
-      Attachment engine = attach(net, world, {.stage = 2, .group = group});
+      Engine engine = attach(net, world, {.stage = 2, .group = group});
       tests::loss_of(net, 0, 0, world.rank()).backward();
       engine.step(0.01);
       const std::string name = "blocks.1.up.weight";

@@ -71,7 +71,7 @@ Told told(Cut shards, const std::vector<double>& weights = {}) {
   std::atomic<std::int64_t> owned{0};
   tests::on_every_rank(3, [&](World& ranks) {
     WideNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.shards = shards, .shard_weights = weights});
+    Engine engine = attach(net, ranks, {.shards = shards, .shard_weights = weights});
     const auto loss = [&] { return net.forward(torch::ones({2, 32})).square().mean(); };
     loss().backward();
     engine.step();

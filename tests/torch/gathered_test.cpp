@@ -14,7 +14,7 @@ using tests::TiedNet;
 
 using Named = std::map<std::string, torch::Tensor>;
 
-Named parameters_of(Attachment& engine, bool full_precision) {
+Named parameters_of(Engine& engine, bool full_precision) {
   Named values;
   engine.for_each_parameter([&](const std::string& name, const torch::Tensor& value) { values[name] = value.clone(); },
                             full_precision);
@@ -22,21 +22,21 @@ Named parameters_of(Attachment& engine, bool full_precision) {
 }
 
 // Runs body(net, engine, rank) on two ranks for every placement and both types.
-void at_every_placement(const std::function<void(TiedNet&, Attachment&, int)>& body) {
+void at_every_placement(const std::function<void(TiedNet&, Engine&, int)>& body) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const AttachOptions& options : all_stages({.clip = 0.5, .dtype = dtype})) {
       SCOPED_TRACE(tests::placement_of(options) + (dtype == DType::kFloat32 ? ", fp32" : ", bf16"));
       auto nets = tests::tied_nets(2);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         body(net, engine, ranks.rank());
       });
     }
   }
 }
 
-void train_a_step(TiedNet& net, Attachment& engine, int step, int rank) {
+void train_a_step(TiedNet& net, Engine& engine, int step, int rank) {
   loss_of(net, step, 0, rank).backward();
   engine.step(1e-2);
 }
@@ -63,7 +63,7 @@ void expect_filled(const torch::Tensor& values, float base, const std::string& n
 }
 
 TEST(Gathered, RawPointersReadWholeParameters) {
-  at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_placement([](TiedNet& net, Engine& engine, int rank) {
     train_a_step(net, engine, 0, rank);
     const Named expected = parameters_of(engine, false);
     const auto scope = engine.gathered(net);
@@ -78,7 +78,7 @@ TEST(Gathered, RawPointersReadWholeParameters) {
 // And persist.
 
 TEST(Gathered, RawWritesReachTheMaster) {
-  at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_placement([](TiedNet& net, Engine& engine, int rank) {
     train_a_step(net, engine, 0, rank);
     {
       const auto scope = engine.gathered(net);
@@ -91,7 +91,7 @@ TEST(Gathered, RawWritesReachTheMaster) {
 }
 
 TEST(Gathered, ReadingLeavesTheMastersFullPrecision) {
-  at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_placement([](TiedNet& net, Engine& engine, int rank) {
     train_a_step(net, engine, 0, rank);
     const Named before = parameters_of(engine, true);
     { const auto scope = engine.gathered(net); }
@@ -101,7 +101,7 @@ TEST(Gathered, ReadingLeavesTheMastersFullPrecision) {
 }
 
 TEST(Gathered, TheSourceRanksWritesCount) {
-  at_every_placement([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_placement([](TiedNet& net, Engine& engine, int rank) {
     {
       const auto scope = engine.gathered(net, /*source_rank=*/1);
       for (const torch::Tensor& parameter : net.parameters()) fill_raw(parameter, static_cast<float>(rank + 1));
@@ -114,7 +114,7 @@ TEST(Gathered, SubmoduleGathersOwnUnitsOnly) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     const auto scope = engine.gathered(*net.blocks[1]);
     EXPECT_NE(net.block(1).up->weight.const_data_ptr(), nullptr);
     EXPECT_THROW(net.block(0).up->weight.const_data_ptr(), c10::Error);
@@ -126,7 +126,7 @@ TEST(Gathered, RefusesForeignModule) {
   TiedNet net;
   const torch::nn::Linear stranger(3, 3);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks);
+    Engine engine = attach(net, ranks);
     EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto scope = engine.gathered(*stranger); }),
                      "not the attached module"));
   });
@@ -138,7 +138,7 @@ TEST(Gathered, StepInsideScopeIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     {
       const auto scope = engine.gathered(net);
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "gathered() scope"));
@@ -175,7 +175,7 @@ const std::vector<Write>& writes() {
 // And persist.
 
 TEST(InPlaceWrites, ReachTheMasterAtEveryPlacement) {
-  at_every_placement([](TiedNet& net, Attachment& engine, int) {
+  at_every_placement([](TiedNet& net, Engine& engine, int) {
     const torch::NoGradGuard no_gradients;
     // The same writes on a copy that nobody attached.
     TiedNet expected;

@@ -138,7 +138,7 @@ RunResult attend(int stage, int first, int last, const std::filesystem::path& fr
     torch::manual_seed(5);
     const auto net = std::make_shared<AttendingImpl>();
     net->to(place());
-    Attachment engine = attach(*net, world, {.stage = stage, .awaits_load = !from.empty()});
+    Engine engine = attach(*net, world, {.stage = stage, .awaits_load = !from.empty()});
     if (!from.empty()) engine.load(from);
     for (int step = first; step < last; ++step) {
       const torch::Tensor tokens = tokens_of(step, 0, 0);

@@ -32,7 +32,7 @@ std::vector<Values> train(const AttachOptions& options, int steps, const RatesOf
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     for (int step = 0; step < steps; ++step) {
       tests::loss_of(net, step, 0, ranks.rank()).backward();
       engine.step(rates_of(step));
@@ -77,7 +77,7 @@ TEST(GroupRates, ZeroRateStopsOneGroup) {
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, grouped({.stage = 3}));
+    Engine engine = attach(net, ranks, grouped({.stage = 3}));
     for (const bool biases : {true, false}) {
       const auto values = [&] { return Values{engine.full_state("blocks.0.up.bias"), engine.full_state("scale")}; };
       const Values before = values();
@@ -105,7 +105,7 @@ TEST(GroupRates, BadRatesAreRefused) {
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, grouped({.stage = 3}));
+    Engine engine = attach(net, ranks, grouped({.stage = 3}));
     tests::loss_of(net, 0, 0, ranks.rank()).backward();
     const auto refusal = [&](const StepRates& rates) { return message_of<ConfigError>([&] { engine.step(rates); }); };
     EXPECT_TRUE(says(refusal({.lr = 1, .by_group = {1, kNan}}), "step(rates.by_group[1]) = nan"));
@@ -122,7 +122,7 @@ TEST(GroupRates, WorkersOfServersRefuseThem) {
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, grouped({.sync = {.servers = 1}}));
+    Engine engine = attach(net, ranks, grouped({.sync = {.servers = 1}}));
     if (ranks.rank() == 0) return engine.serve();
     tests::loss_of(net, 0, 0, 0).backward();
     const std::string message = message_of<ConfigError>([&] { engine.step({.lr = 1, .by_group = {1, 2}}); });

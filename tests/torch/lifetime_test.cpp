@@ -31,7 +31,7 @@ TEST(Attach, SecondAttachIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks);
+    Engine engine = attach(net, ranks);
     EXPECT_TRUE(says(message_of<ConfigError>([&] { attach(net, ranks); }), "attached already"));
     loss_of(net, 0, 0, ranks.rank()).backward();
     EXPECT_EQ(engine.step().step, 1);
@@ -51,7 +51,7 @@ struct CutNet : torch::nn::Module {
 TEST(Attach, ParametersCutFromOneAllocationPart) {
   CutNet net(4);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.optimizer = Sgd{}});
+    Engine engine = attach(net, ranks, {.optimizer = Sgd{}});
     net.forward(torch::ones({4})).sum().backward();
     engine.step(1);
   });
@@ -98,7 +98,7 @@ TEST(LostKeys, StepNamesParameterOfLostKey) {
       std::vector<torch::Tensor> started = clones(*nets[0]);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         loss.apply(net);
         const std::string message = message_of<ConfigError>([&] { engine.step(); });
         EXPECT_TRUE(says(message, loss.parameter)) << tests::placement_of(options);
@@ -112,7 +112,7 @@ TEST(LostKeys, StepNamesParameterOfLostKey) {
 TEST(Attach, GathersNothing) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
-    const Attachment engine = attach(*nets[static_cast<std::size_t>(ranks.rank())], ranks, {.stage = 3});
+    const Engine engine = attach(*nets[static_cast<std::size_t>(ranks.rank())], ranks, {.stage = 3});
     EXPECT_EQ(engine.report().peak_memory[MemoryTag::kGathered], 0);
   });
 }
@@ -127,7 +127,7 @@ TEST(Attached, ReleasedParameterRefusesRawReads) {
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     const std::vector<torch::Tensor> before = net.parameters();
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     const torch::Tensor& weight = net.block(0).up->weight;
     EXPECT_EQ(weight.sizes(), (std::vector<std::int64_t>{12, 6}));
     EXPECT_TRUE(weight.is_leaf() && weight.requires_grad());
@@ -143,7 +143,7 @@ TEST(Attached, GradientsNeverAppearInGrad) {
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       for (const auto& item : net.named_parameters()) EXPECT_FALSE(item.value().grad().defined()) << item.key();
       EXPECT_THROW(engine.step(), ConfigError) << "who reads it is told";
@@ -173,7 +173,7 @@ TEST(Destruction, GivesPlainAutogradFullParameters) {
       std::vector<torch::Tensor> trained;
       tests::on_every_rank(3, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         loss_of(net, 0, 0, ranks.rank()).backward();
         engine.step(1e-2);
         loss_of(net, 1, 0, ranks.rank()).backward();  // a step that never came
@@ -197,7 +197,7 @@ TEST(Destruction, LetsTheModuleBeAttachedAgain) {
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *mine[static_cast<std::size_t>(ranks.rank())];
       for (int step = 0; step < 4;) {
-        Attachment engine = attach(net, ranks, {.stage = step % 4, .optimizer = Sgd{}});
+        Engine engine = attach(net, ranks, {.stage = step % 4, .optimizer = Sgd{}});
         for (int i = 0; i < steps_each; ++i, ++step) {
           loss_of(net, step, 0, ranks.rank()).backward();
           engine.step(1e-2);
@@ -214,7 +214,7 @@ TEST(Destruction, ExceptionRemovesKeysWithoutWaiting) {
   TiedNet& net = *nets[0];
   EXPECT_THROW(tests::on_every_rank(1,
                                     [&](World& ranks) {
-                                      const Attachment engine = attach(net, ranks, {.stage = 3});
+                                      const Engine engine = attach(net, ranks, {.stage = 3});
                                       throw std::runtime_error("the user's own");
                                     }),
                std::runtime_error);
@@ -228,7 +228,7 @@ TEST(Abandon, LeavesEmptyButSafeParameters) {
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     {
-      Attachment engine = attach(net, ranks, {.stage = 3});
+      Engine engine = attach(net, ranks, {.stage = 3});
       loss_of(net, 0, 0, ranks.rank()).backward();
       engine.step();
       engine.abandon();
@@ -293,7 +293,7 @@ TEST(DeferredAttach, NoRankHoldsTheWholeModel) {
   std::vector<EngineReport> reports(2);
   tests::on_every_rank(2, [&](World& ranks) {
     const auto net = deferred([] { return std::make_shared<DeepNet>(); }, 3);
-    Attachment engine = attach(*net, ranks, {.stage = 3, .optimizer = Sgd{}});
+    Engine engine = attach(*net, ranks, {.stage = 3, .optimizer = Sgd{}});
     reports[static_cast<std::size_t>(ranks.rank())] = engine.report();
     engine.abandon();
   });

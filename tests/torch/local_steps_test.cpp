@@ -28,7 +28,7 @@ std::vector<Seen> train_apart(int world, const AttachOptions& options) {
     tests::TiedNet& net = *nets[rank];
     Seen& mine = seen[rank];
     {
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       for (int step = 0; step < 3; ++step) {
         engine.scaled(tests::loss_of(net, step, 0, ranks.rank())).backward();
         EXPECT_EQ(engine.step(1e-2).merged, step == 1);
@@ -89,7 +89,7 @@ TEST(AttachedLocalSteps, ExportTheSharedWeights) {
   const TemporaryFolder folder;
   tests::on_every_rank(2, [&](World& ranks) {
     torch::nn::Linear net(3, 2);
-    Attachment engine = attach(*net, ranks, {.local = LocalSteps{.steps = 2}});
+    Engine engine = attach(*net, ranks, {.local = LocalSteps{.steps = 2}});
     const auto first = weights_of(engine);
     const auto x = torch::full({4, 3}, ranks.rank() + 1.0);
     net->forward(x).sum().backward();
@@ -107,7 +107,7 @@ TEST(AttachedLocalSteps, ExportTheSharedWeights) {
 TEST(AttachedLocalSteps, MergeNothingWithoutTheOption) {
   tests::on_every_rank(1, [](World& ranks) {
     torch::nn::Linear net(3, 2);
-    Attachment engine = attach(*net, ranks, {});
+    Engine engine = attach(*net, ranks, {});
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.merge_copies(); }), "give attach() outer steps: .local"));
   });
 }

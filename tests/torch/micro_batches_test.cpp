@@ -21,7 +21,7 @@ std::vector<torch::Tensor> trained(AttachOptions options, int ahead) {
   std::vector<torch::Tensor> weights;
   on_every_rank(2, [&](World& ranks) {
     Subject& subject = subjects[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(tensors_of(*subject.module), ranks, options);
+    Engine engine = attach(tensors_of(*subject.module), ranks, options);
     for (int step = 0; step < 2; ++step) {
       std::deque<torch::Tensor> losses;
       int begun = 0;

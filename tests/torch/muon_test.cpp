@@ -186,7 +186,7 @@ TEST(Muon, TakesWhatGroupsSay) {
                                      {.matches = [](const ParamSpec&) { return true; }}};
   tests::on_every_rank(1, [&](World& ranks) {
     tests::TiedNet net;
-    Attachment engine = attach(net, ranks, {.stage = 3, .optimizer = kMuon, .groups = groups});
+    Engine engine = attach(net, ranks, {.stage = 3, .optimizer = kMuon, .groups = groups});
     const std::vector<std::string> of_muon{"parameter", "momentum_buffer"},
         of_adamw{"parameter", "exp_avg", "exp_avg_sq"};
     EXPECT_EQ(engine.state_names("blocks.0.up.weight"), of_adamw);
@@ -208,17 +208,17 @@ TEST(Muon, ContinuesAtAnotherStage) {
   std::vector<torch::Tensor> seen;
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    const auto take = [&](Attachment& engine, int step) {
+    const auto take = [&](Engine& engine, int step) {
       loss_of(net, step, 0, ranks.rank()).backward();
       engine.step(kLr);
     };
     {
-      Attachment first = attach(net, ranks, {.stage = 3, .optimizer = kMuon});
+      Engine first = attach(net, ranks, {.stage = 3, .optimizer = kMuon});
       for (const int step : {0, 1}) take(first, step);
       first.save(path);
       take(first, 7);  // what came after it counts no more
     }
-    Attachment second = attach(net, ranks, {.stage = 1, .optimizer = kMuon});
+    Engine second = attach(net, ranks, {.stage = 1, .optimizer = kMuon});
     second.load(path);
     take(second, 2);
     second.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
@@ -234,14 +234,14 @@ TEST(Muon, RefusesCheckpointOfOtherMatrices) {
   tests::on_every_rank(1, [&](World& ranks) {
     tests::TiedNet net;
     {
-      Attachment engine = attach(net, ranks, {.stage = 3, .optimizer = kMuon});
+      Engine engine = attach(net, ranks, {.stage = 3, .optimizer = kMuon});
       tests::loss_of(net, 0, 0, 0).backward();
       engine.step(kLr);
       engine.save(path);
     }
     const auto is_down = [](const ParamSpec& spec) { return spec.name.ends_with("down.weight"); };
     const auto is_any = [](const ParamSpec&) { return true; };
-    Attachment other =
+    Engine other =
         attach(net, ranks,
                {.stage = 3, .optimizer = kMuon, .groups = {{.matches = is_down, .muon = false}, {.matches = is_any}}});
     const std::string message = message_of<ConfigError>([&] { other.load(path); });

@@ -126,7 +126,7 @@ TEST(ModuleOnADevice, OperatorsFindAlignedParameters) {
     for (const AttachOptions& stage : all_stages({.dtype = DType::kBFloat16})) {
       tests::on_every_rank(world, [&](World& ranks) {
         const tests::Subject subject = tied_net();
-        Attachment engine = attach(tensors_of(*subject.module), ranks, stage, {.device = &far});
+        Engine engine = attach(tensors_of(*subject.module), ranks, stage, {.device = &far});
         for (int step = 0; step < 2; ++step) {
           engine.scaled(subject.loss(step, 0, ranks.rank())).backward();
           engine.step(1e-2);
@@ -156,9 +156,9 @@ TEST(ModuleOnADevice, CheckpointContinuesElsewhere) {
     tests::on_every_rank(world, [&](World& ranks) {
       torch::manual_seed(3);
       const tests::Subject subject = tied_net();
-      const EngineSeams seams{.device = on_device ? &far : nullptr};
+      const EngineHost host{.device = on_device ? &far : nullptr};
       AttachOptions options{.stage = stage, .dtype = DType::kBFloat16, .awaits_load = !from.empty()};
-      Attachment engine = attach(tensors_of(*subject.module), ranks, options, seams);
+      Engine engine = attach(tensors_of(*subject.module), ranks, options, host);
       const auto train = [&](int first) {
         for (int step = first; step < first + 2; ++step) {
           engine.scaled(subject.loss(step, 0, 0)).backward();

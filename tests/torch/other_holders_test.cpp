@@ -64,7 +64,7 @@ TEST(OtherHolders, ADetachedEngineIsNone) {
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       engine.step();
       engine.detach();
@@ -93,7 +93,7 @@ TEST(OtherHolders, AttachNamesThemOnce) {
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
         const torch::Tensor view = net.block(1).up->weight.t(), other = net.scale.detach();
-        const Attachment engine = attach(net, ranks, options);
+        const Engine engine = attach(net, ranks, options);
       });
     }
     std::exit(0);

@@ -102,7 +102,7 @@ TEST(OwnRule, MatrixRuleFollowsCompletedDirections) {
   const auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     const auto& net = nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(*net, ranks, with_orthogonal_rule(3));
+    Engine engine = attach(*net, ranks, with_orthogonal_rule(3));
     EXPECT_EQ(engine.state_names("blocks.0.up.weight"), (std::vector<std::string>{"parameter", "momentum"}));
     EXPECT_EQ(engine.state_names("scale"), (std::vector<std::string>{"parameter"}));
     const torch::Tensor before = engine.full_state("blocks.1.down.weight");
@@ -150,7 +150,7 @@ TEST(OwnRule, MatrixRuleNeedsMatrices) {
 TEST(OwnRule, NamesStatesAndLearningRate) {
   tests::on_every_rank(1, [](World& ranks) {
     tests::TiedNet net;
-    Attachment engine = attach(net, ranks, with_rule(2));
+    Engine engine = attach(net, ranks, with_rule(2));
     EXPECT_EQ(engine.state_names(), (std::vector<std::string>{"parameter", "last", "before_last"}));
     const torch::Tensor before = engine.full_state("scale");
     loss_of(net, 0, 0, 0).backward();

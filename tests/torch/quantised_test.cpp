@@ -29,7 +29,7 @@ TEST(QuantisedParameters, AreRankZerosEverywhere) {
       const Quantised first(0);
       Quantised net(ranks.rank());
       {
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         ASSERT_EQ(engine.parameters().size(), 1u);
         EXPECT_TRUE(torch::equal(net.codes, first.codes));
         EXPECT_TRUE(torch::equal(net.mask, first.mask));
@@ -57,7 +57,7 @@ TEST(QuantisedParameters, AreRankZerosEverywhere) {
 TEST(QuantisedParameters, KeepTheirTypeBesideDtype) {
   tests::on_every_rank(1, [](World& ranks) {
     Quantised net(0);
-    Attachment engine = attach(net, ranks, {.stage = 3, .dtype = DType::kBFloat16});
+    Engine engine = attach(net, ranks, {.stage = 3, .dtype = DType::kBFloat16});
     EXPECT_EQ(net.codes.scalar_type(), torch::kChar);
     EXPECT_EQ(net.adapter.scalar_type(), torch::kBFloat16);
   });

@@ -27,7 +27,7 @@ class TwoEngines {
     first.emplace(attach(*small_, world, options));
     second.emplace(attach(*large_, world, options));
   }
-  std::vector<Attachment*> engines() { return {&*first, &*second}; }
+  std::vector<Engine*> engines() { return {&*first, &*second}; }
   void step(std::int64_t number) {
     const auto x = torch::sin(torch::arange(12, torch::kFloat) * (1.0 + 0.1 * number) + rank_).reshape({4, 3});
     small_->forward(x).square().mean().backward();
@@ -38,13 +38,13 @@ class TwoEngines {
   // Weights and second moments of both.
   Values states() {
     Values values;
-    for (Attachment* engine : engines())
+    for (Engine* engine : engines())
       for (const ParamSpec& spec : engine->parameters())
         for (const char* state : {"parameter", "exp_avg_sq"}) values.push_back(engine->full_state(spec.name, state));
     return values;
   }
 
-  std::optional<Attachment> first, second;
+  std::optional<Engine> first, second;
 
  private:
   int rank_;
@@ -136,7 +136,7 @@ TEST(SaveAll, RefusesOtherSets) {
   tests::on_every_rank(1, [&](World& ranks) {
     const std::filesystem::path path = folder.path() / "checkpoint";
     TwoEngines two(ranks, {.stage = 3}), elsewhere(others.front(), {.stage = 3});
-    const auto refused = [&](const std::vector<Attachment*>& engines, std::string_view reason) {
+    const auto refused = [&](const std::vector<Engine*>& engines, std::string_view reason) {
       EXPECT_TRUE(says(message_of<ConfigError>([&] { save_all(path, engines); }), reason));
       EXPECT_TRUE(says(message_of<ConfigError>([&] { load_all(path, engines); }), reason));
       EXPECT_FALSE(std::filesystem::exists(path));
@@ -152,7 +152,7 @@ TEST(SaveAll, RefusesPendingGradientsBeforeWriting) {
   const TemporaryFolder folder;
   tests::on_every_rank(2, [&](World& ranks) {
     torch::nn::Linear one(2, 1), other(2, 1);
-    Attachment first = attach(*one, ranks, {.stage = 3}), second = attach(*other, ranks, {.stage = 3});
+    Engine first = attach(*one, ranks, {.stage = 3}), second = attach(*other, ranks, {.stage = 3});
     other->forward(torch::ones({1, 2})).sum().backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] {
                        save_all(folder.path() / "x", {&first, &second});
@@ -177,7 +177,7 @@ TEST(SaveAll, OtherEnginesAreNotLoaded) {
                      "the checkpoint has 2 engines, and 1 were given"));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { load_all(path, {&*two.second, &*two.first}); }), "shape"));
     torch::nn::Linear named(9, 7);
-    Attachment other = attach(*named, ranks, {.stage = 3});
+    Engine other = attach(*named, ranks, {.stage = 3});
     EXPECT_TRUE(says(message_of<ConfigError>([&] { load_all(path, {&*two.first, &other}); }), "has no weight"));
     EXPECT_TRUE(tests::same_bits(two.states(), before)) << "a refused load changes nothing";
   });
@@ -215,7 +215,7 @@ TEST(SaveAll, DamagedPartLoadsNoEngine) {
     const std::filesystem::path file = path / "engine-1/rank-00000.safetensors";
     overwrite_byte(file, static_cast<std::int64_t>(std::filesystem::file_size(file)) / 2);
     EXPECT_THROW(load_all(path, two.engines()), IoError);
-    for (Attachment* engine : two.engines())
+    for (Engine* engine : two.engines())
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine->step(); }), "engine has no complete values"));
     load_all(folder.path() / "good", two.engines());
     two.step(1);

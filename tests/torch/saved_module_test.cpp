@@ -1,4 +1,4 @@
-// Attachment::save() and load(): what the seam adds to a checkpoint: buffers, the random generator, a user's own loop.
+// Engine::save() and load(): what the seam adds to a checkpoint: buffers, the random generator, a user's own loop.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
-#include "zero/torch/attach_seams.h"
+#include "zero/torch/attach_host.h"
 #include "zero/torch/engine_control.h"
 
 #include "tests/support/message_of.h"
@@ -31,7 +31,7 @@ torch::nn::Sequential make_net() {
 }
 
 // Steps of a loop that draws its own data from torch's generator.
-std::vector<float> steps(torch::nn::Sequential& net, Attachment& engine, int count) {
+std::vector<float> steps(torch::nn::Sequential& net, Engine& engine, int count) {
   std::vector<float> losses;
   for (int i = 0; i < count; ++i) {
     const auto x = torch::randn({8, 6});
@@ -212,7 +212,7 @@ TEST(SavedModule, AsynchronousSaveReusesMemory) {
   std::atomic<std::int64_t> free_bytes{std::int64_t{1} << 40};
   auto net = make_net();
   auto engine = attach(tensors_of(*net), worlds.front(), {.stage = 3},
-                       {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }});
+                       {.seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
   const auto held = [&] {
     steps(net, engine, 1);
     return engine.report().host_memory[MemoryTag::kStaging];

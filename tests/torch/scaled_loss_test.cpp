@@ -92,7 +92,7 @@ Curve train_attached(AttachOptions options, torch::nn::Sequential net) {
   options.loss_scale = LossScaleOptions{.growth_interval = kInterval};
   Curve curve;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(*net, ranks, options);
+    Engine engine = attach(*net, ranks, options);
     for (int step = 0; step < kSteps; ++step) {
       const torch::Tensor loss = loss_of(net, step);
       engine.scaled(loss).backward();
@@ -148,7 +148,7 @@ TEST(ScaledLoss, MatchesTorchsGradScaler) {
 TEST(ScaledLoss, RefusesForgottenScale) {
   torch::nn::Sequential net = small_net();
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(*net, ranks, {.dtype = DType::kFloat16});
+    Engine engine = attach(*net, ranks, {.dtype = DType::kFloat16});
     loss_of(net, 0).backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "engine.scaled(loss)"));
   });
@@ -157,7 +157,7 @@ TEST(ScaledLoss, RefusesForgottenScale) {
 TEST(ScaledLoss, NoScaleReturnsLossUnchanged) {
   torch::nn::Sequential net = small_net();
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(*net, ranks, {.dtype = DType::kBFloat16});
+    Engine engine = attach(*net, ranks, {.dtype = DType::kBFloat16});
     const torch::Tensor loss = loss_of(net, 0);
     EXPECT_TRUE(engine.scaled(loss).is_same(loss));
     loss.backward();
@@ -169,7 +169,7 @@ TEST(ScaledLoss, Fp16ModuleHasDynamicScale) {
   torch::nn::Sequential net = small_net();
   net->to(torch::kHalf);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(*net, ranks, {});
+    Engine engine = attach(*net, ranks, {});
     EXPECT_EQ(engine.parameters()[0].dtype, DType::kFloat16);
     EXPECT_EQ(engine.report().loss_scale, 65536);
   });
@@ -191,7 +191,7 @@ TEST(ScaledLoss, ACheckpointCarriesTheScale) {
                                   .average_micro_batches = true,
                                   .dtype = DType::kFloat16,
                                   .loss_scale = LossScaleOptions{.value = 0x1p20, .growth_interval = 4}};
-      std::optional<Attachment> engine(attach(*net, ranks, options));
+      std::optional<Engine> engine(attach(*net, ranks, options));
       for (int step = 0; step < 16; ++step) {
         if (interrupted && step == 9) {
           engine->save(folder / "checkpoint");

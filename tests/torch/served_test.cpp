@@ -11,7 +11,7 @@ namespace {
 using tests::Values;
 using tests::weights_of;
 
-void train(Attachment& engine, tests::TiedNet& net, int as) {
+void train(Engine& engine, tests::TiedNet& net, int as) {
   for (int step = 0; step < 3; ++step) {
     tests::loss_of(net, step, 0, as).backward();
     engine.step(1e-2);
@@ -25,7 +25,7 @@ Values train_on(int world, const AttachOptions& options) {
   tests::on_every_rank(world, [&](World& ranks) {
     const int rank = ranks.rank();
     tests::TiedNet& net = *nets[static_cast<std::size_t>(rank)];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     const SyncPlan& sync = options.sync;
     if (sync.has_servers() && !sync.is_server(rank)) return train(engine, net, sync.worker_of(rank));
     sync.has_servers() ? engine.serve() : train(engine, net, rank);
@@ -50,7 +50,7 @@ TEST(AttachedToServers, EachRankHasItsOwnPart) {
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.sync = {.servers = 1}});
+    Engine engine = attach(net, ranks, {.sync = {.servers = 1}});
     if (ranks.rank() == 0) {
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1); }), "called on a server"));
       engine.serve();

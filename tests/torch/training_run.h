@@ -12,7 +12,7 @@
 
 #include <torch/torch.h>
 
-#include "zero/torch/attach_seams.h"
+#include "zero/torch/attach_host.h"
 #include "zero/torch/engine_control.h"
 #include "zero/zero.h"
 
@@ -60,7 +60,7 @@ inline void on_every_rank(int world, const std::function<void(World&)>& body) {
 
 // The generator is shared by all threads of the process: modules are built by one after the other.
 inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make,
-                       double lr = 1e-2, const EngineSeams& seams = {}) {
+                       double lr = 1e-2, const EngineHost& host = {}) {
   RunResult result;
   result.reports.resize(static_cast<std::size_t>(world));
   std::vector<Subject> subjects;
@@ -72,7 +72,7 @@ inline RunResult train(int world, int num_steps, const AttachOptions& options, c
     const auto rank = static_cast<std::size_t>(ranks.rank());
     Subject& subject = subjects[rank];
     {
-      Attachment engine = attach(tensors_of(*subject.module), ranks, options, seams);
+      Engine engine = attach(tensors_of(*subject.module), ranks, options, host);
       if (subject.activations) engine.control().share_link(*subject.activations);
       for (int step = 0; step < num_steps; ++step) {
         for (int micro = 0; micro < options.accumulate; ++micro) {
@@ -126,7 +126,7 @@ inline std::string placement_of(const AttachOptions& options) {
 using Values = std::vector<torch::Tensor>;
 
 // Collective. All parameters in full precision.
-inline Values weights_of(Attachment& engine) {
+inline Values weights_of(Engine& engine) {
   Values values;
   engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) { values.push_back(value.clone()); },
                             /*full_precision=*/true);

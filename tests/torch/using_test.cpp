@@ -34,13 +34,13 @@ std::string refusal_of(const torch::Tensor& tensor) {
 }
 
 // On two ranks, at every stage, after a forward pass: units may still be gathered.
-void after_forward(const std::function<void(TiedNet&, Attachment&)>& body) {
+void after_forward(const std::function<void(TiedNet&, Engine&)>& body) {
   for (const AttachOptions& options : tests::all_stages({})) {
     SCOPED_TRACE(tests::placement_of(options));
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       engine.step();
       const torch::Tensor loss = loss_of(net, 1, 0, ranks.rank());
@@ -51,7 +51,7 @@ void after_forward(const std::function<void(TiedNet&, Attachment&)>& body) {
 }
 
 TEST(ParameterMemory, RefusesReadsWhileGathered) {
-  after_forward([](TiedNet& net, Attachment&) {
+  after_forward([](TiedNet& net, Engine&) {
     for (const torch::Tensor& tensor : {net.table->weight, net.table->weight.t(), net.table->weight.detach()})
       EXPECT_TRUE(says(refusal_of(tensor), "table.weight: this parameter"));
     EXPECT_TRUE(says(refusal_of(net.scale), "scale: this parameter"));
@@ -60,7 +60,7 @@ TEST(ParameterMemory, RefusesReadsWhileGathered) {
 }
 
 TEST(ParameterMemory, OperatorsReadTheirArguments) {
-  after_forward([](TiedNet& net, Attachment&) {
+  after_forward([](TiedNet& net, Engine&) {
     const torch::Tensor weight = net.block(1).up->weight;
     EXPECT_EQ(first_by_operator(weight), weight[0][0].item<double>());
     EXPECT_EQ(first_by_operator(weight.t()), weight[0][0].item<double>());
@@ -69,7 +69,7 @@ TEST(ParameterMemory, OperatorsReadTheirArguments) {
 }
 
 TEST(ParameterMemory, FailedOperatorEndsItsReading) {
-  after_forward([](TiedNet& net, Attachment&) {
+  after_forward([](TiedNet& net, Engine&) {
     EXPECT_THROW(net.scale.reshape({2, 3}), c10::Error);
     EXPECT_THROW(torch::matmul(net.table->weight, torch::ones({5, 5})), c10::Error);
     EXPECT_TRUE(says(refusal_of(net.table->weight), "table.weight"));
@@ -77,7 +77,7 @@ TEST(ParameterMemory, FailedOperatorEndsItsReading) {
 }
 
 TEST(UsingScope, HoldsItsParametersOnly) {
-  after_forward([](TiedNet& net, Attachment& engine) {
+  after_forward([](TiedNet& net, Engine& engine) {
     const torch::Tensor weight = net.block(2).down->weight;
     const double first = weight[0][0].item<double>();
     {
@@ -101,7 +101,7 @@ TEST(UsingScope, CountsAsAnOperator) {
       auto nets = tests::tied_nets(2);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         for (int step = 0; step < 3; ++step) {
           double sum = 0;
           if (uses) {
@@ -125,7 +125,7 @@ TEST(UsingScope, CountsAsAnOperator) {
 TEST(UsingScope, RefusesForeignTensors) {
   TiedNet net, other;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3}), another = attach(other, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3}), another = attach(other, ranks, {.stage = 3});
     for (const torch::Tensor& tensor : {torch::ones({2}), other.scale, torch::Tensor()})
       EXPECT_TRUE(says(message_of<ConfigError>([&] { const auto used = engine.use({tensor}); }),
                        "this tensor is no parameter of the attached model"));
@@ -137,7 +137,7 @@ TEST(UsingScope, RefusesForeignTensors) {
 
 // numpy() and tolist() of Python: both calls, and then the memory of the result.
 TEST(Resolve, GivesValuesThatStay) {
-  after_forward([](TiedNet& net, Attachment& engine) {
+  after_forward([](TiedNet& net, Engine& engine) {
     torch::Tensor weight = net.block(1).up->weight;
     const torch::Tensor values = weight.detach().clone();
     const torch::Tensor taken = weight.detach().resolve_conj().resolve_neg();

@@ -81,7 +81,7 @@ TEST_F(LoadMemory, ModelHeldWholeShows) {
 TEST_F(LoadMemory, CheckpointTakesOneUnit) {
   run_ranks(1, [&](World& world) {
     Mlp model = deferred_model();
-    Attachment engine = attach(*model, world, options());
+    Engine engine = attach(*model, world, options());
     engine.save(folder_ / "checkpoint");
     const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
     EXPECT_LE(growth.peak, kUnit + kConstant) << "plain SGD has no moments: all states were there before";
@@ -95,7 +95,7 @@ TEST_F(LoadMemory, AwaitingEngineBuildsNothing) {
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool awaits_load, const auto& then) {
       Mlp model = deferred_model();
-      std::optional<Attachment> engine;
+      std::optional<Engine> engine;
       AttachOptions wanted = options();
       wanted.awaits_load = awaits_load;
       const Growth growth = growth_of([&] { engine.emplace(attach(*model, world, wanted)); });
@@ -103,8 +103,8 @@ TEST_F(LoadMemory, AwaitingEngineBuildsNothing) {
       engine->abandon();
       return growth;
     };
-    const Growth built = attached(false, [&](Attachment& engine) { engine.save(folder_ / "checkpoint"); });
-    const Growth empty = attached(true, [&](Attachment& engine) {
+    const Growth built = attached(false, [&](Engine& engine) { engine.save(folder_ / "checkpoint"); });
+    const Growth empty = attached(true, [&](Engine& engine) {
       const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
       EXPECT_LE(growth.peak, kModel + kUnit + kConstant) << "the parameters, written for the first time";
     });
@@ -117,7 +117,7 @@ TEST_F(LoadMemory, InitialWeightsTakeOneUnit) {
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool from_file) {
       Mlp model = deferred_model();
-      std::optional<Attachment> engine;
+      std::optional<Engine> engine;
       const Growth growth = growth_of([&] {
         std::optional<InitialWeights> weights;
         AttachOptions wanted = options();
@@ -143,7 +143,7 @@ TEST_F(LoadMemory, Bf16WithDiskStatesKeepsLimit) {
       Mlp model = deferred_model();
       AttachOptions wanted{.stage = 3, .optimizer = AdamW{}, .dtype = DType::kBFloat16};
       wanted.offload = {.fractions = {.optimizer = {.disk = on_disk}}, .disk = {folder_.path().string()}};
-      Attachment engine = attach(*model, world, wanted);
+      Engine engine = attach(*model, world, wanted);
       engine.save(folder_ / "checkpoint");
       engine.load(folder_ / "checkpoint");  // writes moments for the first time
       const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });

@@ -107,7 +107,7 @@ struct Left {
 };
 
 // With a dynamic scale there is a step -1: the last rank's loss is so large that its gradients overflow in fp16.
-void take_updates(Attachment& engine, Task& task, const Recipe& recipe, int rank, int first, int last, Left& left) {
+void take_updates(Engine& engine, Task& task, const Recipe& recipe, int rank, int first, int last, Left& left) {
   const int accumulate = micro_of(recipe) == "one" ? 1 : 2;
   for (int step = first == 0 && has_dynamic_scale(recipe) ? -1 : first; step < last; ++step) {
     const bool overflows = step == -1 && rank == num_ranks(recipe) - 1;

@@ -68,7 +68,7 @@ torch::Tensor logits_of_a_run(const ModelOptions& options, const fs::path& path,
   torch::Tensor logits;
   run_ranks(2, [&](World& world) {
     const auto task = make_task(options, shape_of(options.name), /*seed=*/1);
-    Attachment engine = attach(task->module(), world, {.stage = 3, .optimizer = AdamW{.lr = 1e-2}});
+    Engine engine = attach(task->module(), world, {.stage = 3, .optimizer = AdamW{.lr = 1e-2}});
     for (int step = 0; step < 3; ++step) {
       const auto tokens = tokens_of(5, step + world.rank());
       task->loss(tokens, options.name == "bert" ? tokens.select(1, 0) % 3 : tokens).backward();

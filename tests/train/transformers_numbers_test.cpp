@@ -89,7 +89,7 @@ TEST_P(TransformersNumbers, LogitsMatchHere) {
   run_ranks(2, [&](World& world) {
     const auto task = make_task(options, GetParam().data, /*seed=*/1);
     const InitialWeights weights(task->module(), options.init);
-    Attachment engine = attach(task->module(), world, {.stage = 3, .weights = weights.source()});
+    Engine engine = attach(task->module(), world, {.stage = 3, .weights = weights.source()});
     const torch::Tensor ours = logits_of(task->module(), tensor_in(numbers, "tokens", at::kLong));
     ASSERT_EQ(ours.sizes(), theirs.sizes());
     EXPECT_LE((ours - theirs).abs().max().item<double>(), 1e-5);
@@ -110,7 +110,7 @@ TEST(TransformersBert, ReadPaddingChangesScores) {
   run_ranks(1, [&](World& world) {
     const auto task = make_task(options, no_padding, /*seed=*/1);
     const InitialWeights weights(task->module(), options.init);
-    Attachment engine = attach(task->module(), world, {.weights = weights.source()});
+    Engine engine = attach(task->module(), world, {.weights = weights.source()});
     const torch::Tensor apart =
         logits_of(task->module(), tensor_in(numbers, "tokens", at::kLong)) - tensor_in(numbers, "logits", at::kFloat);
     EXPECT_LE(apart[0].abs().max().item<double>(), 1e-5) << "a text without padding";

@@ -167,7 +167,7 @@ InMemoryCheckpoints::Agreed InMemoryCheckpoints::agree(Communicator& comm) {
   return agreed_on(of_launchers, *launchers_);
 }
 
-BlockSums InMemoryCheckpoints::fill(Room& room, Engine& engine, const RankImage& image) {
+BlockSums InMemoryCheckpoints::fill(Room& room, RankEngine& engine, const RankImage& image) {
   const std::size_t bytes = rounded(image.size_bytes());
   if (room.memory.size() != bytes) {
     room = {};
@@ -224,7 +224,7 @@ void InMemoryCheckpoints::publish(Communicator& comm, std::int64_t step, const R
   });
 }
 
-bool InMemoryCheckpoints::save(Engine& engine, std::int64_t step, SaveContents contents) {
+bool InMemoryCheckpoints::save(RankEngine& engine, std::int64_t step, SaveContents contents) {
   engine.states().pause();
   Communicator& comm = engine.resources().comm;
   const std::string path = path_of(step).string();

@@ -72,7 +72,7 @@ class InMemoryCheckpoints {
 
   // Collective; between steps. Returns false, and changes nothing, if a machine lacks memory for the files of its
   // ranks. Throws IoError on every rank if one failed; an earlier checkpoint, or this one, is then still whole.
-  [[nodiscard]] bool save(Engine& engine, std::int64_t step, SaveContents contents);
+  [[nodiscard]] bool save(RankEngine& engine, std::int64_t step, SaveContents contents);
 
   // Local. Returns the steps of checkpoints that are whole at this rank's launcher, the newest first.
   std::vector<std::int64_t> steps();
@@ -96,7 +96,7 @@ class InMemoryCheckpoints {
     Allocation memory;
     Charge charge;
   };
-  BlockSums fill(Room& room, Engine& engine, const RankImage& image);
+  BlockSums fill(Room& room, RankEngine& engine, const RankImage& image);
   std::string unfinished() const { return prefix_ + std::string(kUnfinishedNames); }
   std::string fetched() const { return prefix_ + "/fetched" + std::string(kUnfinishedNames) + "files"; }
   void publish(Communicator& comm, std::int64_t step, const RankImage& image, const std::vector<std::string>& texts);

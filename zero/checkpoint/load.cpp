@@ -28,11 +28,11 @@ int number_of(const std::vector<int>& numbers, const Unit& unit, int state) {
   return unit.trainable ? numbers[static_cast<std::size_t>(state)] : state;
 }
 
-std::vector<int> numbers_in(const CheckpointReader& reader, Engine& engine) {
+std::vector<int> numbers_in(const CheckpointReader& reader, RankEngine& engine) {
   return numbers_of_states(reader.path(), reader.manifest().states, engine.states().names(), ApartCopies::of(engine));
 }
 
-void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, Engine& engine) {
+void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, RankEngine& engine) {
   const Manifest& saved = reader.manifest();
   for (const ParamSpec& spec : engine.specs()) {
     const int tensor = reader.find(spec.name);
@@ -67,7 +67,7 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
 
 // Announces the elements that this rank holds, so nothing else is read ahead.
 void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const std::vector<int>& numbers,
-                 const Engine& engine) {
+                 const RankEngine& engine) {
   for (const Unit& unit : engine.units()) {
     for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
       const int number = number_of(numbers, unit, state);
@@ -83,7 +83,7 @@ void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, cons
 }
 
 // Returns the size in a checkpoint, in fp32. It bounds the blocks of files that are held at a time.
-std::int64_t largest_unit_bytes(const Engine& engine) {
+std::int64_t largest_unit_bytes(const RankEngine& engine) {
   std::int64_t numel = 0;
   for (const Unit& unit : engine.units()) numel = std::max(numel, unit.numel);
   return numel * static_cast<std::int64_t>(sizeof(float));
@@ -111,7 +111,7 @@ std::vector<int> numbers_of_states(const std::filesystem::path& folder, const st
                                         fmt::join(saved, ", "), fmt::join(states, ", ")));
 }
 
-CheckpointLoad::CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+CheckpointLoad::CheckpointLoad(RankEngine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                                const std::function<void(const Manifest&)>& check)
     : engine_(engine), folder_(folder) {
   engine.states().pause();
@@ -157,7 +157,7 @@ LoadedCheckpoint CheckpointLoad::fill() {
   return loaded;
 }
 
-LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+LoadedCheckpoint load_checkpoint(RankEngine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                                  const LoadCalls& on) {
   CheckpointLoad load(engine, folder, calls, on.check);
   if (on.fetch) on.fetch(load.reader());

@@ -20,7 +20,7 @@
 
 #include "zero/checkpoint/image/saved_states.h"
 #include "zero/checkpoint/read/loaded_checkpoint.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/memory/io/file_calls.h"
 
 namespace zero {
@@ -47,7 +47,7 @@ std::vector<int> numbers_of_states(const std::filesystem::path& folder, const st
 // fill(): states change. Both are Collective; `engine` and `calls` outlive it.
 class CheckpointLoad {
  public:
-  CheckpointLoad(Engine& engine, const std::filesystem::path& folder, const FileCalls& calls,
+  CheckpointLoad(RankEngine& engine, const std::filesystem::path& folder, const FileCalls& calls,
                  const std::function<void(const Manifest&)>& check);
   CheckpointLoad(const CheckpointLoad&) = delete;
   CheckpointLoad& operator=(const CheckpointLoad&) = delete;
@@ -57,14 +57,14 @@ class CheckpointLoad {
   LoadedCheckpoint fill();
 
  private:
-  Engine& engine_;
+  RankEngine& engine_;
   std::filesystem::path folder_;
   std::unique_ptr<CheckpointReader> reader_;
   std::vector<int> tensors_, numbers_;
   std::size_t file_ = 0;  // whose extras this rank takes
 };
 
-LoadedCheckpoint load_checkpoint(Engine& engine, const std::filesystem::path& folder,
+LoadedCheckpoint load_checkpoint(RankEngine& engine, const std::filesystem::path& folder,
                                  const FileCalls& calls = FileCalls::kernel(), const LoadCalls& on = {});
 
 }  // namespace zero

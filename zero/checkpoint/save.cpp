@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Ends a write that nobody waits for any more.
 struct GivenUp : std::exception {};
 
-Engine& paused(Engine& engine) {
+RankEngine& paused(RankEngine& engine) {
   engine.states().pause();
   return engine;
 }
@@ -42,7 +42,7 @@ Charge charge_blocks(Ledger& ledger) {
 
 }  // namespace
 
-CheckpointSave::CheckpointSave(Engine& engine, fs::path path, SaveContents contents, SaveMode mode,
+CheckpointSave::CheckpointSave(RankEngine& engine, fs::path path, SaveContents contents, SaveMode mode,
                                const FileCalls& calls, StagingMemory* memory)
     : comm_(engine.resources().comm),
       ledger_(engine.resources().ledger),

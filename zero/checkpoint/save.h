@@ -27,7 +27,7 @@
 #include "zero/checkpoint/image/rank_image.h"
 #include "zero/checkpoint/image/staging_memory.h"
 #include "zero/checkpoint/published_folder.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/memory/io/file_calls.h"
 
 namespace zero {
@@ -40,7 +40,7 @@ class CheckpointSave {
   // the copies. Otherwise every rank has written its states before the constructor returns. `memory`: for the copies;
   // it outlives the save, and the next save uses it again. Null: memory of this save. With kSync, `memory` keeps
   // nothing.
-  CheckpointSave(Engine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
+  CheckpointSave(RankEngine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
                  const FileCalls& calls = FileCalls::kernel(), StagingMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;

@@ -60,7 +60,7 @@ void require_room(const EngineComms& comms, DiskOptions disk, int local_world, c
 }
 
 std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOptions& options, std::int64_t bytes,
-                                    const EngineSeams& seams) {
+                                    const EngineHost& host) {
   const OffloadOptions& offload = options.offload;
   refuse_together(comms, options, [&] { require_disk(offload, bytes); });
   if (offload.disk.empty()) return nullptr;
@@ -69,7 +69,7 @@ std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOption
                          .checksums = offload.checksums,
                          .timeout = offload.disk_timeout,
                          .timeline = options.timeline};
-  const DiskSeam& seam = DiskSeam::or_none(seams.disk_seam);
+  const DiskSeam& seam = DiskSeam::or_none(host.seams.disk_seam);
   require_room(comms, disk, options.local_world, seam);
   return bytes == 0 ? nullptr : std::make_unique<DiskTier>(disk, seam);
 }
@@ -103,9 +103,9 @@ std::vector<std::string> names_of(const std::vector<Unit>& units) {
 }
 
 // A test's reader is called by one thread at a time.
-MemoryMonitor::Source source_of(const EngineSeams& seams) {
-  if (!seams.read_memory) return read_memory;
-  return [read = seams.read_memory, mutex = std::make_shared<std::mutex>()] {
+MemoryMonitor::Source source_of(const EngineHost& host) {
+  if (!host.seams.read_memory) return read_memory;
+  return [read = host.seams.read_memory, mutex = std::make_shared<std::mutex>()] {
     const std::scoped_lock lock(*mutex);
     return read();
   };
@@ -172,24 +172,24 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 }  // namespace
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& cut,
-                         const EngineOptions& wanted, UnitObserver& observer, const EngineSeams& seams)
+                         const EngineOptions& wanted, UnitObserver& observer, const EngineHost& host)
     : specs(std::move(parameters)),
       options(checked(wanted, communicator, specs)),
-      read_memory(source_of(seams)),
+      read_memory(source_of(host)),
       comms(communicator, mesh_of(communicator.world(), options).shard,
-            /*units_apart=*/seams.device != nullptr && !seams.device->host_readable(), options.secondary_group),
+            /*units_apart=*/host.device != nullptr && !host.device->host_readable(), options.secondary_group),
       units(as_seen_by(cut, comms.copy.rank())),
       loss_scale(loss_scale_of(options, units)),
       rule(rule_of(options)),
-      placer(&comms.run, comms.mesh, options, units, *rule, seams),
+      placer(&comms.run, comms.mesh, options, units, *rule, host),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
-      device(require_possible_on(seams.device != nullptr ? *seams.device : HostDevice::instance(), options,
-                                 placer.may_lie(), seams.open_link != nullptr)),
-      unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, seams),
+      device(require_possible_on(host.device != nullptr ? *host.device : HostDevice::instance(), options,
+                                 placer.may_lie(), host.open_link != nullptr)),
+      unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, host),
       disk(make_disk(comms, options,
                      state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
-                     seams)),
-      link(make_link(options, device, seams.link_clock)),
+                     host)),
+      link(make_link(options, device, host.seams.link_clock)),
       state(units, placer.placement(), rule->states(), unit_comms.of_states(), ledger,
             {.disk = disk.get(),
              .link = link.get(),

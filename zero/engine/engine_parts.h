@@ -1,10 +1,10 @@
 // EngineParts: the parts of an engine, in the order in which they are made.
 //
-//   EngineParts parts(comm, specs, units, options, observer, seams);
+//   EngineParts parts(comm, specs, units, options, observer, host);
 //   parts.executor.access(u);
 //
 // The parts know units and bytes, not steps. UpdateTimes, EngineStep, Replanner, EngineStatistics and StateAccess use
-// them. Construction is Collective. Throws ConfigError before anything is allocated, as Engine does; IoError if the
+// them. Construction is Collective. Throws ConfigError before anything is allocated, as RankEngine does; IoError if the
 // disk of the states fails.
 #pragma once
 
@@ -15,7 +15,7 @@
 #include "zero/engine/executor.h"
 #include "zero/engine/gather/gatherer.h"
 #include "zero/engine/gather/secondary_parts.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/loss_scale.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/place/placer.h"
@@ -32,7 +32,7 @@ namespace zero {
 
 struct EngineParts {
   EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& cut,
-              const EngineOptions& options, UnitObserver& observer, const EngineSeams& seams);
+              const EngineOptions& options, UnitObserver& observer, const EngineHost& host);
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
   ~EngineParts();  // waits for the device

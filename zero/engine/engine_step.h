@@ -1,4 +1,4 @@
-// EngineStep: carries out Engine::step().
+// EngineStep: carries out RankEngine::step().
 //
 //   EngineStep step(parts, update, replanner, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});

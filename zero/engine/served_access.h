@@ -6,7 +6,7 @@
 //   worker.served().whole_parameter(u)                                // memory for new weights
 //
 // Workers compute gradients; servers update states. All functions are for use between steps, and Local except apply().
-// They throw the errors of Engine::step().
+// They throw the errors of RankEngine::step().
 #pragma once
 
 #include <functional>

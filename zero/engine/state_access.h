@@ -30,7 +30,7 @@ class StateAccess {
   // values.
   void load(int unit, const std::byte* whole, DType dtype);
 
-  // Collective. Ends everything begun, as Engine::finish() does, and releases gathered units. Throws ConfigError
+  // Collective. Ends everything begun, as RankEngine::finish() does, and releases gathered units. Throws ConfigError
   // between a backward pass and its step(), and in a gathered() scope. `key`, `what`: the ConfigError's option, and the
   // action that it refuses ("saved or loaded").
   void pause(std::string_view key = "checkpoint", std::string_view what = "saved or loaded");

@@ -10,10 +10,10 @@ namespace {
 
 // Returns null if bytes are sent through the host. A single rank needs no link, unless its sums continue on the host.
 std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& device, bool on_host,
-                                                 const DeviceCommunicator::Options& options, const EngineSeams& seams) {
+                                                 const DeviceCommunicator::Options& options, const EngineHost& host) {
   if (device.host_readable()) return nullptr;
-  if (seams.open_link)
-    return std::make_unique<DeviceCommunicator>(units, device, seams.open_link(units, device), options);
+  if (host.open_link)
+    return std::make_unique<DeviceCommunicator>(units, device, host.open_link(units, device), options);
   return units.world() == 1 && !on_host ? std::make_unique<DeviceCommunicator>(units, device, nullptr) : nullptr;
 }
 
@@ -21,7 +21,7 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
 
 UnitComms::UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
                      const UpdateRule& rule, const Placement& placement, const GatherBudget& budget, Ledger& ledger,
-                     Device& device, const EngineSeams& seams)
+                     Device& device, const EngineHost& host)
     : comms_(comms),
       keeps_parts_(budget.keeps_parts),
       trains_apart_(options.local.has_value()),
@@ -31,7 +31,7 @@ UnitComms::UnitComms(const EngineComms& comms, const std::vector<Unit>& units, c
                      unit_wire_bytes(units, comms.mesh.shard, placement.wire, budget.is_min()) +
                          copies_wire_bytes(units, comms.mesh.shard, placement)),
       linked_(link_devices(comms.units, device, coded_ != nullptr || placement.copies > 1,
-                           linked_options(units, comms.mesh.shard, placement, budget.is_min()), seams)),
+                           linked_options(units, comms.mesh.shard, placement, budget.is_min()), host)),
       linked_staging_(ledger, Tier::kDevice, MemoryTag::kStaging, linked_ != nullptr ? linked_->held_bytes() : 0) {
   if (device.host_readable() || linked_ != nullptr) return;
   staged_ = std::make_unique<StagedCommunicator>(host_units(), device, ledger, begin());

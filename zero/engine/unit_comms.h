@@ -1,6 +1,6 @@
 // UnitComms: the communicators that move an engine's units, and sum their gradients.
 //
-//   UnitComms unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, seams);
+//   UnitComms unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, host);
 //   Gatherer gatherer(state, unit_comms.of_units(), ...);
 //
 // EngineComms says which ranks exchange; UnitComms says how the bytes move between them: as they are, in codes, from
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "zero/comm/device/device_communicator.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/reduce/gradient_sum.h"
 #include "zero/engine/wire/engine_comms.h"
@@ -29,7 +29,7 @@ class UnitComms {
  public:
   UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
             const UpdateRule& rule, const Placement& placement, const GatherBudget& budget, Ledger& ledger,
-            Device& device, const EngineSeams& seams);
+            Device& device, const EngineHost& host);
   UnitComms(const UnitComms&) = delete;
   UnitComms& operator=(const UnitComms&) = delete;
 

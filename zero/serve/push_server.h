@@ -1,6 +1,6 @@
 // PushServer: a server's side of a run with servers. It takes pushes of workers, updates the weights, and answers.
 //
-//   Engine engine(servers, specs, units, server_options(options), observer);     // over all servers, a shard on each
+//   RankEngine engine(servers, specs, units, server_options(options), observer);     // over all servers, a shard on each
 //   PushServer server(engine, run, options);
 //   server.begin(0);
 //   while (!server.is_over()) { const ServedClock clock = server.serve(server.num_clocks() + 1, rules); ... }
@@ -12,7 +12,7 @@
 // serve(), so servers evaluate and save then. A push counts when all servers have all of it. A stalled reader pins one
 // version of the weights, and a stalled pusher pins one receive buffer: other workers do not wait (WorkerTransfers).
 // Collective over the servers. Only the thread that uses `run` may call. Throws CommError, and the errors of
-// Engine::step().
+// RankEngine::step().
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ namespace zero {
 class PushServer {
  public:
   // `run`: workers and servers; it has arrivals(). All arguments outlive the server.
-  PushServer(Engine& engine, Communicator& run, const EngineOptions& options);
+  PushServer(RankEngine& engine, Communicator& run, const EngineOptions& options);
 
   // Sets the hash of this configuration. A replacement with another configuration ends itself with ConfigError.
   void set_configuration(std::uint64_t hash) { configuration_ = hash; }
@@ -85,7 +85,7 @@ class PushServer {
   void compensate(const PushAction& action);
   void answer(const PushAction& action);
 
-  Engine& engine_;
+  RankEngine& engine_;
   Communicator& run_;
   SyncPlan plan_;
   int micro_batches_;

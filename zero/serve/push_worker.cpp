@@ -68,7 +68,7 @@ void require_arrivals(Communicator& run) {
            fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
 }
 
-PushWorker::PushWorker(Engine& engine, Communicator& run, const EngineOptions& options)
+PushWorker::PushWorker(RankEngine& engine, Communicator& run, const EngineOptions& options)
     : engine_(engine), run_(run), options_(options), layout_(engine.specs(), options) {
   for (int server = 0; server < layout_.servers(); ++server) {
     const auto bytes = static_cast<std::size_t>(layout_.block_bytes(server));

@@ -1,7 +1,7 @@
 // PushWorker: a worker's side of a run with servers. It pushes the gradients of each step, and receives the next
 // weights.
 //
-//   Engine engine(self, specs, units, worker_options(options), observer);     // of this rank only, without states
+//   RankEngine engine(self, specs, units, worker_options(options), observer);     // of this rank only, without states
 //   PushWorker worker(engine, run, options);
 //   worker.begin();                                    // receives the first weights
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }
@@ -18,7 +18,7 @@
 #include <optional>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/memory/account/buffer.h"
 #include "zero/serve/push_layout.h"
 #include "zero/serve/push_messages.h"
@@ -36,7 +36,7 @@ void require_arrivals(Communicator& run);
 class PushWorker {
  public:
   // `run`: workers and servers. All arguments outlive the worker.
-  PushWorker(Engine& engine, Communicator& run, const EngineOptions& options);
+  PushWorker(RankEngine& engine, Communicator& run, const EngineOptions& options);
 
   // Sets the clock with which the run ends. The worker leaves after its push of the previous clock. By default, the run
   // continues until leave().
@@ -69,7 +69,7 @@ class PushWorker {
   void take_shard_weights();
   void take_part(const Unit& unit, int server);
 
-  Engine& engine_;
+  RankEngine& engine_;
   Communicator& run_;
   EngineOptions options_;
   PushLayout layout_;

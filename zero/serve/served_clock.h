@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 namespace zero {
 

@@ -6,7 +6,7 @@
 
 namespace zero {
 
-WeightVersions::WeightVersions(Engine& engine, const SyncPlan& plan, int workers, Communicator& servers)
+WeightVersions::WeightVersions(RankEngine& engine, const SyncPlan& plan, int workers, Communicator& servers)
     : engine_(engine),
       servers_(servers),
       num_versions_(plan.num_versions()),

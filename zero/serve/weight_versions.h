@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/memory/account/charge.h"
 #include "zero/plan/served/version_places.h"
 
@@ -23,7 +23,7 @@ namespace zero {
 
 class WeightVersions {
  public:
-  WeightVersions(Engine& engine, const SyncPlan& plan, int workers, Communicator& servers);
+  WeightVersions(RankEngine& engine, const SyncPlan& plan, int workers, Communicator& servers);
 
   // Returns false if workers read all places. Then keep() must wait until a worker is unpinned.
   bool has_room() const { return places_.has_room(); }
@@ -55,7 +55,7 @@ class WeightVersions {
   void allocate(Place& place);
   std::size_t shard_bytes(const Unit& unit) const;
 
-  Engine& engine_;
+  RankEngine& engine_;
   Communicator& servers_;
   int num_versions_;
   std::vector<std::size_t> offsets_;  // by unit

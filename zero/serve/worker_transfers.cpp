@@ -7,7 +7,7 @@
 
 namespace zero {
 
-WorkerTransfers::WorkerTransfers(Engine& engine, Communicator& run, const SyncPlan& plan, const PushLayout& layout,
+WorkerTransfers::WorkerTransfers(RankEngine& engine, Communicator& run, const SyncPlan& plan, const PushLayout& layout,
                                  PushedGradients& pushed, WeightVersions& versions)
     : engine_(engine),
       run_(run),

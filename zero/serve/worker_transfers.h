@@ -33,7 +33,7 @@ enum class PushState : std::uint8_t {
 class WorkerTransfers {
  public:
   // All arguments outlive this object. `run` has arrivals().
-  WorkerTransfers(Engine& engine, Communicator& run, const SyncPlan& plan, const PushLayout& layout,
+  WorkerTransfers(RankEngine& engine, Communicator& run, const SyncPlan& plan, const PushLayout& layout,
                   PushedGradients& pushed, WeightVersions& versions);
 
   // Sends and receives all messages that need no waiting.
@@ -87,7 +87,7 @@ class WorkerTransfers {
   void send_part(int worker, const Unit& unit);
   bool has_more(const Transfer& transfer) const;
 
-  Engine& engine_;
+  RankEngine& engine_;
   Communicator& run_;
   SyncPlan plan_;
   const PushLayout& layout_;

@@ -63,11 +63,11 @@ using AttachOptions = EngineOptions;
 //
 // In a process that was forked since attach(), each function and each operator on a parameter throws ConfigError.
 // Destruction does nothing there. Shapes and views of parameters stay.
-class Attachment {
+class Engine {
  public:
-  Attachment(Attachment&&) noexcept;
-  Attachment& operator=(Attachment&&) noexcept;
-  ~Attachment();
+  Engine(Engine&&) noexcept;
+  Engine& operator=(Engine&&) noexcept;
+  ~Engine();
 
   // Local. Returns `loss` times the loss scale, in fp32 at least. Call backward() on the result, for every loss of a
   // step.
@@ -194,7 +194,7 @@ class Attachment {
   const std::vector<ParamSpec>& parameters() const;
   EngineControl control() const;  // for training loops: zero/torch/engine_control.h
 
-  explicit Attachment(std::unique_ptr<AttachedModule> attached);  // attach() calls it
+  explicit Engine(std::unique_ptr<AttachedModule> attached);  // attach() calls it
 
  private:
   friend class EngineSet;
@@ -219,8 +219,8 @@ class Attachment {
 //   - a module that is attached already
 //   - `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is unchanged.
-Attachment attach(torch::nn::Module& module, World& world, AttachOptions options = {});
+Engine attach(torch::nn::Module& module, World& world, AttachOptions options = {});
 // The same for a model that is not a torch::nn::Module: attach() needs only its tensors by name.
-Attachment attach(ModelTensors model, World& world, AttachOptions options = {});
+Engine attach(ModelTensors model, World& world, AttachOptions options = {});
 
 }  // namespace zero

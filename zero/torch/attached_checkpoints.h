@@ -25,7 +25,7 @@ class AttachedCheckpoints {
  public:
   // All arguments must outlive the object. `place`: the device of the model. `server`: this rank's server, whose older
   // versions of the weights are stored in the rank's file; null: this rank is not a server.
-  AttachedCheckpoints(Engine& engine, NamedBuffers& buffers, c10::Device place, PushServer* server = nullptr)
+  AttachedCheckpoints(RankEngine& engine, NamedBuffers& buffers, c10::Device place, PushServer* server = nullptr)
       : engine_(engine), buffers_(buffers), place_(place), server_(server), images_(engine.resources()) {}
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
@@ -50,7 +50,7 @@ class AttachedCheckpoints {
   SaveContents with_extras(SaveContents contents) const;
   void take_versions(const LoadedCheckpoint& loaded);
 
-  Engine& engine_;
+  RankEngine& engine_;
   NamedBuffers& buffers_;
   c10::Device place_;
   PushServer* server_;

@@ -63,9 +63,9 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 
 }  // namespace
 
-AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams)
+AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineHost& host)
     : world_(world),
-      device_(device_for(model, options.device, seams.device)),
+      device_(device_for(model, options.device, host.device)),
       parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
       role_(world.communicator(), options),
       exceptions_at_start_(std::uncaught_exceptions()),
@@ -81,14 +81,14 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   require_same_buffers(model.buffers, role_.comm_of_buffers());
   adopt_stream(*device_);
   share_memory(*device_);
-  EngineSeams on_device = seams;
+  EngineHost on_device = host;
   on_device.device = device_.get();
   if (!device_->host_readable())
     on_device.ranks_on_device = std::max(on_device.ranks_on_device, num_sharers(*device_, world.communicator()));
   if (!on_device.free_device_bytes && free_bytes_of(*device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
-  engine_ = std::make_unique<Engine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
+  engine_ = std::make_unique<RankEngine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);

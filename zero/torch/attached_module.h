@@ -1,4 +1,4 @@
-// AttachedModule: the seam between one model and its engine; the implementation of Attachment.
+// AttachedModule: the seam between one model and its engine; the implementation of Engine.
 //
 // The fallback in parameter_use.cpp calls use() for each operator on a parameter. A hook on each parameter's
 // AccumulateGrad node calls take_gradient(). The engine calls bind() with the address of a unit's bytes. The parts:
@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "zero/base/process/fork_mark.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/torch/attach.h"
 #include "zero/torch/attached_checkpoints.h"
 #include "zero/torch/attached_parameters.h"
@@ -26,7 +26,7 @@ namespace zero {
 class AttachedModule final : public UnitObserver, public ParameterOwner {
  public:
   // Collective. If it throws ConfigError, the model is unchanged.
-  AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineSeams& seams = {});
+  AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineHost& host = {});
   // Collective. Gives every parameter back in full, as detach() does, but only warns if that fails. While an exception
   // unwinds, or after abandon(), the parameters are left empty instead, because the peers may have ended.
   ~AttachedModule() override;
@@ -80,7 +80,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   bool has_room_to_copy(std::int64_t bytes) { return checkpoints_->has_room_to_copy(bytes); }
 
   const AttachedParameters& parameters() const { return parameters_; }
-  Engine& engine() const { return *engine_; }
+  RankEngine& engine() const { return *engine_; }
   AttachedRole& role() { return role_; }
   const World& world() const { return world_; }
   // The device on which the model computes. Shared, because activation stores may outlive the attached module.
@@ -100,7 +100,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   AttachedParameters parameters_;
   AttachedRole role_;
   NamedBuffers buffers_;  // each tensor once
-  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<RankEngine> engine_;
   std::unique_ptr<AttachedStates> states_;
   std::unique_ptr<AttachedCheckpoints> checkpoints_;
   std::unique_ptr<OpenScopes> scopes_;

@@ -41,7 +41,7 @@ AttachedRole::AttachedRole(Communicator& run, EngineOptions options) : run_(run)
   own_ = open_role(run, asked_.sync);
 }
 
-void AttachedRole::attach(Engine& engine) {
+void AttachedRole::attach(RankEngine& engine) {
   if (own_ == nullptr) return;
   if (is_worker()) {
     worker_.emplace(engine, run_, asked_);

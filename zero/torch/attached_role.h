@@ -1,7 +1,7 @@
 // AttachedRole: a rank's role in a run with servers (server or worker), with its engine's communicator and options.
 //
 //   AttachedRole role(world.communicator(), options);          // Collective over the run
-//   Engine engine(role.comm(), specs, units, role.options(), observer);
+//   RankEngine engine(role.comm(), specs, units, role.options(), observer);
 //   role.attach(engine);
 //   role.worker() == nullptr || role.worker()->begin();        // takes the first weights
 //
@@ -40,7 +40,7 @@ class AttachedRole {
   bool is_worker() const { return options_.updated_elsewhere; }
 
   // Collective over the servers; Local on a worker. `engine` must outlive the object.
-  void attach(Engine& engine);
+  void attach(RankEngine& engine);
   // Null: this rank has the other role, or none. Servers begin at the clock that the engine has reached.
   PushWorker* worker() { return worker_ ? &*worker_ : nullptr; }
   PushServer* server() { return server_ ? &*server_ : nullptr; }

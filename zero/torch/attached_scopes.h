@@ -1,11 +1,11 @@
-// GatheredScope, UsingScope, AveragedScope, FrozenScope: begun by a function of Attachment, ended by their destructors.
+// GatheredScope, UsingScope, AveragedScope, FrozenScope: begun by a function of Engine, ended by their destructors.
 //
 //   { const auto whole = engine.gathered(*model); torch::save(model, "model.pt"); }
 //   { const auto used = engine.use({w}); my_kernel(x.const_data_ptr(), w.const_data_ptr()); }
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
-// Destroy each scope before its Attachment.
+// Destroy each scope before its Engine.
 #pragma once
 
 #include <memory>

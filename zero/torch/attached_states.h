@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/torch/attached_parameters.h"
 #include "zero/torch/module/state_shard.h"
 #include "zero/torch/rank_extras.h"
@@ -24,11 +24,11 @@ namespace zero {
 class AttachedStates {
  public:
   // All arguments must outlive the object.
-  AttachedStates(Engine& engine, const AttachedParameters& parameters, const NamedBuffers& buffers)
+  AttachedStates(RankEngine& engine, const AttachedParameters& parameters, const NamedBuffers& buffers)
       : engine_(engine), parameters_(parameters), buffers_(buffers) {}
 
   using ParameterVisit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
-  // See Attachment's functions of the same names.
+  // See Engine's functions of the same names.
   void for_each_parameter(const ParameterVisit& visit, bool full_precision);
   std::size_t visit_some(std::size_t first, const ParameterVisit& visit, bool full_precision);
   void export_weights(const std::filesystem::path& path, bool full_precision);
@@ -45,7 +45,7 @@ class AttachedStates {
   // Reads elements [first, first + to.numel()) of the unit's flat range into `to`. This rank owns them.
   void read(int unit, int state, std::int64_t first, torch::Tensor& to);
 
-  Engine& engine_;
+  RankEngine& engine_;
   const AttachedParameters& parameters_;
   const NamedBuffers& buffers_;
 };

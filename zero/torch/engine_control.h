@@ -5,7 +5,7 @@
 //   metrics.work = control.take_work_seconds();
 //
 // It saves while training continues, keeps checkpoints in the launcher's memory, and returns the engine's measurements.
-// A handle: destroy it before its Attachment. Collective, unless a function says otherwise.
+// A handle: destroy it before its Engine. Collective, unless a function says otherwise.
 #pragma once
 
 #include <filesystem>
@@ -34,7 +34,7 @@ class EngineControl {
  public:
   explicit EngineControl(AttachedModule& attached) : attached_(attached) {}
 
-  // Saves between steps, as Attachment::save() does, but returns before the checkpoint is durable. Destroy the
+  // Saves between steps, as Engine::save() does, but returns before the checkpoint is durable. Destroy the
   // CheckpointSave before the engine.
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
                                              SaveMode mode = SaveMode::kAsync);
@@ -42,7 +42,7 @@ class EngineControl {
   bool has_room_to_copy(std::int64_t bytes);
   // Between steps. Keeps a checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
-  // Loads the checkpoint of `step` from that memory, as Attachment::load() does.
+  // Loads the checkpoint of `step` from that memory, as Engine::load() does.
   LoadedCheckpoint load(InMemoryCheckpoints& kept, std::int64_t step);
 
   // Between steps. Compares the parameters of the ranks; at stage 0 also the optimizer states. At stage 3 there is
@@ -53,7 +53,7 @@ class EngineControl {
   // a step and in a gathered() scope.
   void finish_updates();
 
-  // Visits parameters as Attachment::for_each_parameter() does, but only those of one unit: `first` and its neighbours
+  // Visits parameters as Engine::for_each_parameter() does, but only those of one unit: `first` and its neighbours
   // in name order. Returns the number of the next parameter to visit, or 0 after the last.
   std::size_t visit_some(std::size_t first, const std::function<void(const std::string&, const at::Tensor&)>& visit,
                          bool full_precision);

@@ -22,7 +22,7 @@
 namespace zero {
 namespace {
 
-void load_unit(Engine& engine, const Unit& unit, const WeightSource& source) {
+void load_unit(RankEngine& engine, const Unit& unit, const WeightSource& source) {
   Communicator& comm = engine.resources().comm;
   std::vector<float> flat(static_cast<std::size_t>(padded_numel(unit, engine.resources().copy.world())));
   std::exception_ptr thrown;
@@ -90,11 +90,11 @@ void require_same_buffers(const std::vector<ModelTensors::Buffer>& buffers, Comm
                     "give every rank the same module: buffers of one name, shape and type, in one order");
 }
 
-void load_from_source(Engine& engine, const WeightSource& source) {
+void load_from_source(RankEngine& engine, const WeightSource& source) {
   for (const Unit& unit : engine.units()) load_unit(engine, unit, source);
 }
 
-void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters) {
+void load_from_tensors(RankEngine& engine, const Unit& unit, const AttachedParameters& parameters) {
   Communicator& comm = engine.resources().comm;
   c10::AutoGradMode no_gradients(false);
   torch::Tensor flat = torch::zeros({padded_numel(unit, engine.resources().copy.world())}, torch::kFloat32);

@@ -9,17 +9,17 @@
 #include <optional>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/torch/attached_parameters.h"
 
 namespace zero {
 
 // Loads all units from `source`. If `source` throws, rank 0 throws the same exception and the others throw an IoError.
 // No tensor is changed.
-void load_from_source(Engine& engine, const WeightSource& source);
+void load_from_source(RankEngine& engine, const WeightSource& source);
 
 // Call it before the unit's tensors are taken over.
-void load_from_tensors(Engine& engine, const Unit& unit, const AttachedParameters& parameters);
+void load_from_tensors(RankEngine& engine, const Unit& unit, const AttachedParameters& parameters);
 
 // Throws ConfigError on every rank, before anything is allocated, if a buffer's name, shape or type differs between a
 // rank and rank 0. The error names the first such buffer.

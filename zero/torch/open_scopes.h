@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/torch/attached_parameters.h"
 
 namespace zero {
@@ -18,7 +18,7 @@ namespace zero {
 class OpenScopes {
  public:
   // Both arguments must outlive the object.
-  OpenScopes(Engine& engine, const AttachedParameters& parameters) : engine_(engine), parameters_(parameters) {}
+  OpenScopes(RankEngine& engine, const AttachedParameters& parameters) : engine_(engine), parameters_(parameters) {}
 
   // Collective. Begin and end a GatheredScope. `source_rank`: the rank whose values count; negative: all ranks have the
   // same values.
@@ -46,7 +46,7 @@ class OpenScopes {
   void end_writes(const GatheredUnit& whole) const;
   const GatheredUnit* find(int unit) const;
 
-  Engine& engine_;
+  RankEngine& engine_;
   const AttachedParameters& parameters_;
   std::vector<std::vector<GatheredUnit>> gathered_;  // gathered units of each scope, the innermost scope last
   int num_frozen_ = 0;

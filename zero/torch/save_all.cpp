@@ -14,7 +14,7 @@ namespace zero {
 // The engines of one checkpoint, in their order in it.
 class EngineSet {
  public:
-  EngineSet(std::string_view call, const std::vector<Attachment*>& engines) {
+  EngineSet(std::string_view call, const std::vector<Engine*>& engines) {
     const auto refuse = [call](std::size_t index, std::string_view reason, std::string_view remedy) {
       throw ConfigError(call, fmt::format("engine {}", index), reason, remedy);
     };
@@ -51,7 +51,7 @@ void require_engines(const std::filesystem::path& path, std::size_t saved, int w
 
 }  // namespace
 
-void save_all(const std::filesystem::path& path, const std::vector<Attachment*>& engines) {
+void save_all(const std::filesystem::path& path, const std::vector<Engine*>& engines) {
   const EngineSet set("save_all", engines);
   for (AttachedModule* engine : set.engines()) {  // for all engines, before a file is written
     engine->checkpoints();
@@ -80,7 +80,7 @@ void save_all(const std::filesystem::path& path, const std::vector<Attachment*>&
   }
 }
 
-std::vector<LoadedCheckpoint> load_all(const std::filesystem::path& path, const std::vector<Attachment*>& engines) {
+std::vector<LoadedCheckpoint> load_all(const std::filesystem::path& path, const std::vector<Engine*>& engines) {
   const EngineSet set("load_all", engines);
   const FileCalls& calls = FileCalls::kernel();
   std::vector<std::string> sums;

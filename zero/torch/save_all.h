@@ -5,7 +5,7 @@
 //   loaded.front().manifest.steps
 //
 // `path` is a folder with an ordinary checkpoint for each engine: engine-0, engine-1 ... (docs/checkpoint_format.md).
-// After a kill at any time the path has the older checkpoint or the new one. Each engine loads what Attachment::load()
+// After a kill at any time the path has the older checkpoint or the new one. Each engine loads what Engine::load()
 // would load: any world, stage, placement and dtype. A load checks all checkpoints before an engine changes. If a file
 // is damaged, no engine can be used before another load.
 //
@@ -21,7 +21,7 @@
 
 namespace zero {
 
-void save_all(const std::filesystem::path& path, const std::vector<Attachment*>& engines);
-std::vector<LoadedCheckpoint> load_all(const std::filesystem::path& path, const std::vector<Attachment*>& engines);
+void save_all(const std::filesystem::path& path, const std::vector<Engine*>& engines);
+std::vector<LoadedCheckpoint> load_all(const std::filesystem::path& path, const std::vector<Engine*>& engines);
 
 }  // namespace zero

@@ -94,7 +94,7 @@ class States final : public UnitObserver {
     }
   }
   void bind(int, std::byte*) override {}
-  Engine& engine() { return engine_; }
+  RankEngine& engine() { return engine_; }
 
  private:
   static std::vector<ParamSpec> specs(std::int64_t checkpoint_bytes) {
@@ -108,7 +108,7 @@ class States final : public UnitObserver {
   }
 
   std::vector<ParamSpec> specs_;
-  Engine engine_;
+  RankEngine engine_;
 };
 
 // Drops the folder's files from the page cache.

@@ -140,11 +140,11 @@ int bench_step_verb(const BenchStepRequest& request) {
                                    : shape.vocab > 0 ? shape.vocab
                                                      : shape.classes);
   // Attached and detached once: this turns a deferred module into an ordinary module.
-  { const Attachment built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
+  { const Engine built = attach(task->module(), world, {.stage = 0, .dtype = options.dtype}); }
   const StepTimes plain = measure_libtorch(*task, batch, request.steps, options);
   StepTimes ours;
   {
-    Attachment engine = attach(task->module(), world, options);
+    Engine engine = attach(task->module(), world, options);
     ours = measure(*task, batch, request.steps, [&] { engine.step(); });
     engine.abandon();
   }

@@ -15,7 +15,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/place/rate_probe.h"
 #include "zero/engine/update/matrix_directions.h"
 #include "zero/memory/account/host_memory.h"
@@ -375,7 +375,7 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
 
 // Places the states. If a run would be refused for this machine's memory, the plan does not fit, as with too little
 // main memory. With request.trains, the plan is also refused.
-void place_or_say_why_not(TrainingPlan& plan, EngineSeams known, const PlanRequest& request, const Trace& trace) {
+void place_or_say_why_not(TrainingPlan& plan, EngineHost known, const PlanRequest& request, const Trace& trace) {
   const std::vector<UnitTiers> as_told = plan.tiers;
   const bool from_run = plan.computation.from == ComputationFrom::kRun;
   try {
@@ -396,7 +396,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   require_room_for_fractions(plan);       // before anything is probed
   const int ranks = plan.machine->ranks;  // ranks of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
-  EngineSeams known{.activation_bytes = host_activation_bytes(request.loaded.config),
+  EngineHost known{.activation_bytes = host_activation_bytes(request.loaded.config),
                     .device_activation_bytes = activation_need(request.loaded.config).device,
                     .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
                     .probes = true};

@@ -63,7 +63,7 @@ bool may_leave_device(const TrainingPlan& plan) {
          plan.options.device_memory.kind == MemoryBudget::Kind::kBytes || has_known_gpu(plan);
 }
 
-void tell_device(const TrainingPlan& plan, EngineSeams& known) {
+void tell_device(const TrainingPlan& plan, EngineHost& known) {
   if (plan.linked)
     known.open_link = [](Communicator&, Device&) { return std::unique_ptr<DeviceLink>(); };  // never called
   known.device_is_elsewhere = plan.machine && plan.machine->ranks_on_gpu > 0 && !has_known_gpu(plan);
@@ -79,7 +79,7 @@ void require_room_for_fractions(const TrainingPlan& plan) {
   require_room(plan, placement, placement, kNoLimit);
 }
 
-void place_as_run(TrainingPlan& plan, EngineSeams known, const Trace& trace, PlannedComputation computation) {
+void place_as_run(TrainingPlan& plan, EngineHost known, const Trace& trace, PlannedComputation computation) {
   const Mesh mesh = mesh_of(plan);
   const EngineOptions& options = plan.options;
   const auto rule = rule_of(options);

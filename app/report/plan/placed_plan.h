@@ -1,6 +1,6 @@
 // place_as_run(): places the states of a plan as a run would, with the run's code (Placer).
 //
-//   EngineSeams known{.rates = rates};
+//   EngineHost known{.rates = rates};
 //   tell_device(plan, known);                                  // for a GPU that is here: its free memory counts
 //   place_as_run(plan, known, trace, {.step = profile});       // plan.tiers, plan.beside, plan.predicted
 //
@@ -8,7 +8,7 @@
 // is for a GPU of this machine. Bytes are those of a rank.
 #pragma once
 
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/plan/model/step_model.h"
 #include "zero/plan/schedule/schedule.h"
 #include "zero/plan/schedule/trace.h"
@@ -25,7 +25,7 @@ Schedule schedule_of(const TrainingPlan& plan, const Trace& trace);
 bool may_leave_device(const TrainingPlan& plan);
 
 // Describes the plan's GPU to a Placer, if its free memory is known, and whether units cross from GPU to GPU.
-void tell_device(const TrainingPlan& plan, EngineSeams& known);
+void tell_device(const TrainingPlan& plan, EngineHost& known);
 
 // Requires room for the plan's fractions. Whether options give it is known before any probe. Throws ConfigError.
 void require_room_for_fractions(const TrainingPlan& plan);
@@ -38,6 +38,6 @@ struct PlannedComputation {
 
 // Sets tiers, beside, movable_disk_bytes and predicted. Throws ConfigError for whatever an engine refuses before it
 // allocates anything on device, host or disk.
-void place_as_run(TrainingPlan& plan, EngineSeams known, const Trace& trace, PlannedComputation computation);
+void place_as_run(TrainingPlan& plan, EngineHost known, const Trace& trace, PlannedComputation computation);
 
 }  // namespace zero

@@ -147,7 +147,7 @@ void RunCheckpoints::require_room(const CheckpointPolicy& options, const std::fi
                     format_bytes(free_bytes), kept, format_bytes(bytes)));
 }
 
-void RunCheckpoints::expect_room_to_copy(Attachment& engine, std::int64_t bytes) {
+void RunCheckpoints::expect_room_to_copy(Engine& engine, std::int64_t bytes) {
   if (options_.on() && options_.async && !engine.control().has_room_to_copy(bytes)) say_not_copied();
 }
 
@@ -188,7 +188,7 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
   return steps;
 }
 
-Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
+Resumed RunCheckpoints::load(Engine& engine, const Saved& saved) {
   const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
   LoadedCheckpoint loaded = saved.in_memory ? engine.control().load(*kept_, saved.step) : engine.load(path);
   require_of_a_run(loaded.manifest, path);
@@ -217,7 +217,7 @@ Resumed RunCheckpoints::load(Attachment& engine, const Saved& saved) {
                           : path.string()};
 }
 
-std::optional<Resumed> RunCheckpoints::resume(Attachment& engine, std::int64_t newest) {
+std::optional<Resumed> RunCheckpoints::resume(Engine& engine, std::int64_t newest) {
   std::vector<std::string> damages;
   const auto tell_damages = [&] {
     if (comm_.rank() != 0) return;
@@ -284,7 +284,7 @@ bool RunCheckpoints::due_in_memory(std::int64_t step) const {
   return kept_ && options_.memory_every > 0 && step % options_.memory_every == 0;
 }
 
-void RunCheckpoints::save_in_memory(Attachment& engine, const RunState& state, std::string config) {
+void RunCheckpoints::save_in_memory(Engine& engine, const RunState& state, std::string config) {
   const double begin = monotonic_seconds();
   try {
     const bool kept = engine.control().keep(*kept_, state.step, contents_of(state, std::move(config)));
@@ -300,7 +300,7 @@ void RunCheckpoints::save_in_memory(Attachment& engine, const RunState& state, s
   }
 }
 
-void RunCheckpoints::begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode) {
+void RunCheckpoints::begin(Engine& engine, const RunState& state, std::string config, SaveMode mode) {
   finish(engine);
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
@@ -349,7 +349,7 @@ void RunCheckpoints::poll() {
   settle([](CheckpointSave& save) { return save.poll(); });
 }
 
-void RunCheckpoints::finish(Attachment& engine) {
+void RunCheckpoints::finish(Engine& engine) {
   engine.control().finish_updates();
   settle([](CheckpointSave& save) {
     save.wait();

@@ -68,28 +68,28 @@ class RunCheckpoints {
                            const Say& say);
 
   // Prints a note before training if there is no memory for the copies of asynchronous saves, of `bytes` a rank.
-  void expect_room_to_copy(Attachment& engine, std::int64_t bytes);
+  void expect_room_to_copy(Engine& engine, std::int64_t bytes);
 
   // Returns the steps of all checkpoints on disk or in memory, as rank 0 sees them, the newest first. An in-memory
   // checkpoint does not count if the launcher of a machine lacks it; a note reports it.
   std::vector<std::int64_t> steps();
   // Loads the newest undamaged checkpoint of at most step `newest`. Each damaged checkpoint is reported and skipped.
   // Empty: there is no checkpoint. Throws IoError if all are damaged, ConfigError for a checkpoint of another model.
-  std::optional<Resumed> resume(Attachment& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
+  std::optional<Resumed> resume(Engine& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
   // True if a save is due after `step` of `steps`. The last step is always saved, so a finished run can be continued.
   // If saves depend on time, rank 0's clock decides, and only if `may_ask`.
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
-  void begin(Attachment& engine, const RunState& state, std::string config, SaveMode mode);
+  void begin(Engine& engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
   // Applies the gradient that a delayed update holds back, and waits for the current save. The ranks call many
   // collectives meanwhile, so no other work may be in flight.
-  void finish(Attachment& engine);
+  void finish(Engine& engine);
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local
   // Copies every state into the launcher's memory before it returns. If there is no room, a note says so once.
-  void save_in_memory(Attachment& engine, const RunState& state, std::string config);
+  void save_in_memory(Engine& engine, const RunState& state, std::string config);
   bool last_failed() const { return last_failed_; }  // Local
   // Local. Returns the step of the newest undamaged disk checkpoint that this process has saved or loaded; -1: none.
   std::int64_t step_on_disk() const { return step_on_disk_; }
@@ -102,7 +102,7 @@ class RunCheckpoints {
   std::vector<Saved> saved();
   std::vector<std::int64_t> in_every_memory();
   SaveContents contents_of(const RunState& state, std::string config) const;
-  Resumed load(Attachment& engine, const Saved& saved);
+  Resumed load(Engine& engine, const Saved& saved);
   void say_not_copied();
   void settle(const std::function<bool(CheckpointSave&)>& advance);
 

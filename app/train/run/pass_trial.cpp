@@ -24,7 +24,7 @@ double median(std::vector<double> values) {
 
 PassSeconds time_passes(Task& task, const Dataset& data, const PassTrial& trial) {
   World world = std::move(World::in_process(1).front());
-  Attachment engine = attach(task.module(), world,
+  Engine engine = attach(task.module(), world,
                              {.stage = 0, .optimizer = Sgd{.lr = 0}, .dtype = trial.dtype, .threads = trial.threads});
   const TrainingBatches drawn(data, Order::kSequential, /*seed=*/0, even_grid(trial.samples, 1, 0));
   Batch batch;

@@ -96,7 +96,7 @@ struct Run {
   RunLog log;
   SampleShares shares;
   RunState state;                    // progress of the run; its series are those of the last save: `log` has the newest
-  std::optional<Attachment> engine;  // destroyed before its module
+  std::optional<Engine> engine;  // destroyed before its module
   RunCheckpoints checkpoints;        // declared after `engine`: a save is destroyed before its engine
   RunHealth health;
   ServedReport served;  // events so far of a run with servers

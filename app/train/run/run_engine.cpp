@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "zero/torch/attach_seams.h"
+#include "zero/torch/attach_host.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/seam/torch_device.h"
 
@@ -17,9 +17,9 @@ namespace {
 
 // Returns known rates. The disk's rates are needed if states may be on disk: to choose a placement, or to predict a
 // step. The rates of a GPU and its link are needed for plans that name the run (`zero plan --profile`).
-EngineSeams known_before(const TrainJob& job, const Device& device, const std::string& machine) {
+EngineHost known_before(const TrainJob& job, const Device& device, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
-  EngineSeams known{.activation_bytes = job.host_activation_bytes,
+  EngineHost known{.activation_bytes = job.host_activation_bytes,
                     .device_activation_bytes = job.device_activation_bytes,
                     .probes = !offload.disk.empty() || !offload.fractions.on_device() || !device.host_readable()};
   if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
@@ -58,7 +58,7 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   AttachOptions options = job.attach;
   const std::string machine =
       machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
-  EngineSeams known = known_before(job, *run.device, machine);
+  EngineHost known = known_before(job, *run.device, machine);
   known.device = run.device.get();
   known.ranks_on_device = job.ranks_on_device;
   known.free_device_bytes = run.seams.free_device_bytes;

@@ -33,19 +33,19 @@ class RunHealth {
   // Local. Returns the limits of the next step.
   StepLimits limits(double loss) { return limits_ = policy_.limits(loss); }
   // Judges a step. Call it once for each step, after `state` has counted it. True: the run was rewound.
-  bool judge(Attachment& engine, const StepReport& report);
-  bool judge_replicas(Attachment& engine);
+  bool judge(Engine& engine, const StepReport& report);
+  bool judge_replicas(Engine& engine);
   // Compares the replicas, at most once a step. Compares nothing if check_replicas is 0.
-  ReplicaCheck compare_replicas(Attachment& engine);
+  ReplicaCheck compare_replicas(Engine& engine);
 
   // Loads the newest undamaged checkpoint of at most step `newest` into the engine, the state and the log. Throws
   // IoError if there is none.
-  Resumed take_newest_checkpoint(Attachment& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
+  Resumed take_newest_checkpoint(Engine& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
  private:
-  bool act(Attachment& engine, HealthEvent event, std::int64_t samples);
-  void rewind(Attachment& engine, HealthEvent event, std::int64_t samples);
-  [[noreturn]] void stop(Attachment& engine, const HealthEvent& event, const std::string& why);
+  bool act(Engine& engine, HealthEvent event, std::int64_t samples);
+  void rewind(Engine& engine, HealthEvent event, std::int64_t samples);
+  [[noreturn]] void stop(Engine& engine, const HealthEvent& event, const std::string& why);
   std::int64_t num_skipped_in_a_row() const;  // counted back from this step
 
   HealthOptions options_;

@@ -49,7 +49,7 @@ TrainResult run_worker(const TrainJob& job, World& world) {
   if (ActivationStore* activations = task->activations()) activations->open();
   AttachOptions options = job.attach;
   options.awaits_load = true;  // the servers have the values
-  Attachment engine = attach(tensors_of(task->module()), world, std::move(options));
+  Engine engine = attach(tensors_of(task->module()), world, std::move(options));
   PushWorker& worker = *engine.control().worker();
   const SampleShares shares(job.train.share, job.train.batch, job.attach.sync.num_workers(world.size()),
                             job.attach.sync.worker_of(world.rank()));

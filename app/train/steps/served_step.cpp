@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-PushServer& server_of(Attachment& engine) {
+PushServer& server_of(Engine& engine) {
   PushServer* const server = engine.control().server();
   ZERO_CHECK(server != nullptr, "a served step on a rank that is no server");
   return *server;
@@ -37,7 +37,7 @@ std::vector<RankFigures> figures_of(const std::vector<ServedWorker>& workers) {
 
 }  // namespace
 
-ServedStep::ServedStep(const TrainJob& job, const Task& task, Attachment& engine, Communicator& run,
+ServedStep::ServedStep(const TrainJob& job, const Task& task, Engine& engine, Communicator& run,
                        const RunFolder& folder, std::int64_t begun)
     : job_(job),
       task_(task),

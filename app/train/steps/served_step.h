@@ -21,7 +21,7 @@ namespace zero {
 class ServedStep {
  public:
   // All arguments must outlive the object. `begun`: number of clocks that are done.
-  ServedStep(const TrainJob& job, const Task& task, Attachment& engine, Communicator& run, const RunFolder& folder,
+  ServedStep(const TrainJob& job, const Task& task, Engine& engine, Communicator& run, const RunFolder& folder,
              std::int64_t begun);
 
   TakenStep take(const RunState& done, const TrainingStep::Limits& limits);
@@ -32,7 +32,7 @@ class ServedStep {
  private:
   const TrainJob& job_;
   const Task& task_;
-  Attachment& engine_;
+  Engine& engine_;
   Communicator& run_;
   PushServer& server_;
   double last_loss_;

@@ -18,7 +18,7 @@ int averaged_ranks(const TrainJob& job, int ranks) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, Engine& engine, int rank, const SampleShares& shares,
                            Timeline* recorder)
     : job_(job),
       task_(task),

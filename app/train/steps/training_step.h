@@ -39,7 +39,7 @@ class TrainingStep {
  public:
   // All arguments must outlive the object. `recorder`: null if there is no timeline. `rank`: this rank's number among
   // the ranks that compute.
-  TrainingStep(const TrainJob& job, Task& task, Attachment& engine, int rank, const SampleShares& shares,
+  TrainingStep(const TrainJob& job, Task& task, Engine& engine, int rank, const SampleShares& shares,
                Timeline* recorder);
 
   // Returns the limits of the update for this rank's loss of the step.
@@ -55,7 +55,7 @@ class TrainingStep {
 
   const TrainJob& job_;
   Task& task_;
-  Attachment& engine_;
+  Engine& engine_;
   int rank_;
   const SampleShares& shares_;
   Timeline* recorder_;

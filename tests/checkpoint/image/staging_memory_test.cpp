@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kPlenty = std::int64_t{1} << 40;
 constexpr std::int64_t kPage = std::int64_t{2} << 20;
 
-std::int64_t held_by(Engine& engine) {
+std::int64_t held_by(RankEngine& engine) {
   return engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
 }
 
@@ -26,8 +26,8 @@ class Machine {
   // `reserve` 0: what it is by itself.
   explicit Machine(Communicator& comm, std::int64_t reserve = 0, int local_world = 1)
       : model_(comm, small_specs(), options(reserve, local_world),
-               {.read_memory = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; }}) {}
-  Engine& engine() { return model_.engine(); }
+               {.seams = {.read_memory = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; }}}) {}
+  RankEngine& engine() { return model_.engine(); }
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
   bool keeps(std::int64_t bytes, const MemoryReading& seen) {
@@ -186,7 +186,7 @@ TEST(StagingMemory, OneThreadReadsTheMonitorsSource) {
       --inside;
       return MemoryReading{.free_bytes = kPlenty};
     };
-    ScriptedModel model(comm, small_specs(), options_of({}), {.read_memory = slow});
+    ScriptedModel model(comm, small_specs(), options_of({}), {.seams = {.read_memory = slow}});
     MemoryMonitor monitor(model.engine().resources().read_memory, std::chrono::milliseconds(1));
     for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine().resources(), kPage);
     EXPECT_EQ(most, 1);

@@ -90,7 +90,7 @@ TEST(FetchBlocks, MachineWithoutMemoryFailsAllRanks) {
   on_ranks(2, [&](Communicator& comm) {
     const std::int64_t free_bytes = comm.rank() == 1 ? 16 : std::int64_t{1} << 40;
     ScriptedModel model(comm, small_specs(), options_of({.stage = 1}),
-                        {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }});
+                        {.seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
     InMemoryCheckpoints kept(machines.connect(comm), "run", comm);
     EXPECT_TRUE(says(message_of<IoError>([&] { SeveralLaunchers::load(kept, model.engine(), 2); }), "no memory for"));
   });

@@ -259,7 +259,7 @@ TEST(ScaledSteps, ReadGradientHasNoScale) {
 TEST(ScaledSteps, RefusesALossWithoutItsScale) {
   on_ranks(1, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(DType::kFloat16), {.stage = 2});
-    Engine& engine = model.engine();
+    RankEngine& engine = model.engine();
     (void)engine.use(0, Use::kForward);
     const std::vector<std::byte> gradient(110, std::byte{0});
     engine.add_gradient(0, gradient.data());

@@ -83,7 +83,7 @@ TEST(DeviceProbe, TakesLessOnAFullDevice) {
 // As an engine probes it, on a device that finds races.
 std::vector<TierRates> rates_of(const OptimizerOptions& rule) {
   std::vector<RecordedDevice> devices(2);
-  ScriptedSteps steps{.steps = 1, .seams = {.probes = true}};
+  ScriptedSteps steps{.steps = 1, .host = {.probes = true}};
   steps.device = [&devices](int rank) { return &devices[static_cast<std::size_t>(rank)]; };
   EngineOptions options{.stage = 3, .optimizer = rule};
   options.offload.fractions = {.optimizer = {.host = 0.5}};

@@ -29,9 +29,9 @@ class MachineBudgetsTest : public ::testing::Test {
  protected:
   MachineBudgetsTest() { calls_.free_bytes = 100 * kMiB; }
 
-  MachineBudgets budgets(const EngineOptions& options, EngineSeams seams = {}, bool uses_disk = true) {
-    seams.disk_seam = &seam_;
-    return {ranks_[0].get(), options, uses_disk, seams};
+  MachineBudgets budgets(const EngineOptions& options, EngineHost host = {}, bool uses_disk = true) {
+    host.seams.disk_seam = &seam_;
+    return {ranks_[0].get(), options, uses_disk, host};
   }
   std::int64_t largest_unit() const {
     std::int64_t bytes = 0;
@@ -63,13 +63,13 @@ TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
 // The host then has all of the machine's memory.
 
 TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
-  const EngineSeams apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
+  const EngineHost apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
   const EngineOptions automatic{};
   const MachineBudgets seen = budgets(automatic, apart);
   EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
   EXPECT_GT(seen.free_host_bytes(), 0);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
-  EngineSeams known = apart;
+  EngineHost known = apart;
   known.beside_on_device = 100 * kMiB;
   EXPECT_EQ(budgets(automatic, known).free_bytes(), 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB) << "in place of a fifth";
   EXPECT_EQ(budgets(automatic, known).of_states(model_, /*min_budget=*/false).device,
@@ -90,7 +90,7 @@ TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
 // The refusal says how much would do.
 
 TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
-  const EngineSeams apart{.free_device_bytes = [] { return 8 * kMiB; }};
+  const EngineHost apart{.free_device_bytes = [] { return 8 * kMiB; }};
   const EngineOptions options{.device_memory = in_bytes(1 << 30)};
   const std::string said = message_of<ConfigError>(
       [&] { budgets(options, apart).require_memory(model_, model_.placement, {.device = 100 * kMiB}); });

@@ -75,7 +75,7 @@ TEST(RateProbe, UnknownRoomEndsTheEngineEarly) {
   const DiskSeam seam{.files = &calls};
   const auto make = [&](Communicator& comm) {
     ScriptedModel(comm, small_specs(), {.stage = 3, .offload = {.disk = {folder.path().string()}}},
-                  {.disk_seam = &seam});
+                  {.seams = {.disk_seam = &seam}});
   };
   on_ranks(1, [&](Communicator& comm) {
     calls.on_find_room = -EIO;

@@ -50,16 +50,16 @@ Outcome training(const Case& c, const std::string& folder, int steps, std::funct
   on_ranks(c.world, [&](Communicator& comm) {
     int step = 0;
     OffloadOptions offload;
-    EngineSeams seams;
+    EngineHost host;
     if (free_bytes) {
       offload.disk = {folder};
       offload.checksums = true;
       offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
-      seams.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes(step)}; };
+      host.seams.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes(step)}; };
     }
     ScriptedModel model(
         comm, specs(c.dtype),
-        {.stage = c.stage, .clip = 1.5, .accumulate = c.accumulate, .offload = offload, .local_world = c.world}, seams);
+        {.stage = c.stage, .clip = 1.5, .accumulate = c.accumulate, .offload = offload, .local_world = c.world}, host);
     for (; step < steps; ++step) {
       const StepReport report = model.train(step, c.accumulate);
       const EngineReport now = model.engine().report();
@@ -143,7 +143,7 @@ TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
     OffloadOptions offload{.disk = {folder_.path().string()}};
     offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
     ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .clip = 1.5, .offload = offload, .local_world = 2},
-                        {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }});
+                        {.seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
     model.engine().settle();
     EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
     const auto in_memory = [&] {
@@ -185,7 +185,7 @@ TEST_F(RebalancingSlow, PagesGoBackToTheSystem) {
       offload.monitor = {.reserve_bytes = 64 * kMiB, .period = std::chrono::milliseconds(0)};
       const auto read = [&] { return MemoryReading{.free_bytes = short_of_memory ? 0 : 512 * kMiB}; };
       const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {2048, 4096}}, {.name = "h.1.w", .shape = {9}}};
-      ScriptedModel model(comm, large, {.stage = 3, .offload = offload}, {.read_memory = read});
+      ScriptedModel model(comm, large, {.stage = 3, .offload = offload}, {.seams = {.read_memory = read}});
       for (int step = 0; step < 3; ++step) model.train(step);
       std::ifstream statm("/proc/self/statm");
       statm >> pages >> pages;
@@ -209,7 +209,7 @@ TEST_F(RebalancingSlow, ExplicitPlacementReleasesOnlyGathered) {
           ++num_readings;
           return MemoryReading{.free_bytes = 0};
         };
-        ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.read_memory = read});
+        ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.seams = {.read_memory = read}});
         for (int step = 0; step < 4; ++step) outcome.norms.push_back(model.train(step).grad_norm);
         EXPECT_EQ(num_readings > 0, monitored);
         outcome.weights = model.weight_bits();

@@ -241,7 +241,7 @@ TEST(BitFlips, ParameterFlipsAreNamed) {
 // The shards of all ranks, one after the other: at stage 0 that is what each of them holds.
 class Whole {
  public:
-  void take(Engine& engine, int unit, int state) {
+  void take(RankEngine& engine, int unit, int state) {
     engine.states().read_shard(unit, state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const std::scoped_lock lock(mutex_);
       const std::size_t end = static_cast<std::size_t>(first) * 4 + elements.size();
@@ -250,7 +250,7 @@ class Whole {
     });
   }
   void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
-  void give(Engine& engine, int unit, int state) const {
+  void give(RankEngine& engine, int unit, int state) const {
     engine.states().write_held(unit, state, [&](std::int64_t first, std::span<float> out) {
       std::memcpy(out.data(), bytes_.data() + first * 4, out.size_bytes());
     });

@@ -57,7 +57,7 @@ TEST(DiscardedGradients, ZeroGradDropsPendingOnes) {
     SCOPED_TRACE(tests::placement_of(stage));
     tests::on_every_rank(2, [&](World& ranks) {
       Weight weight;
-      Attachment engine = attach(weight, ranks, stage);
+      Engine engine = attach(weight, ranks, stage);
       weight.loss(100).backward();
       weight.zero_grad();
       weight.loss(2).backward();
@@ -72,14 +72,14 @@ struct Outcome {
   std::vector<double> norms;
   Values weights;
 };
-using Spoil = std::function<void(TiedNet&, Attachment&, int step, int rank)>;
+using Spoil = std::function<void(TiedNet&, Engine&, int step, int rank)>;
 
 Outcome outcome_of(const AttachOptions& options, const Spoil& spoil) {
   Outcome outcome;
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     std::vector<double> norms;
     for (int step = 0; step < 4; ++step) {
       spoil(net, engine, step, ranks.rank());
@@ -96,34 +96,34 @@ Outcome outcome_of(const AttachOptions& options, const Spoil& spoil) {
 void expect_no_trace(const std::vector<AttachOptions>& all, const Spoil& spoil) {
   for (const AttachOptions& options : all) {
     SCOPED_TRACE(case_of(options));
-    const Outcome clean = outcome_of(options, [](TiedNet&, Attachment&, int, int) {});
+    const Outcome clean = outcome_of(options, [](TiedNet&, Engine&, int, int) {});
     const Outcome spoilt = outcome_of(options, spoil);
     EXPECT_EQ(spoilt.norms, clean.norms);
     EXPECT_TRUE(tests::same_bits(spoilt.weights, clean.weights));
   }
 }
 
-void leave_gradients(TiedNet& net, Attachment& engine, int step, int rank) {
+void leave_gradients(TiedNet& net, Engine& engine, int step, int rank) {
   engine.scaled(loss_of(net, step + 7, 3, rank) * 50).backward();
 }
 
 TEST(DiscardedGradients, ZeroGradLeavesNoTrace) {
   const TemporaryFolder disk;
-  expect_no_trace(dropping_placements(disk.path().string()), [](TiedNet& net, Attachment& engine, int step, int rank) {
+  expect_no_trace(dropping_placements(disk.path().string()), [](TiedNet& net, Engine& engine, int step, int rank) {
     leave_gradients(net, engine, step, rank);
     net.zero_grad();
   });
 }
 
 TEST(DiscardedGradients, OptimizersZeroGradLeavesNoTrace) {
-  expect_no_trace(tests::all_stages({}), [](TiedNet& net, Attachment& engine, int step, int rank) {
+  expect_no_trace(tests::all_stages({}), [](TiedNet& net, Engine& engine, int step, int rank) {
     leave_gradients(net, engine, step, rank);
     torch::optim::SGD(net.parameters(), 0.1).zero_grad(/*set_to_none=*/step % 2 == 0);
   });
 }
 
 TEST(DiscardedGradients, DiscardLeavesNoTrace) {
-  expect_no_trace(tests::all_stages({.accumulate = 2}), [](TiedNet& net, Attachment& engine, int step, int rank) {
+  expect_no_trace(tests::all_stages({.accumulate = 2}), [](TiedNet& net, Engine& engine, int step, int rank) {
     if (step == 2) return;  // nothing waits then
     leave_gradients(net, engine, step, rank);
     engine.discard_gradients();
@@ -137,8 +137,8 @@ TEST(DiscardedGradients, UpdatesThatWaitAreAppliedFirst) {
   for (options.stage = 2; options.stage < 4; ++options.stage) {
     SCOPED_TRACE(tests::placement_of(options));
     const Outcome clean =
-        outcome_of(options, [](TiedNet&, Attachment& engine, int, int) { engine.control().finish_updates(); });
-    const Outcome spoilt = outcome_of(options, [](TiedNet& net, Attachment& engine, int step, int rank) {
+        outcome_of(options, [](TiedNet&, Engine& engine, int, int) { engine.control().finish_updates(); });
+    const Outcome spoilt = outcome_of(options, [](TiedNet& net, Engine& engine, int step, int rank) {
       engine.control().finish_updates();
       leave_gradients(net, engine, step, rank);
       net.zero_grad();
@@ -149,7 +149,7 @@ TEST(DiscardedGradients, UpdatesThatWaitAreAppliedFirst) {
 }
 
 TEST(DiscardedGradients, PassThatThrewLeavesNoTrace) {
-  expect_no_trace(tests::all_stages({}), [](TiedNet& net, Attachment&, int step, int rank) {
+  expect_no_trace(tests::all_stages({}), [](TiedNet& net, Engine&, int step, int rank) {
     const torch::Tensor tokens = tests::tokens_of(step, 0, rank);
     torch::Tensor x = net.block(0).forward(net.table(tokens));
     x.register_hook([](const torch::Tensor& gradient) -> torch::Tensor {
@@ -170,7 +170,7 @@ TEST(DiscardedGradients, BetweenForwardAndBackwardCounts) {
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       std::vector<double> norms;
       for (int step = 0; step < 4; ++step) {
         leave_gradients(net, engine, step, ranks.rank());
@@ -182,7 +182,7 @@ TEST(DiscardedGradients, BetweenForwardAndBackwardCounts) {
       Values weights = tests::weights_of(engine);
       if (ranks.rank() == 0) late = {std::move(norms), std::move(weights)};
     });
-    const Outcome clean = outcome_of(options, [](TiedNet&, Attachment&, int, int) {});
+    const Outcome clean = outcome_of(options, [](TiedNet&, Engine&, int, int) {});
     EXPECT_EQ(late.norms, clean.norms);
     EXPECT_TRUE(tests::same_bits(late.weights, clean.weights));
   }
@@ -226,7 +226,7 @@ TEST(DiscardedGradients, SubmoduleDropsItsOwnOnly) {
       auto nets = tests::tied_nets(2);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         for (int step = 0; step < 3; ++step) {
           loss_of(net, step, 0, ranks.rank()).backward();
           net.block(1).up->zero_grad();
@@ -247,7 +247,7 @@ TEST(DiscardedGradients, SubmoduleDropsItsOwnOnly) {
 }
 
 TEST(DiscardedGradients, PartsThatAreAllBeginAnew) {
-  expect_no_trace(tests::all_stages({.accumulate = 2}), [](TiedNet& net, Attachment& engine, int step, int rank) {
+  expect_no_trace(tests::all_stages({.accumulate = 2}), [](TiedNet& net, Engine& engine, int step, int rank) {
     leave_gradients(net, engine, step, rank);
     net.table->zero_grad();
     net.blocks->zero_grad();
@@ -259,7 +259,7 @@ TEST(DiscardedGradients, RanksThatDropOthersAreRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     ranks.rank() == 0 ? net.zero_grad() : net.block(1).zero_grad();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.grad_norms(); }),
@@ -272,7 +272,7 @@ TEST(DiscardedGradients, StepAfterFullDropIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     net.zero_grad();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "step() after its gradients were dropped"));
@@ -286,7 +286,7 @@ TEST(DiscardedGradients, SaveComesAfterTheDrop) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.save(folder.path() / "x"); }), "zero_grad()"));
     net.zero_grad();
@@ -298,7 +298,7 @@ TEST(DiscardedGradients, LookWhileNoneWaitsIsFine) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     const auto zero_by_hand = [&] {
       for (torch::Tensor& parameter : net.parameters())
         if (parameter.grad().defined()) parameter.mutable_grad().zero_();
@@ -354,7 +354,7 @@ TEST(DiscardedGradients, GanLoopIsThatOfLibtorch) {
     pairs[0] = GanPair();
     tests::on_every_rank(2, [&](World& ranks) {
       GanPair& pair = pairs[static_cast<std::size_t>(ranks.rank())];
-      Attachment generator = attach(*pair.generator, ranks, options), critic = attach(*pair.critic, ranks, options);
+      Engine generator = attach(*pair.generator, ranks, options), critic = attach(*pair.critic, ranks, options);
       for (int step = 0; step < kSteps; ++step) {
         const torch::Tensor fake = pair.generator->forward(points_of(step, ranks.rank(), 0.5));
         pair.critic->zero_grad();
@@ -381,7 +381,7 @@ TEST(ShortGroups, RefusedOnesCanBeDropped) {
     std::vector<AttachOptions> all = tests::all_stages({.accumulate = 2});
     for (AttachOptions& options : all)
       if (options.stage < 2) options.reduce = reduce;
-    expect_no_trace(all, [](TiedNet& net, Attachment& engine, int step, int rank) {
+    expect_no_trace(all, [](TiedNet& net, Engine& engine, int step, int rank) {
       leave_gradients(net, engine, step, rank);
       const std::string message = message_of<ConfigError>([&] { engine.step(); });
       EXPECT_TRUE(says(message, "accumulate = 2: this step had 1 backward passes"));
@@ -421,7 +421,7 @@ TEST(ShortGroups, StepTakesTheAvailableMean) {
         auto nets = tests::tied_nets(2);
         tests::on_every_rank(2, [&](World& ranks) {
           TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-          Attachment engine = attach(net, ranks, options);
+          Engine engine = attach(net, ranks, options);
           for (std::size_t step = 0; step < groups.size(); ++step) {
             for (int micro = 0; micro < groups[step]; ++micro) {
               const torch::Tensor loss = loss_of(net, static_cast<int>(step), micro, ranks.rank());
@@ -448,7 +448,7 @@ TEST(ShortGroups, HaveAWholeGroupsBits) {
         auto nets = tests::tied_nets(2);
         tests::on_every_rank(2, [&](World& ranks) {
           TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-          Attachment engine = attach(net, ranks, options);
+          Engine engine = attach(net, ranks, options);
           for (int step = 0; step < 3; ++step) {
             for (int micro = 0; micro < 2; ++micro) loss_of(net, step, micro, ranks.rank()).backward();
             engine.step(1e-2, {.fewer_micro_batches = true});
@@ -466,7 +466,7 @@ TEST(ShortGroups, OfOtherLengthsAreRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 0, .reduce = Reduce::kLast, .accumulate = 3});
+    Engine engine = attach(net, ranks, {.stage = 0, .reduce = Reduce::kLast, .accumulate = 3});
     for (int micro = 0; micro <= ranks.rank(); ++micro) loss_of(net, 0, micro, ranks.rank()).backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0.1, {.fewer_micro_batches = true}); }),
                      "accumulate = 3: rank 1 had 2 micro-batches in this step, and rank 0 had 1"));
@@ -477,7 +477,7 @@ TEST(ShortGroups, EmptyAndLongOnesAreRefused) {
   auto nets = tests::tied_nets(1);
   tests::on_every_rank(1, [&](World& ranks) {
     TiedNet& net = *nets.front();
-    Attachment engine = attach(net, ranks, {.stage = 3, .accumulate = 2});
+    Engine engine = attach(net, ranks, {.stage = 3, .accumulate = 2});
     const auto step = [&] { engine.step(0.1, {.fewer_micro_batches = true}); };
     EXPECT_TRUE(says(message_of<ConfigError>(step), "had 0 backward passes"));
     for (int micro = 0; micro < 3; ++micro) loss_of(net, 0, micro, 0).backward();

@@ -83,7 +83,7 @@ void on_two_processes(const std::function<void(World&)>& body) {
 }
 
 // What a child may not do, and what it may.
-void expect_dead_engine(TiedNet& net, Attachment& engine, World& ranks, const torch::Tensor& loss) {
+void expect_dead_engine(TiedNet& net, Engine& engine, World& ranks, const torch::Tensor& loss) {
   const torch::Tensor& weight = net.block(1).up->weight;
   const std::vector<std::function<void()>> uses{
       [&] { static_cast<void>(weight.sum()); },
@@ -115,7 +115,7 @@ TEST(ForkedChild, RefusesEachUse) {
       for (const bool forks : {false, true}) {
         torch::manual_seed(7);
         TiedNet net;
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         for (int step = 0; step < 3; ++step) {
           const torch::Tensor loss = loss_of(net, step, 0, ranks.rank());
           if (forks) {
@@ -140,7 +140,7 @@ TEST(ForkedChild, DestroysWithoutEffect) {
   on_two_processes([&](World& ranks) {
     TiedNet net;
     auto world = std::make_unique<World>(std::move(ranks));
-    auto engine = std::make_unique<Attachment>(attach(net, *world, options));
+    auto engine = std::make_unique<Engine>(attach(net, *world, options));
     loss_of(net, 0, 0, world->rank()).backward();
     engine->step(1e-2);
     auto save = engine->control().begin_save(folder.path() / "saved", {});
@@ -166,7 +166,7 @@ TEST(ForkedChild, DestroysWithoutEffect) {
 TEST(ForkedChild, LeavesOpenScopesWithoutEffect) {
   on_two_processes([&](World& ranks) {
     TiedNet net;
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     std::unique_ptr<GatheredScope> gathered(new GatheredScope(engine.gathered(net)));
     EXPECT_EQ(status_of_child([&] { gathered.reset(); }), 0);
     gathered.reset();
@@ -181,7 +181,7 @@ TEST(ForkedChild, LeavesOpenScopesWithoutEffect) {
 TEST(ForkedChild, MayIgnoreTheModel) {
   on_two_processes([&](World& ranks) {
     TiedNet net;
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     for (int step = 0; step < 2; ++step) {
       EXPECT_EQ(status_of_child([] { EXPECT_EQ(torch::arange(4).sum().item<int>(), 6); }, step == 1), 0);
       loss_of(net, step, 0, ranks.rank()).backward();
@@ -194,11 +194,11 @@ TEST(ForkedChild, MayIgnoreTheModel) {
 TEST(ForkedChild, MayTrainItsOwnModel) {
   on_two_processes([&](World& ranks) {
     TiedNet net;
-    const Attachment engine = attach(net, ranks, {.stage = 3});
+    const Engine engine = attach(net, ranks, {.stage = 3});
     EXPECT_EQ(status_of_child([] {
                 TiedNet own;
                 World alone = std::move(World::in_process(1).front());
-                Attachment trains = attach(own, alone, {.stage = 3});
+                Engine trains = attach(own, alone, {.stage = 3});
                 loss_of(own, 0, 0, 0).backward();
                 EXPECT_EQ(trains.step().step, 1);
               }),

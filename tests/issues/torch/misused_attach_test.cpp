@@ -46,7 +46,7 @@ TEST(MisusedAttach, AStepsLimitsAreChecked) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks);
+    Engine engine = attach(net, ranks);
     loss_of(net, 0, 0, ranks.rank()).backward();
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { engine.step(0.1, {.max_loss = std::nan("")}); }), "limits.max_loss"));
@@ -108,7 +108,7 @@ TEST(MisusedAttach, AStepWithoutGradientsWarnsOnce) {
       auto nets = tests::tied_nets(2);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, stage);
+        Engine engine = attach(net, ranks, stage);
         loss_of(net, 0, 0, ranks.rank()).backward();
         engine.step();
         engine.step();

@@ -37,7 +37,7 @@ TEST(OwnLoop, ReadingGradIsReportedNextStep) {
       auto nets = tests::tied_nets(2);
       tests::on_every_rank(2, [&](World& ranks) {
         TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-        Attachment engine = attach(net, ranks, options);
+        Engine engine = attach(net, ranks, options);
         loss_of(net, 0, 0, ranks.rank()).backward();
         mistake.make(net);
         const std::string message = message_of<ConfigError>([&] { engine.step(); });
@@ -57,7 +57,7 @@ TEST(OwnLoop, RefusesLearningRatesThatDiffer) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, ranks.rank()).backward();
     for (const double none : {-1.0, std::nan("")})
       EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(none); }), "a finite number, 0 or more"));
@@ -72,7 +72,7 @@ TEST(OwnLoop, MissingStepIsReportedAtExit) {
     ::setenv("ZERO_LOG_LEVEL", "warn", 1);
     TiedNet net;
     tests::on_every_rank(1, [&](World& ranks) {
-      const Attachment engine = attach(net, ranks, {.stage = 3});
+      const Engine engine = attach(net, ranks, {.stage = 3});
       loss_of(net, 0, 0, 0).backward();
       torch::optim::SGD(net.parameters(), 0.1).step();
     });
@@ -88,7 +88,7 @@ TEST(OwnLoop, OptimizerMayZeroGradients) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
     torch::optim::SGD other(net.parameters(), 0.1);
     for (int attachment = 0; attachment < 2; ++attachment) {
-      Attachment engine = attach(net, ranks, {.stage = 3});
+      Engine engine = attach(net, ranks, {.stage = 3});
       for (int step = 0; step < 2; ++step) {
         net.zero_grad();
         other.zero_grad();
@@ -105,7 +105,7 @@ TEST(OwnLoop, RefusesForeignGradients) {
   TiedNet net;
   net.block(0).up->weight.set_requires_grad(false);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     net.block(0).up->weight.set_requires_grad(true);  // too late: nothing takes its gradient
     loss_of(net, 0, 0, 0).backward();
     const std::string message = message_of<ConfigError>([&] { engine.step(); });
@@ -129,7 +129,7 @@ TEST(OwnLoop, HooksAndNamesOutliveIt) {
     return gradient * 2;
   });
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     EXPECT_TRUE(net.scale.is_leaf() && net.scale.requires_grad());
     loss_of(net, 0, 0, 0).backward();
     engine.step();
@@ -179,7 +179,7 @@ TEST(MicroBatches, AreSummedUnlessAskedFor) {
 TEST(MicroBatches, AverageCountsTheStepsOwn) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.average_micro_batches = true});
+    Engine engine = attach(net, ranks, {.average_micro_batches = true});
     loss_of(net, 0, 0, 0).backward();
     const double once = engine.step(0).grad_norm;
     for (int micro = 0; micro < 2; ++micro) loss_of(net, 0, 0, 0).backward();
@@ -190,7 +190,7 @@ TEST(MicroBatches, AverageCountsTheStepsOwn) {
 TEST(MicroBatches, LimitsAreThoseOfTheAverage) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.average_micro_batches = true});
+    Engine engine = attach(net, ranks, {.average_micro_batches = true});
     for (int micro = 0; micro < 2; ++micro) loss_of(net, 0, 0, 0).backward();
     const StepReport report = engine.step(0, {.max_grad_norm = 1e-9});
     EXPECT_EQ(report.reason, SkipReason::kNormSpike);

@@ -49,7 +49,7 @@ tests::Values train(int world, const AttachOptions& options, const std::function
   tests::Values weights;
   tests::on_every_rank(world, [&](World& ranks) {
     NormedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, options);
+    Engine engine = attach(net, ranks, options);
     for (int step = 0; step < 3; ++step) {
       net.loss(tokens(step, ranks.rank())).backward();
       engine.step(kLr);
@@ -103,19 +103,19 @@ TEST(MaxNorm, OneRankHasLibtorchsBits) {
 
 // ---- other writes
 
-void at_every_stage(const std::function<void(TiedNet&, Attachment&, int)>& body, AttachOptions options = {}) {
+void at_every_stage(const std::function<void(TiedNet&, Engine&, int)>& body, AttachOptions options = {}) {
   for (const AttachOptions& stage : tests::all_stages(std::move(options))) {
     SCOPED_TRACE(tests::placement_of(stage));
     auto nets = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
       TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-      Attachment engine = attach(net, ranks, stage);
+      Engine engine = attach(net, ranks, stage);
       body(net, engine, ranks.rank());
     });
   }
 }
 
-std::string refusal_of_step(TiedNet& net, Attachment& engine, int rank) {
+std::string refusal_of_step(TiedNet& net, Engine& engine, int rank) {
   loss_of(net, 0, 0, rank).backward();
   return message_of<ConfigError>([&] { engine.step(); });
 }
@@ -124,7 +124,7 @@ constexpr const char* kRefusal =
     "attach = blocks.1.up.weight: rank 1 wrote different values into this parameter than rank 0";
 
 TEST(RankWrites, OtherValuesAreRefusedByName) {
-  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([](TiedNet& net, Engine& engine, int rank) {
     {
       const torch::NoGradGuard no_gradients;
       net.block(0).up->weight.clamp_(-0.1, 0.1);  // the same on all ranks
@@ -138,7 +138,7 @@ TEST(RankWrites, OtherValuesAreRefusedByName) {
 
 TEST(RankWrites, SavesAndExportsAreRefused) {
   const TemporaryFolder folder;
-  at_every_stage([&](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([&](TiedNet& net, Engine& engine, int rank) {
     {
       const torch::NoGradGuard no_gradients;
       net.block(1).up->weight.mul_(rank + 1);
@@ -152,7 +152,7 @@ TEST(RankWrites, SavesAndExportsAreRefused) {
 TEST(RankWrites, ALoadMakesRanksEqualAgain) {
   const TemporaryFolder folder;
   int stage = 0;
-  at_every_stage([&](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([&](TiedNet& net, Engine& engine, int rank) {
     const auto path = folder.path() / std::to_string(stage);
     engine.save(path);
     {
@@ -167,7 +167,7 @@ TEST(RankWrites, ALoadMakesRanksEqualAgain) {
 }
 
 TEST(RankWrites, UnchangedBytesAreNoWrite) {
-  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([](TiedNet& net, Engine& engine, int rank) {
     {
       const torch::NoGradGuard no_gradients;
       net.block(1).up->weight.clamp_(-100 - rank, 100 + rank);
@@ -180,7 +180,7 @@ TEST(RankWrites, UnchangedBytesAreNoWrite) {
 }
 
 TEST(RankWrites, GatheredScopeTakesOneRanksValues) {
-  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([](TiedNet& net, Engine& engine, int rank) {
     {
       const auto scope = engine.gathered(net, /*source_rank=*/1);
       const torch::NoGradGuard no_gradients;
@@ -193,7 +193,7 @@ TEST(RankWrites, GatheredScopeTakesOneRanksValues) {
 }
 
 TEST(RankWrites, GatheredScopeWithoutSourceIsCompared) {
-  at_every_stage([](TiedNet& net, Attachment& engine, int rank) {
+  at_every_stage([](TiedNet& net, Engine& engine, int rank) {
     {
       const auto scope = engine.gathered(net);
       net.block(1).up->weight.mutable_data_ptr<float>()[3] = static_cast<float>(rank);
@@ -209,7 +209,7 @@ TEST(RankWrites, LocalCopiesAreNotCompared) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.local = LocalSteps{.steps = 2}});
+    Engine engine = attach(net, ranks, {.local = LocalSteps{.steps = 2}});
     {
       const torch::NoGradGuard no_gradients;
       net.block(1).up->weight.mul_(ranks.rank() + 1);
@@ -223,7 +223,7 @@ TEST(RankWrites, AWorkersWriteIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(net, ranks, {.sync = {.servers = 1}});
+    Engine engine = attach(net, ranks, {.sync = {.servers = 1}});
     if (ranks.rank() == 0) return engine.serve();
     {
       const torch::NoGradGuard no_gradients;

@@ -88,7 +88,7 @@ TEST(RunningStatistics, OnlyTheirModulesStayInFp32) {
     ConvNet net;
     net.to(type);
     tests::on_every_rank(1, [&](World& ranks) {
-      const Attachment engine = attach(net, ranks, {.dtype = DType::kBFloat16});
+      const Engine engine = attach(net, ranks, {.dtype = DType::kBFloat16});
       for (const ParamSpec& spec : engine.parameters()) {
         const bool with_statistics = spec.name.starts_with("norm.") || spec.name.starts_with("instance.") ||
                                      spec.name.starts_with("blocks.1.") || spec.name.starts_with("blocks.3.");
@@ -106,7 +106,7 @@ TEST(RunningStatistics, WithoutATypeNothingChanges) {
   ConvNet net;
   net.to(torch::kBFloat16);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks);
+    Engine engine = attach(net, ranks);
     for (const ParamSpec& spec : engine.parameters()) EXPECT_EQ(spec.dtype, DType::kBFloat16) << spec.name;
     EXPECT_EQ(net.norm->running_mean.scalar_type(), torch::kBFloat16);
     loss_of(net, 0, 0, 0).backward();
@@ -129,7 +129,7 @@ TEST(RunningStatistics, OtherBuffersGetTheType) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat32}) {
     WithTable net;
     tests::on_every_rank(1, [&](World& ranks) {
-      Attachment engine = attach(net, ranks, {.stage = 3, .dtype = dtype});
+      Engine engine = attach(net, ranks, {.stage = 3, .dtype = dtype});
       const auto inputs = torch::ones({3, 4}, to_scalar_type(dtype));
       engine.scaled(1e-3 * net.head(inputs + net.table).to(torch::kFloat32).sum()).backward();
       EXPECT_FALSE(engine.step().skipped) << name_of(dtype);
@@ -142,7 +142,7 @@ TEST(RunningStatistics, OtherBuffersGetTheType) {
 TEST(RunningStatistics, EvaluationUsesThem) {
   ConvNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3, .dtype = DType::kBFloat16});
+    Engine engine = attach(net, ranks, {.stage = 3, .dtype = DType::kBFloat16});
     loss_of(net, 0, 0, 0).backward();
     engine.step();
     net.eval();

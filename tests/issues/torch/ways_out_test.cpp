@@ -126,20 +126,20 @@ std::vector<WayOut> ways_out() {
 }
 
 // body(net, engine) on every rank, when a step is done and nobody has used a parameter since.
-void after_a_step(AttachOptions options, int world, const std::function<void(Sequential&, Attachment&)>& body) {
+void after_a_step(AttachOptions options, int world, const std::function<void(Sequential&, Engine&)>& body) {
   options.optimizer = AdamW{.lr = 0.1};
   std::vector<Sequential> nets;
   for (int rank = 0; rank < world; ++rank) nets.push_back(make_net());
   tests::on_every_rank(world, [&](World& ranks) {
     Sequential& net = nets[static_cast<std::size_t>(ranks.rank())];
-    Attachment engine = attach(*net, ranks, options);
+    Engine engine = attach(*net, ranks, options);
     net->forward(torch::ones({4, kColumns}) * (ranks.rank() + 1)).square().mean().backward();
     engine.step();
     body(net, engine);
   });
 }
 
-torch::Tensor weight_of(Attachment& engine) {
+torch::Tensor weight_of(Engine& engine) {
   torch::Tensor weight;
   engine.for_each_parameter([&](const std::string& name, const torch::Tensor& values) {
     if (name == "0.weight") weight = values.clone();
@@ -151,7 +151,7 @@ class WaysOut : public ::testing::TestWithParam<std::tuple<WayOut, int, int>> {}
 
 TEST_P(WaysOut, GiveValuesOrNameTheParameter) {
   const auto& [way, stage, world] = GetParam();
-  after_a_step({.stage = stage}, world, [&, &way = way](Sequential& net, Attachment& engine) {
+  after_a_step({.stage = stage}, world, [&, &way = way](Sequential& net, Engine& engine) {
     torch::Tensor taken;
     std::string refusal;
     try {
@@ -188,7 +188,7 @@ TEST(WaysOut, PrintingGivesTheWholeValue) {
     return text.str();
   };
   for (int stage = 0; stage < 4; ++stage) {
-    after_a_step({.stage = stage}, 2, [&](Sequential& net, Attachment& engine) {
+    after_a_step({.stage = stage}, 2, [&](Sequential& net, Engine& engine) {
       const std::string text = printed(first_weight(net));
       EXPECT_EQ(text, printed(weight_of(engine)));
     });
@@ -196,9 +196,9 @@ TEST(WaysOut, PrintingGivesTheWholeValue) {
 }
 
 TEST(WaysOut, EmptyParameterIsNotZeros) {
-  after_a_step({.stage = 3}, 1, [](Sequential& net, Attachment& engine) {
+  after_a_step({.stage = 3}, 1, [](Sequential& net, Engine& engine) {
     engine.abandon();
-    { const Attachment ended = std::move(engine); }
+    { const Engine ended = std::move(engine); }
     std::stringstream file;
     EXPECT_TRUE(
         says(message_of<c10::Error>([&] { torch::save(net, file); }), "0.weight: this parameter has no values"));

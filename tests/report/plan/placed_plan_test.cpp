@@ -37,7 +37,7 @@ TrainingPlan planned(std::int64_t free_bytes) {
 const TierRates kRates{.update_numel = 1e9};
 
 void place(TrainingPlan& plan) {
-  EngineSeams known{.rates = kRates, .probes = true};
+  EngineHost known{.rates = kRates, .probes = true};
   tell_device(plan, known);
   place_as_run(plan, known, Trace{}, {});
 }
@@ -53,7 +53,7 @@ Placement placement_of_run(const TrainingPlan& plan) {
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.emplace_back([&, rank] {
-      EngineSeams known{.rates = kRates};
+      EngineHost known{.rates = kRates};
       tell_device(plan, known);
       const auto rule = rule_of(plan.options);
       placements[rank] = Placer(ranks[rank].get(), mesh_of(plan), plan.options, plan.units, *rule, known).placement();

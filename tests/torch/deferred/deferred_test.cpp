@@ -89,7 +89,7 @@ TEST(Deferred, AttachedWeightsMatchEverywhere) {
     std::vector<torch::Tensor> mine;
     tests::on_every_rank(world, [&, stage = stage](World& ranks) {
       const auto net = make_net(5);
-      Attachment engine = attach(*net, ranks, {.stage = stage});
+      Engine engine = attach(*net, ranks, {.stage = stage});
       engine.for_each_parameter([&](const std::string&, const torch::Tensor& value) {
         if (ranks.rank() == 0) mine.push_back(value.clone());
       });

@@ -34,7 +34,7 @@ TEST(MetaTrace, MatchesRealStepsTrace) {
                                           {.accumulate = 2});
   tests::on_every_rank(1, [&](World& world) {
     const auto model = std::make_shared<Chain>();
-    Attachment engine = attach(*model, world, {.stage = 3, .accumulate = 2});
+    Engine engine = attach(*model, world, {.stage = 3, .accumulate = 2});
     for (int micro = 0; micro < 2; ++micro) model->forward(torch::ones({2, 4})).backward();
     engine.step();
     std::vector<Event> recorded;
@@ -61,7 +61,7 @@ TEST(MetaTrace, LeavesTheModuleDeferred) {
   });
   for (const torch::Tensor& parameter : model->parameters()) EXPECT_TRUE(is_deferred(parameter));
   tests::on_every_rank(1, [&](World& world) {
-    Attachment engine = attach(*model, world, {.stage = 3});
+    Engine engine = attach(*model, world, {.stage = 3});
     EXPECT_TRUE(std::isfinite(model->forward(torch::ones({2, 4})).item().toDouble()));
   });
 }

@@ -18,7 +18,7 @@ TEST(ModelTensors, TrainWithModulesBits) {
       for (const auto& item : net.named_parameters())
         tensors.parameters.push_back(
             {.name = item.key(), .tensor = item.value(), .own_unit = item.key() == "table.weight"});
-      Attachment engine = by_name ? attach(tensors, ranks, options) : attach(net, ranks, options);
+      Engine engine = by_name ? attach(tensors, ranks, options) : attach(net, ranks, options);
       for (int step = 0; step < 2; ++step) {
         loss_of(net, step, 0, ranks.rank()).backward();
         engine.step();
@@ -36,7 +36,7 @@ TEST(ModelTensors, BuffersAreRankZerosAndSaved) {
   std::vector<torch::Tensor> counts{torch::full({2}, 5.0), torch::full({2}, 6.0)};
   tests::on_every_rank(2, [&](World& ranks) {
     const auto rank = static_cast<std::size_t>(ranks.rank());
-    const Attachment engine = attach(ModelTensors{.parameters = {{.name = "w", .tensor = weights[rank]}},
+    const Engine engine = attach(ModelTensors{.parameters = {{.name = "w", .tensor = weights[rank]}},
                                                   .buffers = {{.name = "count", .tensor = counts[rank]}}},
                                      ranks, {.stage = 3});
     EXPECT_TRUE(torch::equal(counts[rank], torch::full({2}, 5.0)));

@@ -38,7 +38,7 @@ TEST(ModuleNames, FindsGivenModules) {
 TEST(ModuleNames, AreUnitsOfAnEngine) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    const Attachment engine =
+    const Engine engine =
         attach(net, ranks, {.stage = 3, .units = module_names(net, {*net.block(0).up, *net.block(0).down})});
     Names names;
     for (const Unit& unit : engine.control().units()) names.push_back(unit.name);

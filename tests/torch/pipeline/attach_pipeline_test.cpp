@@ -186,7 +186,7 @@ std::string refusal(const std::function<torch::Tensor(torch::nn::Sequential&, to
   return message_of<ConfigError>([&] {
     tests::on_every_rank(2, [&](World& world) {
       torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
-      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, pipeline);
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, pipeline);
       engine.passes([&](int) { return loss(net, torch::ones({2, 4})); });
     });
   });
@@ -208,7 +208,7 @@ TEST(AttachPipeline, ReadsOfValuesAreRefused) {
 TEST(AttachPipeline, MemoryOfAbsentTensorsIsRefused) {
   tests::on_every_rank(2, [&](World& world) {
     torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
-    PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+    PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
     const std::string text = message_of<c10::Error>([&] {
       engine.passes([&](int) {
         const torch::Tensor y = net->forward(torch::ones({2, 4}));
@@ -242,7 +242,7 @@ TEST(AttachPipeline, MoreSectionsThanPartsAreRefused) {
   const std::string few = message_of<ConfigError>([] {
     tests::on_every_rank(3, [](World& world) {
       torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
-      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 3});
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 3});
       engine.passes([&](int) { return net->forward(torch::ones({2, 4})).sum(); });
     });
   });
@@ -255,7 +255,7 @@ TEST(AttachPipeline, OtherOperatorsThanPlannedAreRefused) {
   const std::string text = message_of<ConfigError>([&] {
     tests::on_every_rank(2, [&](World& world) {
       torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
-      PipelineAttachment engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
       int mine = 0;
       engine.passes([&](int) {
         const torch::Tensor x = torch::ones({2, 4});

@@ -25,7 +25,7 @@ inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, co
   PipelinedRun result;
   const int data_rank = ranks.rank() % (ranks.size() / pipeline.pipeline);
   {
-    PipelineAttachment engine = attach_pipeline(*subject.module, ranks, options, pipeline);
+    PipelineEngine engine = attach_pipeline(*subject.module, ranks, options, pipeline);
     for (int step = 0; step < num_steps; ++step) {
       const std::vector<double> losses =
           engine.passes([&](int micro) { return subject.loss(step, micro, data_rank) / options.accumulate; });

@@ -18,12 +18,12 @@ void read_all(const std::vector<torch::Tensor>& parameters) {
 }
 
 // Runs `body` with an engine whose parameters have gradients, at every stage.
-void with_gradients(const std::function<void(TiedNet&, Attachment&)>& body) {
+void with_gradients(const std::function<void(TiedNet&, Engine&)>& body) {
   for (const AttachOptions& options : tests::all_stages({})) {
     SCOPED_TRACE(tests::placement_of(options));
     TiedNet net;
     tests::on_every_rank(1, [&](World& ranks) {
-      Attachment engine = attach(net, ranks, options);
+      Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, 0).backward();
       body(net, engine);
     });
@@ -31,7 +31,7 @@ void with_gradients(const std::function<void(TiedNet&, Attachment&)>& body) {
 }
 
 TEST(GradientReads, CountAfterBackward) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     read_all(net.parameters());
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "its .grad() was read"));
     EXPECT_EQ(engine.step().step, 1);
@@ -39,7 +39,7 @@ TEST(GradientReads, CountAfterBackward) {
 }
 
 TEST(GradientReads, SecondBackwardForgetsNone) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     read_all(net.parameters());
     loss_of(net, 0, 1, 0).backward();
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), "its .grad() was read"));
@@ -47,7 +47,7 @@ TEST(GradientReads, SecondBackwardForgetsNone) {
 }
 
 TEST(GradientReads, StepEndsThem) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     engine.step();
     read_all(net.parameters());
     loss_of(net, 1, 0, 0).backward();
@@ -60,7 +60,7 @@ TEST(GradientReads, AbsentGradientsDoNotCount) {
   TiedNet net;
   net.block(0).up->weight.set_requires_grad(false);
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     net.scale.square().sum().backward();
     read_all({net.block(0).up->weight, net.block(1).up->weight, net.table->weight});
     EXPECT_EQ(engine.step().step, 1);
@@ -70,7 +70,7 @@ TEST(GradientReads, AbsentGradientsDoNotCount) {
 TEST(GradientReads, FrozenPassesDoNotCount) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     {
       const auto frozen = engine.frozen();
       loss_of(net, 0, 0, 0).backward();
@@ -85,7 +85,7 @@ TEST(GradientReads, FrozenPassesDoNotCount) {
 TEST(GradientReads, WithinBackwardDoNotCount) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
-    Attachment engine = attach(net, ranks, {.stage = 3});
+    Engine engine = attach(net, ranks, {.stage = 3});
     loss_of(net, 0, 0, 0).backward();
     int calls = 0;
     torch::Tensor x = net.block(0).forward(net.table(tests::tokens_of(0, 0, 0)));
@@ -101,7 +101,7 @@ TEST(GradientReads, WithinBackwardDoNotCount) {
 }
 
 TEST(GradientReads, ZeroedParametersDoNotCount) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     net.block(1).zero_grad();
     read_all(net.block(1).parameters());
     loss_of(net, 0, 1, 0).backward();
@@ -111,7 +111,7 @@ TEST(GradientReads, ZeroedParametersDoNotCount) {
 
 // The order of Module._apply() of Python: the types are compared, and then .grad is read.
 TEST(GradientReads, MoveWithoutEffectDoesNotCount) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     for (torch::Tensor& parameter : net.parameters()) {
       torch::NoGradGuard none;
       const torch::Tensor moved = parameter.to(torch::kCPU);
@@ -123,7 +123,7 @@ TEST(GradientReads, MoveWithoutEffectDoesNotCount) {
 }
 
 TEST(GradientReads, PausedOnesDoNotCount) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     {
       const GradientReadsPause pause({torch::zeros({1}), net.scale});
       read_all(net.parameters());
@@ -136,7 +136,7 @@ TEST(GradientReads, PausedOnesDoNotCount) {
 }
 
 TEST(GradientReads, CanBeForgotten) {
-  with_gradients([](TiedNet& net, Attachment& engine) {
+  with_gradients([](TiedNet& net, Engine& engine) {
     read_all(net.parameters());
     forget_gradient_reads(net.parameters());
     EXPECT_EQ(engine.step().step, 1);
@@ -149,7 +149,7 @@ TEST(MarkZeroed, IsZeroGradOfAParameter) {
     const auto nets = tests::tied_nets(1);
     TiedNet& net = *nets.front();
     tests::on_every_rank(1, [&](World& ranks) {
-      Attachment engine = attach(net, ranks, {.stage = 3});
+      Engine engine = attach(net, ranks, {.stage = 3});
       loss_of(net, 0, 0, 0).backward();
       zero_block(net);
       loss_of(net, 0, 1, 0).backward();

@@ -74,7 +74,7 @@ class RunCheckpointsTest : public testing::Test {
   CheckpointFolder files_{folder_ / "checkpoints"};
   std::vector<World> worlds_;
   torch::nn::Linear net_{4, 2};
-  Attachment engine_;
+  Engine engine_;
   std::string said_, errors_;
 };
 
@@ -171,7 +171,7 @@ TEST_F(RunCheckpointsTest, WaitingSaveLeavesNoGather) {
     threads.emplace_back([&, rank] {
       try {
         torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 2));
-        Attachment engine = attach(*net, worlds[rank], {.stage = 1});
+        Engine engine = attach(*net, worlds[rank], {.stage = 1});
         RunCheckpoints run({.every_steps = 1}, files_, std::nullopt, worlds[rank].communicator(),
                            [](const std::string&) {});
         run.begin(engine, state_at(1), "", SaveMode::kAsync);
@@ -297,7 +297,7 @@ TEST_F(RunCheckpointsTest, LostLauncherMemoryUsesDisks) {
         try {
           World world(std::move(comms[rank]), 1);
           torch::nn::Linear net(4, 2);
-          Attachment engine = attach(*net, world, {.stage = 1});
+          Engine engine = attach(*net, world, {.stage = 1});
           std::string said;
           RunCheckpoints run(
               {.every_steps = 1, .memory_every = 1}, files_, launchers[rank]->connect(), world.communicator(),
@@ -343,7 +343,7 @@ TEST_F(RunCheckpointsTest, ReleasesStagingBeforeRefusingCopy) {
   options.offload.monitor.reserve_bytes = 1;
   // For an image of two MiB or a copy of one, with a quarter left over; not for both.
   const auto read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
-  AttachedModule engine(tensors_of(*net), worlds.front(), options, {.read_memory = read});
+  AttachedModule engine(tensors_of(*net), worlds.front(), options, {.seams = {.read_memory = read}});
   attached = &engine;
   EngineControl(engine).begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
   EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";

@@ -42,7 +42,7 @@ class TrainingSteps : public testing::Test {
     std::vector<TakenStep> taken;
     run_ranks(world, [&](World& ranks) {
       const auto task = make_task(job.model, kTableShape, 1);
-      Attachment engine = attach(task->module(), ranks, job.attach);
+      Engine engine = attach(task->module(), ranks, job.attach);
       Prefetcher batches(0, steps * job.train.accumulate, rows_with(3));
       const SampleShares shares(job.train.share, job.train.batch, world, ranks.rank());
       TrainingStep training(job, *task, engine, ranks.rank(), shares, nullptr);
@@ -156,7 +156,7 @@ TEST_F(TrainingSteps, UnequalSharesAverageOverSamples) {
     job.schedule.lr = 0.5;
     run_ranks(world, [&, given = shares, per_rank = batch](World& ranks) {
       const auto task = make_task(job.model, kTableShape, 1);
-      Attachment engine = attach(task->module(), ranks, job.attach);
+      Engine engine = attach(task->module(), ranks, job.attach);
       const SampleShares mine(job.train.share, per_rank, world, ranks.rank());
       Prefetcher batches(0, 2 * job.train.accumulate, Rows::of(mine.grid()));
       TrainingStep training(job, *task, engine, ranks.rank(), mine, nullptr);

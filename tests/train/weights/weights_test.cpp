@@ -91,7 +91,7 @@ class Weights : public testing::Test {
       run_ranks(2, [&](World& world) {
         auto model = some_model(2);
         const InitialWeights weights(*model, file_);
-        { const Attachment engine = attach(*model, world, {.stage = stage, .weights = weights.source()}); }
+        { const Engine engine = attach(*model, world, {.stage = stage, .weights = weights.source()}); }
         found[static_cast<std::size_t>(world.rank())] = tensors_of(*model);
       });
       expect_equal(found[0], found[1]);
@@ -355,14 +355,14 @@ TEST_F(Weights, DeferredModelBuildsNothing) {
     {
       auto built = deferred([] { return some_model(); });
       const CountedDraws draws;
-      const Attachment engine = attach(*built, world, {.stage = 3});
+      const Engine engine = attach(*built, world, {.stage = 3});
       EXPECT_GT(draws.count(), 0) << "what is built is seen";
     }
     auto model = deferred([] { return some_model(); });
     const InitialWeights weights(*model, file_);
     {
       const CountedDraws draws;
-      const Attachment engine = attach(*model, world, {.stage = 3, .weights = weights.source()});
+      const Engine engine = attach(*model, world, {.stage = 3, .weights = weights.source()});
       EXPECT_EQ(draws.count(), 0);
     }
     expect_equal(tensors_of(*model), tensors_);
@@ -406,7 +406,7 @@ TEST_F(Weights, ComeBackAsTheyWere) {
     run_ranks(2, [&](World& world) {
       auto model = some_model(7);
       auto weights = std::make_optional<InitialWeights>(*model, file_);
-      Attachment engine = attach(*model, world, {.stage = stage, .weights = weights->source()});
+      Engine engine = attach(*model, world, {.stage = stage, .weights = weights->source()});
       weights.reset();
       const auto saved = folder_ / ("saved" + std::to_string(stage) + ".safetensors");
       const auto sha = save_weights(engine, *model, world.rank() == 0 ? open_weights(engine, *model, saved) : nullptr);
@@ -433,7 +433,7 @@ TEST_F(Weights, Bfloat16SavesRoundedHashesFull) {
   run_ranks(1, [&](World& world) {
     auto model = some_model(7);
     const InitialWeights weights(*model, file_);
-    Attachment engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .weights = weights.source()});
+    Engine engine = attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .weights = weights.source()});
     const auto sha = save_weights(engine, *model, open_weights(engine, *model, folder_ / "saved.safetensors"));
     engine.abandon();
     const auto saved = SafetensorsFile::open(folder_ / "saved.safetensors");
@@ -467,7 +467,7 @@ TEST_F(Weights, SavesAndExportsIncludeBuffers) {
   torch::Tensor mean, count;
   run_ranks(2, [&](World& world) {
     Normed model = deferred([] { return Normed(); });
-    Attachment engine = attach(*model, world, {.stage = 3, .optimizer = Sgd{.lr = 0.1}});
+    Engine engine = attach(*model, world, {.stage = 3, .optimizer = Sgd{.lr = 0.1}});
     for (int step = 0; step < 2; ++step) {
       model->forward(torch::full({2, 3, 5}, step + 1.0) * torch::arange(5)).square().sum().backward();
       engine.step();
@@ -503,7 +503,7 @@ TEST_F(Weights, ReserveDiskFromStart) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
     auto model = some_model(7);
-    Attachment engine = attach(*model, world, {.stage = 0});
+    Engine engine = attach(*model, world, {.stage = 0});
     const auto path = folder_ / "weights/model.safetensors";
     std::filesystem::create_directory(path.parent_path());
     std::ofstream(path.parent_path() / "model.safetensors.tmp-7-0") << "half of a file";
@@ -530,7 +530,7 @@ TEST_F(Weights, ReachStatesThatLieOnDisk) {
     const InitialWeights weights(*model, file_);
     const OffloadOptions offload{.fractions = {.parameter = {.disk = 1}, .optimizer = {.host = 0.5, .disk = 0.5}},
                                  .disk = {disk.path().string()}};
-    Attachment engine =
+    Engine engine =
         attach(*model, world, {.stage = 3, .dtype = DType::kBFloat16, .offload = offload, .weights = weights.source()});
     Tensors found;
     engine.for_each_parameter(

@@ -11,13 +11,13 @@
 namespace zero {
 namespace {
 
-std::string name_of(const FactorStates::State& state, const Engine& engine) {
+std::string name_of(const FactorStates::State& state, const RankEngine& engine) {
   return fmt::format("{}{}/{}", kFactorPrefix, state.name, engine.specs()[state.param].name);
 }
 
 }  // namespace
 
-std::vector<Extra> factor_extras(const Engine& engine) {
+std::vector<Extra> factor_extras(const RankEngine& engine) {
   std::vector<Extra> extras;
   for (const FactorStates::State& state : engine.states().factors()) {
     const std::span<const std::byte> bytes = std::as_bytes(state.values);
@@ -29,7 +29,7 @@ std::vector<Extra> factor_extras(const Engine& engine) {
   return extras;
 }
 
-void require_factors(const std::vector<SavedExtra>& saved, const Engine& engine, const std::string& path) {
+void require_factors(const std::vector<SavedExtra>& saved, const RankEngine& engine, const std::string& path) {
   for (const FactorStates::State& state : engine.states().factors()) {
     const std::string name = name_of(state, engine);
     const auto found = std::ranges::find(saved, name, &SavedExtra::name);
@@ -40,7 +40,7 @@ void require_factors(const std::vector<SavedExtra>& saved, const Engine& engine,
   }
 }
 
-void take_factors(const std::vector<Extra>& extras, const Engine& engine) {
+void take_factors(const std::vector<Extra>& extras, const RankEngine& engine) {
   for (const FactorStates::State& state : engine.states().factors()) {
     const auto found = std::ranges::find(extras, name_of(state, engine), &Extra::name);
     ZERO_CHECK(found != extras.end() && found->bytes.size() == state.values.size_bytes());

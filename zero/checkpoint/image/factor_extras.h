@@ -14,16 +14,16 @@
 
 #include "zero/checkpoint/image/extra.h"
 #include "zero/checkpoint/image/manifest.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 namespace zero {
 
-std::vector<Extra> factor_extras(const Engine& engine);
+std::vector<Extra> factor_extras(const RankEngine& engine);
 
 // Throws ConfigError under "checkpoint" if a state of the engine is missing, or has another size.
-void require_factors(const std::vector<SavedExtra>& saved, const Engine& engine, const std::string& path);
+void require_factors(const std::vector<SavedExtra>& saved, const RankEngine& engine, const std::string& path);
 
 // Copies extras into the engine's states. require_factors() has checked them.
-void take_factors(const std::vector<Extra>& extras, const Engine& engine);
+void take_factors(const std::vector<Extra>& extras, const RankEngine& engine);
 
 }  // namespace zero

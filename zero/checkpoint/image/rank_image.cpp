@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-Manifest manifest_of(const Engine& engine, const SavedStates& states, const SaveContents& contents) {
+Manifest manifest_of(const RankEngine& engine, const SavedStates& states, const SaveContents& contents) {
   const EngineProgress progress = engine.states().progress();
   Manifest manifest{.states = states.names(),
                     .steps = progress.steps,
@@ -32,14 +32,14 @@ Manifest manifest_of(const Engine& engine, const SavedStates& states, const Save
   return manifest;
 }
 
-SaveContents with_factors(SaveContents contents, const Engine& engine) {
+SaveContents with_factors(SaveContents contents, const RankEngine& engine) {
   for (Extra& extra : factor_extras(engine)) contents.extras.push_back(std::move(extra));
   return contents;
 }
 
 }  // namespace
 
-RankImage::RankImage(Engine& engine, SaveContents contents)
+RankImage::RankImage(RankEngine& engine, SaveContents contents)
     : engine_(engine),
       contents_(with_factors(std::move(contents), engine)),
       states_(engine.states().names(), ApartCopies::of(engine)),

@@ -16,7 +16,7 @@
 
 #include "zero/checkpoint/image/rank_layout.h"
 #include "zero/checkpoint/image/saved_states.h"
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 namespace zero {
 
@@ -30,7 +30,7 @@ struct SaveContents {
 class RankImage {
  public:
   // Throws ConfigError for a name that cannot be stored.
-  RankImage(Engine& engine, SaveContents contents);
+  RankImage(RankEngine& engine, SaveContents contents);
 
   std::int64_t size_bytes() const { return layout_.size_bytes; }
   std::string file_name() const { return rank_file_name(engine_.resources().comm.rank()); }
@@ -45,7 +45,7 @@ class RankImage {
   Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const;
 
  private:
-  Engine& engine_;
+  RankEngine& engine_;
   SaveContents contents_;
   SavedStates states_;
   Manifest manifest_;  // without files

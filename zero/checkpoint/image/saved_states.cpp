@@ -22,7 +22,7 @@ int num_saved_copies(const std::vector<std::string>& saved) {
 
 }  // namespace
 
-ApartCopies ApartCopies::of(Engine& engine) {
+ApartCopies ApartCopies::of(RankEngine& engine) {
   const EngineResources resources = engine.resources();
   if (!resources.options.local) return {};
   return {resources.mesh.copies, resources.mesh.copy_of(resources.comm.rank())};

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/unit.h"
 
@@ -24,7 +24,7 @@ namespace zero {
 // The number of copies that train apart, and this rank's place among them. Number 0: the ranks train one model.
 struct ApartCopies {
   int number = 0, place = 0;
-  static ApartCopies of(Engine& engine);
+  static ApartCopies of(RankEngine& engine);
 };
 
 struct SavedState {

@@ -91,7 +91,7 @@ struct EngineOptions {
   // server. Empty: attach() measures the ranks' memory (zero/engine/states/shard_weights.h).
   std::vector<double> shard_weights{};
   // Copies of the model train apart: gradients are summed only over the ranks of a copy, and outer steps merge the
-  // copies. Absent: gradients are summed over all ranks. See Attachment::merge_copies().
+  // copies. Absent: gradients are summed over all ranks. See Engine::merge_copies().
   std::optional<LocalSteps> local;
   // Servers: the first ranks hold and update all states, and the other ranks, the workers, compute gradients for them.
   SyncPlan sync;
@@ -115,7 +115,7 @@ struct EngineOptions {
   // A step's gradient is the mean over its micro-batches, not their sum; so are norm, clipping and limits.
   bool average_micro_batches = false;
   // Decay of a moving average of the weights, "ema", kept in fp32 and sharded as an optimizer state. See
-  // Attachment::averaged(). 0: off.
+  // Engine::averaged(). 0: off.
   double ema = 0;
   // Type of parameters and gradients; master and moments are fp32. Absent: the module's own. A module with running
   // statistics (BatchNorm; a buffer "running_mean") keeps its parameters and statistics in fp32, and still takes and

@@ -27,26 +27,26 @@ bool is_in_bytes(const MemoryBudget& budget) {
 }  // namespace
 
 MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk,
-                               const EngineSeams& seams)
-    : comm_(comm), options_(options), seams_(seams) {
+                               const EngineHost& host)
+    : comm_(comm), options_(options), host_(host) {
   measure_memory();
   if (!uses_disk || options.offload.disk.empty()) return;
   disk_bytes_ = options.offload.disk_memory > 0 ? options.offload.disk_memory : agreed_least(comm_, room_on_disk());
 }
 
 void MachineBudgets::measure_memory() {
-  const bool is_here = comm_ != nullptr || seams_.free_device_bytes != nullptr;
+  const bool is_here = comm_ != nullptr || host_.free_device_bytes != nullptr;
   const auto measure = [&](std::int64_t free, int ranks, std::int64_t beside = 0) {
     const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
   free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
-  if (seams_.free_device_bytes != nullptr)
-    free_bytes_ = measure(seams_.free_device_bytes(), seams_.ranks_on_device, seams_.beside_on_device);
+  if (host_.free_device_bytes != nullptr)
+    free_bytes_ = measure(host_.free_device_bytes(), host_.ranks_on_device, host_.beside_on_device);
 }
 
 std::int64_t MachineBudgets::room_on_disk() const {
-  const TimedCalls calls = DiskSeam::or_none(seams_.disk_seam).opening_calls(options_.offload.disk_timeout);
+  const TimedCalls calls = DiskSeam::or_none(host_.seams.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return free_disk().share(room_on(options_.offload.disk, calls));
@@ -84,7 +84,7 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   if (host_takes_the_rest()) {
     const std::int64_t device = device_is_apart() ? 0 : options_.device_memory.bytes + 2 * largest;
     budgets.host = std::max<std::int64_t>(
-        free_host_bytes_ - device - seams_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
+        free_host_bytes_ - device - host_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
   }
   const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
   if (is_in_bytes(options_.device_memory)) {
@@ -95,9 +95,9 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   const std::int64_t host =
       is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
   // else the operators' bytes include it
-  const std::int64_t of_autograd = seams_.beside_on_device > 0 ? 0 : 2 * largest;
-  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + seams_.activation_bytes) -
-                   seams_.device_activation_bytes - working - of_autograd;
+  const std::int64_t of_autograd = host_.beside_on_device > 0 ? 0 : 2 * largest;
+  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + host_.activation_bytes) -
+                   host_.device_activation_bytes - working - of_autograd;
   return budgets;
 }
 
@@ -114,11 +114,11 @@ void MachineBudgets::require_memory(const StepModel& model, const Placement& pla
                       : held.device + staging_bytes(model.units, model.world, placement, /*min_budget=*/false) +
                             std::min(budget.capacity_bytes, all_units) +
                             (budget.keeps_parts ? secondary_bytes(model.units, model.world, placement) : 0);
-  std::int64_t beside = held.host + seams_.activation_bytes;
+  std::int64_t beside = held.host + host_.activation_bytes;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   if (device_is_apart()) beside = 0;  // it is in another memory, within budgets.host
-  beside += seams_.device_activation_bytes;
-  const std::int64_t free = seams_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
+  beside += host_.device_activation_bytes;
+  const std::int64_t free = host_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
   throw ConfigError("zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),

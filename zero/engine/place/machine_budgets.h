@@ -1,17 +1,17 @@
 // MachineBudgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
 //
-//   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, seams);
+//   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, host);
 //   budgets.free_bytes()                                      // of memory: what "auto" may use
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
 // A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the last fifth
-// is for activations and other programs. If seams give the bytes that operators need on a device, these bytes and 1/32
+// is for activations and other programs. If `host` gives the bytes that operators need on a device, these bytes and 1/32
 // are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
 // (docs/decisions/0014). A device with its own memory has a separate budget: "auto" is its free memory, and takes
 // nothing of the host's. Without a limit (disk_memory = 0) a disk has 9/10 of its free bytes, shared by the ranks. All
 // ranks of a run measure and take the least; with weighted shards, each has its own. Without a communicator, a process
-// plans for an unspecified machine: "auto" and a disk that is not here have no limit. If seams give a device's free
+// plans for an unspecified machine: "auto" and a disk that is not here have no limit. If `host` gives a device's free
 // memory, the plan is for this machine. Bytes are a rank's.
 #pragma once
 
@@ -19,7 +19,7 @@
 #include <string>
 
 #include "zero/comm/communicator.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/options.h"
 #include "zero/plan/model/step_model.h"
 #include "zero/plan/placement/best_placement.h"
@@ -38,7 +38,7 @@ class MachineBudgets {
  public:
   // Collective. `uses_disk`: states may be placed on the disks of the options; reads the free bytes there, and throws
   // ConfigError or IoError if that fails. `options` must outlive the budgets.
-  MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk, const EngineSeams& seams);
+  MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk, const EngineHost& host);
 
   // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();
@@ -47,10 +47,10 @@ class MachineBudgets {
   std::int64_t free_bytes() const { return free_bytes_; }
   std::int64_t free_host_bytes() const { return free_host_bytes_; }
   // Local. Returns whether the device has its own memory, apart from the machine's.
-  bool device_is_apart() const { return seams_.free_device_bytes != nullptr || seams_.device_is_elsewhere; }
+  bool device_is_apart() const { return host_.free_device_bytes != nullptr || host_.device_is_elsewhere; }
   // Local. Returns whether the budget is what an earlier run's activations left, which may have had more than they
   // need.
-  bool is_learned() const { return seams_.beside_on_device > 0; }
+  bool is_learned() const { return host_.beside_on_device > 0; }
   // Local. Returns the bytes that the disk may hold; 0 if it is not used.
   std::int64_t disk_bytes() const { return disk_bytes_; }
   // Local. Returns the measurement behind the disk's budget.
@@ -73,7 +73,7 @@ class MachineBudgets {
 
   Communicator* comm_;
   const EngineOptions& options_;
-  const EngineSeams seams_;
+  const EngineHost host_;
   std::int64_t free_bytes_ = 0, free_host_bytes_ = 0;
   std::int64_t disk_bytes_ = 0;
 };

@@ -46,10 +46,10 @@ bool keeps_fp32_sums(const EngineOptions& options) {
   return true;
 }
 
-Placement on_its_device(Placement placement, const EngineSeams& seams) {
-  placement.linked = seams.open_link != nullptr;
-  placement.device_is_apart = seams.free_device_bytes != nullptr || seams.device_is_elsewhere ||
-                              (seams.device != nullptr && !seams.device->host_readable());
+Placement on_its_device(Placement placement, const EngineHost& host) {
+  placement.linked = host.open_link != nullptr;
+  placement.device_is_apart = host.free_device_bytes != nullptr || host.device_is_elsewhere ||
+                              (host.device != nullptr && !host.device->host_readable());
   return placement;
 }
 
@@ -80,15 +80,15 @@ Placement placement_of(const EngineOptions& options, const std::vector<Unit>& un
 }
 
 Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
-               const UpdateRule& rule, const EngineSeams& seams)
+               const UpdateRule& rule, const EngineHost& host)
     : comm_(comm),
       options_(options),
       model_{.units = units,
              .world = mesh.shard,
-             .placement = on_its_device(placement_of(options, units, mesh), seams),
+             .placement = on_its_device(placement_of(options, units, mesh), host),
              .optimizer = spec_of(rule),
-             .profile = seams.profile},
-      budgets_(comm, options, is_ours(options), seams),
+             .profile = host.profile},
+      budgets_(comm, options, is_ours(options), host),
       placement_(model_.placement) {
   const OffloadOptions& offload = options.offload;
   const bool ours = is_ours(options);
@@ -96,11 +96,11 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   // equal.
   const bool may_choose = ours && options.shards != Cut::kWeighted;
   const bool chooses = may_choose && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
-  if (chooses || seams.probes) {
-    const bool known = agreed_least(comm, seams.rates.update_numel > 0 ? 1 : 0) == 1;
+  if (chooses || host.probes) {
+    const bool known = agreed_least(comm, host.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
-    model_.rates = known ? seams.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, seams.disk_seam);
-    probe_device_rates(seams);
+    model_.rates = known ? host.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, host.seams.disk_seam);
+    probe_device_rates(host);
     if (!known) budgets_.measure_memory();  // probing a slow disk takes long
   }
   if (chooses) choose();
@@ -118,7 +118,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total();
   movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
              may_leave > 0 && may_leave <= budgets_.disk_bytes();
-  const bool apart = seams.device != nullptr && !seams.device->host_readable();
+  const bool apart = host.device != nullptr && !host.device->host_readable();
   if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {
     hold_all_whole(placement_);
     model_.placement = placement_;
@@ -127,18 +127,18 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
 
 // Probes in each run, which is faster than finding an earlier result. If the states have 2 MiB, the probe takes no more
 // memory than they do.
-void Placer::probe_device_rates(const EngineSeams& seams) {
-  if (seams.device == nullptr || seams.device->host_readable()) return;
+void Placer::probe_device_rates(const EngineHost& host) {
+  if (host.device == nullptr || host.device->host_readable()) return;
   std::int64_t states = 0;
   for (const Tier tier : kAllTiers)
     states += state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
   const std::int64_t most = kProbeParts * std::max(states / 2, kLeastProbe);
   const std::int64_t free = budgets_.device_is_apart() ? std::min(budgets_.free_bytes(), most) : most;
-  const DeviceRates mine = probe_device(*seams.device, model_.optimizer, free);
+  const DeviceRates mine = probe_device(*host.device, model_.optimizer, free);
   const auto least = [this](std::int64_t rate) { return static_cast<double>(agreed_least(comm_, rate)); };
   model_.rates.link_up = least(mine.up);
   model_.rates.link_down = least(mine.down);
-  model_.rates.device_update_numel = host_updates(*seams.device, options_) ? 0 : least(mine.update_numel);
+  model_.rates.device_update_numel = host_updates(*host.device, options_) ? 0 : least(mine.update_numel);
 }
 
 void Placer::count_held() {

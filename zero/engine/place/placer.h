@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/engine/options/engine_seams.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/place/machine_budgets.h"
 #include "zero/plan/placement/best_placement.h"
@@ -31,7 +31,7 @@ class Placer {
   // Collective. Throws ConfigError for states that cannot be placed as the options ask, and for too small budgets.
   // `options` must outlive the placer.
   Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
-         const UpdateRule& rule, const EngineSeams& seams = {});
+         const UpdateRule& rule, const EngineHost& host = {});
 
   const Placement& placement() const { return placement_; }
   // Returns the placement with everything that may leave the device on another tier.
@@ -63,7 +63,7 @@ class Placer {
   PredictedStep predicted(const Placement& placement, const StepProfile& profile) const;
 
  private:
-  void probe_device_rates(const EngineSeams& seams);
+  void probe_device_rates(const EngineHost& host);
   void choose();
   std::int64_t device_bytes(const Placement& placement) const;
   bool fits_device() const;

@@ -15,7 +15,7 @@ namespace {
 void check_supported(const std::string& name, const torch::Tensor& tensor) {
   if (tensor.key_set().has(kParameterKey)) {
     throw ConfigError("attach", name, "this parameter is attached already",
-                      "destroy the first Attachment before making another");
+                      "destroy the first Engine before making another");
   }
   if (!tensor.has_storage() || tensor.layout() != at::kStrided) {
     throw ConfigError("attach", name, "not a dense tensor", "zero.cpp shards dense parameters");

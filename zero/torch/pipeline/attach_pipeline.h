@@ -48,14 +48,14 @@ class PipelinedModule;
 
 // The engines of one model's sections on this rank. Move-only. Destruction is Collective and gives every parameter back
 // in full on every rank; while an exception unwinds it is Local and leaves parameters empty.
-class PipelineAttachment {
+class PipelineEngine {
  public:
   using LossOfMicro = std::function<torch::Tensor(int micro)>;
 
-  explicit PipelineAttachment(std::unique_ptr<PipelinedModule> module);
-  PipelineAttachment(PipelineAttachment&&) noexcept;
-  PipelineAttachment& operator=(PipelineAttachment&&) noexcept;
-  ~PipelineAttachment();
+  explicit PipelineEngine(std::unique_ptr<PipelinedModule> module);
+  PipelineEngine(PipelineEngine&&) noexcept;
+  PipelineEngine& operator=(PipelineEngine&&) noexcept;
+  ~PipelineEngine();
 
   // Collective. Runs all forward and backward passes of one step: `accumulate` micro-batches. Returns their losses, on
   // every rank those of its line. The function returns the loss, and calls no backward().
@@ -65,7 +65,7 @@ class PipelineAttachment {
   // the model has too few parts.
   std::vector<double> passes(const LossOfMicro& loss);
 
-  // Collective. As Attachment::step(): one norm over all sections, and all ranks update or all skip.
+  // Collective. As Engine::step(): one norm over all sections, and all ranks update or all skip.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
@@ -90,9 +90,9 @@ class PipelineAttachment {
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
 // "parallel.schedule" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
 // options that no pipeline can have (sync, local, delayed_update, awaits_load).
-PipelineAttachment attach_pipeline(torch::nn::Module& module, World& world, const EngineOptions& options,
+PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const EngineOptions& options,
                                    const PipelineOptions& pipeline);
-PipelineAttachment attach_pipeline(ModelTensors model, World& world, const EngineOptions& options,
+PipelineEngine attach_pipeline(ModelTensors model, World& world, const EngineOptions& options,
                                    const PipelineOptions& pipeline);
 
 }  // namespace zero

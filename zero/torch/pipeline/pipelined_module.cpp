@@ -65,7 +65,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const EngineO
     return;
   }
   EngineOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
-  modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineSeams{}));
+  modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineHost{}));
   attached_ = true;
 }
 
@@ -111,7 +111,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     World& world = *worlds_[static_cast<std::size_t>(section)];
     modules_[static_cast<std::size_t>(section)] = std::make_unique<AttachedModule>(
         tensors, world, with_shard_weights(options_of_section(tensors), world.communicator(), world.local_size()),
-        EngineSeams{});
+        EngineHost{});
     any = true;
   }
   ZERO_CHECK(any, "place {} has no parameter", line_.place);

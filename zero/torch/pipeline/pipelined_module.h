@@ -1,4 +1,4 @@
-// PipelinedModule: the sections of one model on this rank; the implementation of PipelineAttachment.
+// PipelinedModule: the sections of one model on this rank; the implementation of PipelineEngine.
 //
 // Each section is an AttachedModule of its own, with the parameters whose home it is, over the ranks of its place. So
 // stages, placements and tiers work within a section as they do without a pipeline, and a section's engine sees its
@@ -21,7 +21,7 @@ namespace zero {
 
 class PipelinedModule {
  public:
-  using LossOfMicro = PipelineAttachment::LossOfMicro;
+  using LossOfMicro = PipelineEngine::LossOfMicro;
   using Visit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
   PipelinedModule(ModelTensors model, World& world, const EngineOptions& options, const PipelineOptions& pipeline);

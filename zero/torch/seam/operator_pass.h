@@ -7,7 +7,7 @@
 // operators are part of that forward pass, because their results are differentiated again. Local.
 #pragma once
 
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 namespace zero {
 

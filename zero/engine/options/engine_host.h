@@ -1,9 +1,10 @@
-// EngineSeams: replacements by a test, and facts that a runner such as `zero train` knows better than the engine.
+// EngineHost: what the program around an engine gives it: the device, its link, rates and memory. EngineSeams: parts of
+// the machine that tests replace.
 //
-//   Engine engine(comm, specs, units, options, observer, {.rates = rates});
-//   auto attached = attach(model, world, options, {.disk_seam = &faulty});      // zero/torch/attach_seams.h
+//   RankEngine engine(comm, specs, units, options, observer, {.rates = rates});
+//   auto attached = attach(model, world, options, {.seams = {.disk_seam = &faulty}});      // zero/torch/attach_host.h
 //
-// A user's program does not need it. Values only. Local.
+// A user's program needs neither. Values only. Local.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,15 @@ struct DiskSeam;
 class LinkClock;
 
 struct EngineSeams {
+  // Seam between the disk and the kernel, for the engine and its probes; must outlive them. Null: none.
+  const DiskSeam* disk_seam = nullptr;
+  // Clock of the link; must outlive the engine. Null: the machine's.
+  const LinkClock* link_clock = nullptr;
+  // Reader of this machine's free memory; one thread at a time calls it. Empty: read_memory().
+  MemoryMonitor::Source read_memory{};
+};
+
+struct EngineHost {
   std::int64_t activation_bytes = 0;         // of a rank's activations on the host, if host_memory is kAuto
   std::int64_t device_activation_bytes = 0;  // of its blocks for activations in transfer between device and host
   // Rates of this machine for a rank, if known. Without update_numel they are probed if a choice needs them, or, with
@@ -31,8 +41,6 @@ struct EngineSeams {
   // Profile of the model, if known before it runs. Otherwise states are first placed as if the model computed nothing,
   // and placed again after a few steps.
   StepProfile profile{};
-  // Seam between the disk and the kernel, for the engine and its probes; must outlive them. Null: none.
-  const DiskSeam* disk_seam = nullptr;
   // Device with the memory of units in use; must outlive the engine. Null: main memory (HostDevice).
   Device* device = nullptr;
   // Free bytes of a device's own memory, and the ranks that share it. Empty: its memory is main memory.
@@ -45,10 +53,7 @@ struct EngineSeams {
   // Collective. Opens the link between these ranks' devices (zero/comm/transport/open_device_link.h). Empty: through
   // the host.
   std::function<std::unique_ptr<DeviceLink>(Communicator& units, Device& device)> open_link{};
-  // Clock of the link; must outlive the engine. Null: the machine's.
-  const LinkClock* link_clock = nullptr;
-  // Reader of this machine's free memory; one thread at a time calls it. Empty: read_memory().
-  MemoryMonitor::Source read_memory{};
+  EngineSeams seams{};
 };
 
 }  // namespace zero

@@ -1,6 +1,6 @@
-// Engine: the training state of one model on one rank, and its steps.
+// RankEngine: the training state of one model on one rank, and its steps.
 //
-//   Engine engine(comm, specs, units, {.stage = 3}, observer);
+//   RankEngine engine(comm, specs, units, {.stage = 3}, observer);
 //   engine.states().load(u, bytes, DType::kFloat32);              // every unit once
 //   { GatheredUnit in_use = engine.use(u, Use::kForward); ... }   // gathered while in_use lives: an operator runs
 //   engine.add_gradient(param, bytes);                            // autograd computed it
@@ -35,12 +35,12 @@ namespace zero {
 // Reason for a use. Untraced: evaluation and reading, which belong to no step's trace.
 enum class Use : std::uint8_t { kForward, kBackward, kUntraced };
 
-class Engine final : private UnitPins {
+class RankEngine final : private UnitPins {
  public:
   // Throws ConfigError before anything is allocated, for options out of range or a budget that is too small.
-  Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-         UnitObserver& observer, const EngineSeams& seams = {});
-  ~Engine() override;
+  RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
+         UnitObserver& observer, const EngineHost& host = {});
+  ~RankEngine() override;
 
   // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their first
   // values. The reserve is for memory that other programs take until that step ends.

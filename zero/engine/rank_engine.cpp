@@ -1,4 +1,4 @@
-#include "zero/engine/engine.h"
+#include "zero/engine/rank_engine.h"
 
 #include <utility>
 
@@ -16,9 +16,9 @@ IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) 
 
 }  // namespace
 
-Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-               UnitObserver& observer, const EngineSeams& seams) try
-    : parts_(comm, std::move(specs), units, options, observer, seams),
+RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
+               UnitObserver& observer, const EngineHost& host) try
+    : parts_(comm, std::move(specs), units, options, observer, host),
       io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
       update_times_(parts_),
       statistics_(parts_),
@@ -31,21 +31,21 @@ Engine::Engine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Uni
   throw told_by(comm.rank(), units, error);
 }
 
-Engine::~Engine() = default;
+RankEngine::~RankEngine() = default;
 
-void Engine::settle() {
+void RankEngine::settle() {
   if (step_.num_taken() > 0) return;
   io_.run([this] { replanner_.settle(step_.num_updates()); });
 }
 
-GatheredUnit Engine::use(int unit, Use why) {
+GatheredUnit RankEngine::use(int unit, Use why) {
   io_.run([&] { bring(unit, why); });
   std::byte* const data = parts_.gatherer.data(unit);
   parts_.gatherer.uses().pin(unit, data);
   return {static_cast<UnitPins&>(*this), unit, data};
 }
 
-void Engine::begin_micro_batch(int number) {
+void RankEngine::begin_micro_batch(int number) {
   const int accumulate = parts_.options.accumulate;
   if (number < 0 || number >= accumulate)
     throw ConfigError("accumulate", fmt::format("{}", accumulate), fmt::format("micro-batch {} begins", number),
@@ -53,7 +53,7 @@ void Engine::begin_micro_batch(int number) {
   parts_.passes.begin_micro_batch(number);
 }
 
-void Engine::bring(int unit, Use why) {
+void RankEngine::bring(int unit, Use why) {
   const bool untraced = why == Use::kUntraced;
   if (why == Use::kForward) parts_.passes.begin_forward();
   update_times_.before_use(unit, untraced);
@@ -71,7 +71,7 @@ void Engine::bring(int unit, Use why) {
   parts_.passes.access(unit);
 }
 
-void Engine::mark_written(int unit) {
+void RankEngine::mark_written(int unit) {
   const CodedCommunicator* const coded = parts_.unit_comms.coded();
   if (coded != nullptr && coded->gathered_coded(unit)) {
     throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
@@ -85,7 +85,7 @@ void Engine::mark_written(int unit) {
   });
 }
 
-void Engine::add_gradient(int param, const std::byte* gradient) {
+void RankEngine::add_gradient(int param, const std::byte* gradient) {
   io_.run([&] {
     step_.begin_backward();
     parts_.reducer.add(param, gradient);
@@ -93,30 +93,30 @@ void Engine::add_gradient(int param, const std::byte* gradient) {
   });
 }
 
-StepReport Engine::step(const StepRates& rates, const StepLimits& limits) {
+StepReport RankEngine::step(const StepRates& rates, const StepLimits& limits) {
   return io_.run([&] { return step_.take(rates, limits); });
 }
 
-StepSync Engine::agree_step(const StepRates& rates, const StepLimits& limits) {
+StepSync RankEngine::agree_step(const StepRates& rates, const StepLimits& limits) {
   return io_.run([&] { return step_.agree(rates, limits); });
 }
 
-StepReport Engine::carry_out_step(const StepSync& agreed, const StepRates& rates) {
+StepReport RankEngine::carry_out_step(const StepSync& agreed, const StepRates& rates) {
   return io_.run([&] { return step_.carry_out(agreed, rates); });
 }
 
-void Engine::drop_gradients(const std::vector<bool>& params) {
+void RankEngine::drop_gradients(const std::vector<bool>& params) {
   io_.run([&] { step_.drop(params); });
 }
 
-void Engine::finish(bool ends) {
+void RankEngine::finish(bool ends) {
   io_.run([&] {
     update_times_.finish(ends);
     if (ends) step_.finish_outer();
   });
 }
 
-EngineReport Engine::report() const {
+EngineReport RankEngine::report() const {
   EngineReport report;
   statistics_.add_to(report);
   replanner_.add_to(report);
@@ -124,7 +124,7 @@ EngineReport Engine::report() const {
   return report;
 }
 
-void Engine::unpin(int unit) noexcept {
+void RankEngine::unpin(int unit) noexcept {
   io_.run_noexcept([&] { parts_.gatherer.uses().unpin(unit); });
 }
 
