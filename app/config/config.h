@@ -54,16 +54,16 @@ struct OptimizerKeys : RuleKeys {
 
 // Keys of [zero] that the program reads itself.
 struct ZeroKeys {
-  bool automatic_group = true;  // zero.group = "auto"; EngineOptions::group is 0 until the machines are known
+  bool automatic_group = true;  // zero.group = "auto"; AttachOptions::group is 0 until the machines are known
   bool probe_rates = false;     // zero.rates
 };
 
-// sync.mode = "local": copies train apart. The other modes are in EngineOptions::sync.
+// sync.mode = "local": copies train apart. The other modes are in AttachOptions::sync.
 struct LocalKeys : LocalSteps {
   bool on = false;
 };
 
-// [comm] without the codecs of EngineOptions::wire: the options of the world, and comm.outer_wire = "topk".
+// [comm] without the codecs of AttachOptions::wire: the options of the world, and comm.outer_wire = "topk".
 struct CommKeys : WorldOptions {
   bool topk = false;
   double topk_share = 0.01;  // comm.outer_topk
@@ -87,7 +87,7 @@ struct Config {
   OptimizerKeys optimizer;
   LrSchedule schedule;  // lr and steps: from optimizer.lr and train.steps when a run starts
   // [zero], servers of [sync], codecs of [comm], and keys of [train]. attach() has other defaults of these members.
-  EngineOptions engine{.clip = 1.0, .reduce = Reduce::kEach, .dtype = DType::kFloat32};
+  AttachOptions engine{.clip = 1.0, .reduce = Reduce::kEach, .dtype = DType::kFloat32};
   ZeroKeys zero;
   LocalKeys local;
   CheckpointPolicy checkpoint{.every_seconds = 600};

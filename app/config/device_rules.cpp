@@ -53,7 +53,7 @@ void check_device(const LoadedConfig& loaded) {
 }
 
 void require_works_on_gpu(const LoadedConfig& loaded) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   refuse_on_gpu(loaded, "sync.mode", loaded.config.local.on, "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", engine.sync.servers > 0, "servers do",
                 "use sync.mode sync with sync.servers 0");

@@ -67,7 +67,7 @@ void check_share_most(const LoadedConfig& loaded, std::int64_t world) {
 
 // Named weights must be one for each rank of a copy, or one for each server.
 void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   const std::vector<double>& weights = engine.shard_weights;
   if (engine.shards != Cut::kWeighted || weights.empty()) return;
   if (const int servers = engine.sync.servers; servers > 0)

@@ -238,7 +238,7 @@ void check_sync(const LoadedConfig& loaded) {
 }
 
 void check_average(const LoadedConfig& loaded) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   if (engine.delayed_update && engine.ema > 0)
     refuse(loaded, "zero.delayed_update",
            fmt::format("the average of the weights (train.ema = {}) would also be a step late", engine.ema),
@@ -247,7 +247,7 @@ void check_average(const LoadedConfig& loaded) {
 
 // With shards of unequal size, every rank must gather the same units at the same time, and send blocks without a codec.
 void check_weighted_shards(const LoadedConfig& loaded) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   const OffloadOptions& offload = engine.offload;
   if (engine.wire.gather != WireCodec::kNone || engine.wire.reduce != WireCodec::kNone || loaded.config.comm.topk)
     refuse(loaded, "zero.shards",
@@ -274,7 +274,7 @@ void check_weighted_shards(const LoadedConfig& loaded) {
 }
 
 void check_shards(const LoadedConfig& loaded) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   if (engine.shards != Cut::kWeighted && !engine.shard_weights.empty() &&
       rank_of(loaded, "zero.shard_weights") >= rank_of(loaded, "zero.shards"))
     refuse(loaded, "zero.shard_weights", fmt::format("zero.shards = \"{}\" has no weights", name_of(engine.shards)),
@@ -351,7 +351,7 @@ void check_servers(const LoadedConfig& loaded) {
 
 // fit_to_world() checks whether the groups divide the ranks.
 void check_secondary(const LoadedConfig& loaded) {
-  const EngineOptions& engine = loaded.config.engine;
+  const AttachOptions& engine = loaded.config.engine;
   if (engine.secondary_group == 0) return;
   const auto not_with = [&](bool given, std::string_view reason, std::string_view remedy) {
     if (given) refuse(loaded, "zero.secondary_group", reason, remedy);

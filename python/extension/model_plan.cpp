@@ -77,7 +77,7 @@ Trace assumed_trace(const std::vector<Unit>& units, int accumulate) {
 using Loss = std::function<torch::Tensor(int micro)>;
 
 // autograd refuses a backward pass with the GIL; `loss` takes it.
-Trace traced(const ModelTensors& model, const Loss& loss, const EngineOptions& options) {
+Trace traced(const ModelTensors& model, const Loss& loss, const AttachOptions& options) {
   const py::gil_scoped_release no_gil;
   return trace_on_meta(model, loss,
                        {.accumulate = options.accumulate,

@@ -18,7 +18,7 @@ namespace zero::python {
 struct ModelPlan {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
-  EngineOptions options;
+  AttachOptions options;
   int world = 1;
   Schedule schedule;  // its placement has the tiers of all states
 };

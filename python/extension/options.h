@@ -2,7 +2,7 @@
 //
 //   options_from({"stage": 3, "device_memory": "64MiB", "optimizer": ("adamw", {"lr": 3e-4})})
 //
-// The names are those of EngineOptions and OffloadOptions, so the C++ documentation holds for both. Sizes are texts
+// The names are those of AttachOptions and OffloadOptions, so the C++ documentation holds for both. Sizes are texts
 // ("64MiB") or bytes. Local; call it with the GIL.
 #pragma once
 

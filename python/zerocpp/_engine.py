@@ -66,7 +66,7 @@ def attach(
         What its groups say holds: a bias decays if its group does. Without it: zero.AdamW().
     config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may name the
         optimizer, too. An option that a keyword gives differently is an error.
-    options: the fields of EngineOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
+    options: the fields of AttachOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
         (micro-batches a step), dtype ("bf16"), device_memory ("64MiB"), offload ({"optimizer": {"host": 1}}), disk.
 
     Raises ConfigError, before anything is allocated, for an impossible option.

@@ -27,7 +27,7 @@ std::string name_of(const Ranks& ranks) {
 }
 
 // Without clipping: a norm is summed over shards, and they are others in another mesh.
-EngineOptions engine_options(const Ranks& ranks) {
+AttachOptions engine_options(const Ranks& ranks) {
   return {.stage = ranks.stage, .group = ranks.group};
 }
 

@@ -20,8 +20,8 @@ struct CutCell {
   Cut shards;
 };
 
-EngineOptions options_of(const CutCell& cell, const OptimizerOptions& optimizer) {
-  EngineOptions options{.shards = cell.shards, .optimizer = optimizer};
+AttachOptions options_of(const CutCell& cell, const OptimizerOptions& optimizer) {
+  AttachOptions options{.shards = cell.shards, .optimizer = optimizer};
   for (int rank = 0; cell.shards == Cut::kWeighted && rank < cell.world; ++rank)
     options.shard_weights.push_back(1 + 3 * (rank % 2));
   return options;
@@ -114,7 +114,7 @@ TEST(CutCheckpointsSlowOnAnyDevice, AnotherCutContinuesWithSameBits) {
 }
 
 TEST(CutCheckpointsSlowOnAnyDevice, TensorsOfOneFileHaveNames) {
-  const EngineOptions options{.shards = Cut::kHash};
+  const AttachOptions options{.shards = Cut::kHash};
   const auto specs = block_specs(DType::kFloat32);
   const RankLayout layout =
       lay_out_rank(specs, units_of(specs, 3, options), SavedStates({"parameter"}, {}), {.shard = 3}, 0, {});

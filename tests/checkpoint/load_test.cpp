@@ -245,7 +245,7 @@ TEST(LoadCheckpointOnAnyDevice, RefusesAnotherModelBeforeChanges) {
     train_steps(model, 0, 2, 1);
     save_now(model.engine(), folder / "a");
   });
-  const auto refused = [&](std::vector<ParamSpec> specs, EngineOptions options, const std::string& reason) {
+  const auto refused = [&](std::vector<ParamSpec> specs, AttachOptions options, const std::string& reason) {
     const auto ends = ends_of_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, specs, options);
       const auto before = state_bits(model.engine());
@@ -270,7 +270,7 @@ TEST(LoadCheckpointOnAnyDevice, RefusesAnotherModelBeforeChanges) {
   specs = small_specs();
   specs.back().trainable = false;
   refused(specs, options_of({}), "ln_f is not frozen in the checkpoint, and is in the model");
-  EngineOptions sgd = options_of({});
+  AttachOptions sgd = options_of({});
   sgd.optimizer = SgdOptions{.momentum = 0.9};
   refused(
       small_specs(), sgd,

@@ -21,8 +21,8 @@ struct Apart {
 };
 
 // Three steps a round.
-EngineOptions engine_options(const Apart& ranks) {
-  EngineOptions options{.stage = ranks.stage, .group = ranks.group, .clip = 0.5};
+AttachOptions engine_options(const Apart& ranks) {
+  AttachOptions options{.stage = ranks.stage, .group = ranks.group, .clip = 0.5};
   if (ranks.local) options.local = ranks.steps;
   options.wire.outer_topk = ranks.topk;
   return options;

@@ -192,7 +192,7 @@ TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
 TEST(CheckpointSaveSlow, ThreadedCopyHasSameBytes) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) {
-    EngineOptions options = options_of({.world = 1});
+    AttachOptions options = options_of({.world = 1});
     options.threads = 3;
     // More than one piece of work for the threads.
     ScriptedModel model(comm, {{.name = "large", .shape = {3 << 20}}, {.name = "small", .shape = {7}}}, options);

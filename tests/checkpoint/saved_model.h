@@ -25,8 +25,8 @@ struct Cell {
   bool delayed_update = false;
 };
 
-inline EngineOptions options_of(const Cell& cell) {
-  EngineOptions options{.stage = cell.stage,
+inline AttachOptions options_of(const Cell& cell) {
+  AttachOptions options{.stage = cell.stage,
                         .clip = 1.5,
                         .accumulate = cell.accumulate,
                         .delayed_update = cell.delayed_update,

@@ -36,7 +36,7 @@ void without_one(ScriptedModel& model, int step) {
   model.has_gradient = [=](int param) { return step != 1 || param != absent; };
 }
 
-ScriptedRun train(int world, const EngineOptions& options, DType dtype, bool alike = false) {
+ScriptedRun train(int world, const AttachOptions& options, DType dtype, bool alike = false) {
   return scripted_run(world, shapes(dtype), options, {.steps = 3, .before = [alike](ScriptedModel& model, int step) {
                                                         if (alike) model.compute_as(0);
                                                         without_one(model, step);
@@ -103,8 +103,8 @@ TEST(Adafactor, StagesAndTiersKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int world : {1, 2, 3}) {
       for (const int accumulate : {1, 2}) {
-        const EngineOptions options{.optimizer = kAdafactor, .clip = 0.5, .accumulate = accumulate};
-        std::vector<EngineOptions> placed = at_all_stages(options);
+        const AttachOptions options{.optimizer = kAdafactor, .clip = 0.5, .accumulate = accumulate};
+        std::vector<AttachOptions> placed = at_all_stages(options);
         for (const int stage : {2, 3}) {
           placed.push_back(options);
           placed.back().stage = stage;
@@ -131,11 +131,11 @@ TEST(Adafactor, StagesAndTiersKeepBits) {
 
 // With the same gradients on each of 2 or 4 ranks their mean is a rank's own, to the last bit.
 TEST(Adafactor, AnyNumberOfRanksKeepsBits) {
-  const EngineOptions options{.optimizer = kAdafactor};
+  const AttachOptions options{.optimizer = kAdafactor};
   const ScriptedRun alone = train(1, options, DType::kFloat32);
   for (const int world : {2, 4}) {
     for (const Cut shards : {Cut::kRange, Cut::kWhole, Cut::kHash}) {
-      EngineOptions cut = options;
+      AttachOptions cut = options;
       cut.shards = shards;
       EXPECT_EQ(train(world, cut, DType::kFloat32, /*alike=*/true).weights, alone.weights)
           << world << " ranks, " << name_of(shards);
@@ -144,7 +144,7 @@ TEST(Adafactor, AnyNumberOfRanksKeepsBits) {
 }
 
 TEST(Adafactor, WeightAverageKeepsItsSteps) {
-  EngineOptions options{.stage = 3, .optimizer = kAdafactor};
+  AttachOptions options{.stage = 3, .optimizer = kAdafactor};
   const ScriptedRun plain = train(2, options, DType::kBFloat16);
   options.ema = 0.9;
   EXPECT_EQ(train(2, options, DType::kBFloat16), plain);
@@ -157,7 +157,7 @@ TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
   std::erase_if(specs, [](const ParamSpec& spec) { return !spec.trainable; });
   const auto expect_about = [](double seen, double formula) { EXPECT_NEAR(seen, formula, 0.01 * formula); };  // padding
   for (int stage = 0; stage < 4; ++stage) {
-    EngineOptions options{.stage = stage, .optimizer = kAdafactor};
+    AttachOptions options{.stage = stage, .optimizer = kAdafactor};
     options.device_memory = MemoryBudget::parse("min");
     const auto units = units_of(specs, 2, options);
     const Placement placement = place(stage, Reduce::kAuto, 1);
@@ -180,7 +180,7 @@ TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
 // Updates before the sums are known, and copies that train apart.
 
 TEST(Adafactor, RefusesEarlyUpdatesAndLocalSteps) {
-  const auto refusal = [](EngineOptions options) {
+  const auto refusal = [](AttachOptions options) {
     options.optimizer = kAdafactor;
     return message_of<Error>(
         [&] { on_ranks(2, [&](Communicator& comm) { ScriptedModel(comm, small_specs(), options); }); });

@@ -41,7 +41,7 @@ using AfterStep = std::function<void(ScriptedModel&, int step)>;
 
 // `after`: each step.
 inline Apart train_apart(
-    int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps,
+    int world, const std::vector<ParamSpec>& specs, const AttachOptions& options, int steps,
     const AfterStep& after = [](ScriptedModel&, int) {}) {
   Apart seen;
   const auto size = static_cast<std::size_t>(world);
@@ -81,7 +81,7 @@ inline void expect_apart_near(const ApartBits& seen, const std::vector<double>& 
     ASSERT_NEAR(numbers[i], expected[i], tolerance) << where << ", " << i;
 }
 
-inline std::string place_of(const EngineOptions& options, DType dtype) {
+inline std::string place_of(const AttachOptions& options, DType dtype) {
   return fmt::format("group {}, stage {}{}, {}", options.group, options.stage,
                      options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "", name_of(dtype));
 }

@@ -18,11 +18,11 @@
 namespace zero {
 namespace {
 
-ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
+ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options, int steps = 3) {
   return scripted_run(world, specs, options, {.steps = steps});
 }
 
-std::string name_of(const EngineOptions& options, DType dtype) {
+std::string name_of(const AttachOptions& options, DType dtype) {
   return fmt::format("group {}, stage {}{}, {}, {} micro-batches{}", options.group, options.stage,
                      options.device_memory.kind == MemoryBudget::Kind::kMin ? ", min" : "", name_of(dtype),
                      options.accumulate, options.reduce == Reduce::kLast ? ", last" : "");
@@ -33,11 +33,11 @@ TEST(CopiesSlowOnAnyDevice, MatchBitsOfNoCopies) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int accumulate : {1, 2}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-        EngineOptions options{.clip = 0.5, .reduce = reduce, .accumulate = accumulate};
+        AttachOptions options{.clip = 0.5, .reduce = reduce, .accumulate = accumulate};
         const ScriptedRun expected = train(4, small_specs(dtype), options);
         for (const int group : {1, 2, 4}) {
           options.group = group;
-          for (const EngineOptions& placed : at_all_stages(options)) {
+          for (const AttachOptions& placed : at_all_stages(options)) {
             if (!sweep.takes_next()) continue;
             EXPECT_EQ(train(4, small_specs(dtype), placed), expected) << name_of(placed, dtype);
           }
@@ -51,7 +51,7 @@ TEST(Copies, MoreThanTwoKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const ScriptedRun expected = train(6, small_specs(dtype), {.clip = 0.5, .accumulate = 2});
     for (const int group : {1, 2, 3}) {
-      const EngineOptions options{.stage = group, .group = group, .clip = 0.5, .accumulate = 2};
+      const AttachOptions options{.stage = group, .group = group, .clip = 0.5, .accumulate = 2};
       EXPECT_EQ(train(6, small_specs(dtype), options), expected) << name_of(options, dtype);
     }
   }
@@ -62,7 +62,7 @@ TEST(CopiesSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   optimizers.insert(optimizers.end(), {SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1}});
   int stage = 0;
   for (const OptimizerOptions& optimizer : optimizers) {
-    EngineOptions options{.stage = 3, .optimizer = optimizer, .clip = 0.5};
+    AttachOptions options{.stage = 3, .optimizer = optimizer, .clip = 0.5};
     const auto specs = block_specs(DType::kFloat32, {.embedding = {30, 11}, .second_block = {16, 15}, .frozen = 200});
     const ScriptedRun expected = train(4, specs, options);
     options.group = 2;
@@ -73,16 +73,16 @@ TEST(CopiesSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
 }
 
 TEST(Copies, AverageAndFp32SumsKeepBits) {
-  EngineOptions options{.clip = 0.5, .accumulate = 2, .ema = 0.9, .reduce_dtype = DType::kFloat32};
+  AttachOptions options{.clip = 0.5, .accumulate = 2, .ema = 0.9, .reduce_dtype = DType::kFloat32};
   const ScriptedRun expected = train(4, small_specs(DType::kBFloat16), options);
   options.group = 2;
-  for (const EngineOptions& placed : at_all_stages(options))
+  for (const AttachOptions& placed : at_all_stages(options))
     EXPECT_EQ(train(4, small_specs(DType::kBFloat16), placed), expected) << name_of(placed, DType::kBFloat16);
 }
 
 class CopiesOnTiers : public testing::Test {
  protected:
-  EngineOptions placed(EngineOptions options, const StateFractions& fractions) const {
+  AttachOptions placed(AttachOptions options, const StateFractions& fractions) const {
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
     return options;
@@ -97,7 +97,7 @@ TEST_F(CopiesOnTiersOnAnyDevice, HaveTheSameBits) {
       {.parameter = {.host = 0.5}, .gradient = {.host = 0.4, .disk = 0.3}, .optimizer = {.host = 0.5, .disk = 0.5}}};
   const auto specs = block_specs(DType::kBFloat16);
   for (const int accumulate : {1, 2}) {
-    EngineOptions options{.clip = 0.5, .accumulate = accumulate};
+    AttachOptions options{.clip = 0.5, .accumulate = accumulate};
     const ScriptedRun expected = train(4, specs, options, 2);
     options.group = 2;
     options.device_memory = MemoryBudget::parse(accumulate == 1 ? "auto" : "min");
@@ -108,7 +108,7 @@ TEST_F(CopiesOnTiersOnAnyDevice, HaveTheSameBits) {
 }
 
 TEST_F(CopiesOnTiers, MayHaveDelayedUpdates) {
-  EngineOptions options{.stage = 2, .clip = 0.5, .delayed_update = true, .exact_steps = 1};
+  AttachOptions options{.stage = 2, .clip = 0.5, .delayed_update = true, .exact_steps = 1};
   const ScriptedRun expected = train(4, small_specs(), options, 4);
   options.group = 2;
   EXPECT_EQ(train(4, small_specs(), options, 4), expected) << "stage 2";
@@ -118,8 +118,8 @@ TEST_F(CopiesOnTiers, MayHaveDelayedUpdates) {
 }
 
 TEST(Copies, HoldStatesOfOneCopysRank) {
-  for (const EngineOptions& two : at_all_stages({.accumulate = 2})) {
-    EngineOptions grouped = two;
+  for (const AttachOptions& two : at_all_stages({.accumulate = 2})) {
+    AttachOptions grouped = two;
     grouped.group = 2;
     const ScriptedRun of_two = train(2, small_specs(DType::kBFloat16), two),
                       of_four = train(4, small_specs(DType::kBFloat16), grouped);
@@ -137,7 +137,7 @@ TEST(Copies, StageOneBlockPerActiveSum) {
   for (const Unit& unit : units)
     if (unit.trainable) largest = std::max(largest, shard_numel(unit, 2) * 4);
   const auto staging = [&](int world, int group, const char* memory) {
-    const EngineOptions options{.stage = 0, .group = group, .device_memory = MemoryBudget::parse(memory)};
+    const AttachOptions options{.stage = 0, .group = group, .device_memory = MemoryBudget::parse(memory)};
     return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
   };
   EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 nothing is staged otherwise";
@@ -147,7 +147,7 @@ TEST(Copies, StageOneBlockPerActiveSum) {
 
 TEST(CopiesSlow, KeepABudgetInBytes) {
   for (const WireCodec codec : {WireCodec::kNone, WireCodec::kInt8}) {
-    EngineOptions options{.stage = 3, .group = 2, .wire = {.outer = codec}};
+    AttachOptions options{.stage = 3, .group = 2, .wire = {.outer = codec}};
     const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
     options.device_memory = MemoryBudget::parse("min");
     const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
@@ -165,8 +165,8 @@ TEST(CopiesSlow, KeepABudgetInBytes) {
 TEST(Copies, SendPlannedBytes) {
   for (const int copies : {2, 3}) {
     for (const int accumulate : {1, 2}) {
-      for (const EngineOptions& of_one : at_all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
-        EngineOptions options = of_one;
+      for (const AttachOptions& of_one : at_all_stages({.reduce = Reduce::kEach, .accumulate = accumulate})) {
+        AttachOptions options = of_one;
         options.group = 2;
         const std::int64_t within = train(2, small_specs(DType::kBFloat16), of_one).reports[0].sent_bytes_per_step;
         const ScriptedRun seen = train(2 * copies, small_specs(DType::kBFloat16), options);
@@ -219,8 +219,8 @@ TEST(Copies, InfinityMakesAllCopiesSkip) {
 }
 
 TEST(Copies, ClipByTheGlobalNorm) {
-  const EngineOptions clipped{.stage = 3, .clip = 0.5};
-  EngineOptions grouped = clipped;
+  const AttachOptions clipped{.stage = 3, .clip = 0.5};
+  AttachOptions grouped = clipped;
   grouped.group = 2;
   const ScriptedRun one = train(4, small_specs(), clipped), two = train(4, small_specs(), grouped);
   EXPECT_EQ(two, one);

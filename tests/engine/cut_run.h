@@ -7,7 +7,7 @@
 
 namespace zero {
 
-inline ScriptedRun cut_run(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+inline ScriptedRun cut_run(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options,
                            int steps = 3) {
   const auto without_bias = [steps](ScriptedModel& model, int step) {
     const int absent = model.param_named("h.0.bias");

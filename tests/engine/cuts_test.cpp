@@ -20,7 +20,7 @@
 namespace zero {
 namespace {
 
-EngineOptions cut(EngineOptions options, Cut shards) {
+AttachOptions cut(AttachOptions options, Cut shards) {
   options.shards = shards;
   return options;
 }
@@ -32,12 +32,12 @@ TEST(CutsOnAnyDevice, WholeParametersMatchRangeBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int world : {2, 3}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-        const EngineOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
+        const AttachOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
         std::optional<ScriptedRun> expected;
         for (int stage = 0; stage < 4; ++stage) {
           if (!sweep.takes_next()) continue;
           if (!expected) expected = cut_run(world, small_specs(dtype), options);
-          EngineOptions whole = cut(options, Cut::kWhole);
+          AttachOptions whole = cut(options, Cut::kWhole);
           whole.stage = stage;
           EXPECT_EQ(cut_run(world, small_specs(dtype), whole), *expected)
               << fmt::format("{} ranks, {}, stage {}", world, name_of(dtype), stage);
@@ -55,7 +55,7 @@ TEST(CutsSlow, HashedBlocksMatchRangeBits) {
     for (const int world : {1, 2, 3, 4}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         if (!sweep.takes_next()) continue;
-        EngineOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
+        AttachOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
         const ScriptedRun expected = cut_run(world, block_specs(dtype), options);
         EXPECT_EQ(units_of(block_specs(dtype), world, cut(options, Cut::kHash)).front().scattered, world > 1);
         for (const bool minimum : {false, true}) {
@@ -74,7 +74,7 @@ TEST(CutsOnAnyDevice, HostAndDiskKeepBits) {
       .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}},
       .disk = {disk.path().string()}};
   for (const bool delayed : {false, true}) {
-    EngineOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
+    AttachOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
     const ScriptedRun expected = cut_run(3, block_specs(DType::kBFloat16), options, 4);
     options.offload = offload;
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
@@ -88,7 +88,7 @@ TEST(CutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1},
                                                  AdamW8bitOptions{}, MuonOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
-    const EngineOptions options{.optimizer = optimizer, .clip = 0.5};
+    const AttachOptions options{.optimizer = optimizer, .clip = 0.5};
     const ScriptedRun expected = cut_run(3, block_specs(DType::kFloat32), options);
     for (const Cut shards : {Cut::kWhole, Cut::kHash}) {
       if (shards == Cut::kHash && std::holds_alternative<MuonOptions>(optimizer)) continue;
@@ -99,7 +99,7 @@ TEST(CutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
 }
 
 TEST(CutsOnAnyDevice, CopiesOfTheModelKeepBits) {
-  EngineOptions options{.clip = 0.5, .accumulate = 2};
+  AttachOptions options{.clip = 0.5, .accumulate = 2};
   const ScriptedRun expected = cut_run(4, block_specs(DType::kBFloat16), options);
   for (const double norm : expected.norms) EXPECT_GT(norm, 0.5) << "the test must clip";
   options.group = 2;
@@ -109,7 +109,7 @@ TEST(CutsOnAnyDevice, CopiesOfTheModelKeepBits) {
 }
 
 TEST(Cuts, HaveThemWhereCopiesTrainApart) {
-  const EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
+  const AttachOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
   const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options, 4);
   for (const Cut shards : {Cut::kWhole, Cut::kHash})
     EXPECT_EQ(cut_run(4, block_specs(DType::kFloat32), cut(options, shards), 4), expected)
@@ -120,7 +120,7 @@ TEST(Cuts, SendPlannedBytesWithinTheBudget) {
   for (const auto& [shards, optimizer] : {std::pair<Cut, OptimizerOptions>{Cut::kWhole, AdamWOptions{}},
                                           {Cut::kHash, AdamWOptions{}},
                                           {Cut::kWhole, MuonOptions{}}}) {
-    EngineOptions options{.shards = shards, .optimizer = optimizer};
+    AttachOptions options{.shards = shards, .optimizer = optimizer};
     const auto units = units_of(block_specs(DType::kBFloat16), 3, options);
     std::int64_t gathered = 0, largest = 0;
     for (const Unit& unit : units) {
@@ -193,7 +193,7 @@ TEST(Cuts, KeepWritesToGatheredParameters) {
   }
 }
 
-std::string refusal(const EngineOptions& options) {
+std::string refusal(const AttachOptions& options) {
   return message_of<ConfigError>([&] { units_of(block_specs(DType::kFloat32), 2, options); });
 }
 
@@ -213,8 +213,8 @@ std::vector<ParamSpec> three_matrices() {
 // Whole matrices. The bits are those of ranges.
 
 TEST(Cuts, WholeMuonSendsAdamWBytes) {
-  const EngineOptions muon{.optimizer = MuonOptions{}, .clip = 0.5};
-  const auto run = [](EngineOptions options, int stage, const OptimizerOptions& optimizer, Cut shards) {
+  const AttachOptions muon{.optimizer = MuonOptions{}, .clip = 0.5};
+  const auto run = [](AttachOptions options, int stage, const OptimizerOptions& optimizer, Cut shards) {
     options.stage = stage;
     options.optimizer = optimizer;
     return scripted_run(2, three_matrices(), cut(options, shards), {});
@@ -252,7 +252,7 @@ TEST(CutsOnAnyDevice, WholeMatricesLeaveOthersInRanges) {
 TEST(Cuts, WholeMatricesHoldTheirShardsDirections) {
   constexpr std::int64_t kMatrix = 60 * 32;
   const Placement sharded = place(1, Reduce::kAuto, 1), replicated = place(0, Reduce::kAuto, 1);
-  EngineOptions options{.optimizer = MuonOptions{}};
+  AttachOptions options{.optimizer = MuonOptions{}};
   const auto ranges = units_of(three_matrices(), 2, options);
   options.shards = Cut::kWhole;
   const auto whole = units_of(three_matrices(), 2, options);
@@ -264,7 +264,7 @@ TEST(Cuts, WholeMatricesHoldTheirShardsDirections) {
 
 TEST(CutsOnAnyDevice, EachMuonMatrixHasOneRank) {
   const std::vector<ParamSpec> specs{{.name = "h.0.a", .shape = {160, 150}}, {.name = "h.0.b", .shape = {160, 150}}};
-  EngineOptions options{.optimizer = MuonOptions{}};
+  AttachOptions options{.optimizer = MuonOptions{}};
   const Placement placement = place(3, Reduce::kAuto, 1);
   const auto rule = rule_of(options);
   const MatrixRule& matrices = *rule->matrices();

@@ -31,7 +31,7 @@ std::vector<ParamSpec> specs(DType dtype) {
 using Script = std::function<void(ScriptedModel&, int step)>;
 
 ScriptedRun train(
-    const Case& c, EngineOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {},
+    const Case& c, AttachOptions options, int steps, const Script& before_step = [](ScriptedModel&, int) {},
     const EngineHost& host = {}) {
   options.stage = c.stage;
   options.accumulate = c.accumulate;
@@ -39,13 +39,13 @@ ScriptedRun train(
   return scripted_run(c.world, specs(c.dtype), options, {.steps = steps, .before = before_step, .host = host});
 }
 
-EngineOptions delayed(std::int64_t exact_steps = 0) {
+AttachOptions delayed(std::int64_t exact_steps = 0) {
   return {.delayed_update = true, .exact_steps = exact_steps};
 }
 
 class Delayed : public testing::Test {
  protected:
-  EngineOptions placed(EngineOptions options, const StateFractions& fractions) const {
+  AttachOptions placed(AttachOptions options, const StateFractions& fractions) const {
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
     return options;
@@ -117,7 +117,7 @@ TEST_F(DelayedSlowOnAnyDevice, NoBitKnowsWhereStatesLie) {
     for (int twice = 0; twice < 2; ++twice) {
       const Case c{world, 3, dtype, accumulate};
       const std::size_t i = next++ % placements.size();
-      EngineOptions options = placed(delayed(1), placements[i]);
+      AttachOptions options = placed(delayed(1), placements[i]);
       options.device_memory.kind = next % 3 == 0 ? MemoryBudget::Kind::kAuto : MemoryBudget::Kind::kMin;
       if (next % 5 < 2) options.offload.link_bytes_per_second = 4e9;
       const ScriptedRun seen = train(c, options, 4);
@@ -146,7 +146,7 @@ TEST_F(DelayedSlow, SkipsNonFiniteGradients) {
 
 TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
   const auto still = train({}, delayed(), 6);
-  EngineOptions options = delayed();
+  AttachOptions options = delayed();
   options.offload.disk = {folder_.path().string()};
   std::atomic<int> readings = 0;
   options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
@@ -161,7 +161,7 @@ TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
 }
 
 // Steps that are not one forward and one backward pass: every rank's weights after some of them.
-std::vector<std::vector<std::uint32_t>> weights_after(const EngineOptions& options,
+std::vector<std::vector<std::uint32_t>> weights_after(const AttachOptions& options,
                                                       const std::function<void(ScriptedModel&)>& steps) {
   std::vector<std::vector<std::uint32_t>> weights(2);
   on_ranks(2, [&](Communicator& comm) {
@@ -179,7 +179,7 @@ TEST_F(DelayedSlow, StepWithoutBackwardLosesNoGradient) {
     model.engine().step(0.01);
     model.train(3);
   };
-  EngineOptions exact, late = placed(delayed(), {.optimizer = {.disk = 1}});
+  AttachOptions exact, late = placed(delayed(), {.optimizer = {.disk = 1}});
   EXPECT_EQ(weights_after(late, steps), weights_after(exact, steps));
 }
 
@@ -195,7 +195,7 @@ TEST_F(DelayedSlow, ReadsBeforeTheStepAreWhole) {
     };
   };
   for (const int stage : {2, 3}) {
-    EngineOptions exact, late = delayed();
+    AttachOptions exact, late = delayed();
     exact.stage = late.stage = stage;
     const auto wanted = weights_after(exact, steps(false));
     EXPECT_EQ(weights_after(late, steps(true)), wanted) << stage;
@@ -232,7 +232,7 @@ TEST_F(DelayedSlow, PendingGradientsWaitForTheStep) {
 }
 
 TEST_F(DelayedSlow, PassesOfAStepShareParameters) {
-  const auto run = [&](const EngineOptions& options) {
+  const auto run = [&](const AttachOptions& options) {
     std::vector<double> checksums(2);
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, specs(DType::kFloat32), options);
@@ -248,7 +248,7 @@ TEST_F(DelayedSlow, PassesOfAStepShareParameters) {
     });
     return checksums;
   };
-  EngineOptions whole = delayed(1), least = delayed(1);
+  AttachOptions whole = delayed(1), least = delayed(1);
   whole.stage = 2;
   least.device_memory.kind = MemoryBudget::Kind::kMin;
   EXPECT_EQ(run(delayed(1)), run(whole));
@@ -257,7 +257,7 @@ TEST_F(DelayedSlow, PassesOfAStepShareParameters) {
 }
 
 TEST_F(DelayedSlow, ReportsItsSecondGradient) {
-  const auto gradient_bytes = [](const EngineOptions& options) {
+  const auto gradient_bytes = [](const AttachOptions& options) {
     std::int64_t bytes = 0;
     on_ranks(1, [&](Communicator& comm) {
       ScriptedModel model(comm, specs(DType::kFloat32), options);
@@ -273,7 +273,7 @@ TEST_F(DelayedSlow, IsRefusedWhereGradientsAreWhole) {
   for (const auto& [stage, accumulate, reduce] :
        {std::tuple{0, 1, Reduce::kEach}, {1, 1, Reduce::kEach}, {3, 2, Reduce::kLast}}) {
     on_ranks(1, [&, stage = stage, accumulate = accumulate, reduce = reduce](Communicator& comm) {
-      EngineOptions options = delayed();
+      AttachOptions options = delayed();
       options.stage = stage;
       options.accumulate = accumulate;
       options.reduce = reduce;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kWorld = 2;
 
 // A model on each of two ranks, whose device has done nothing before the host waits for it, in its third step.
-void in_third_step(const EngineOptions& options, const std::function<void(ScriptedModel&, RecordedDevice&)>& body) {
+void in_third_step(const AttachOptions& options, const std::function<void(ScriptedModel&, RecordedDevice&)>& body) {
   on_ranks(kWorld, [&](Communicator& comm) {
     RecordedDevice device({.far_behind = true});
     EngineHost host;
@@ -38,9 +38,9 @@ std::vector<std::uint64_t> operators_of(ScriptedModel& model, RecordedDevice& de
 }
 
 TEST(DeviceOverlap, UnitUploadOverlapsEarlierOperators) {
-  EngineOptions on_device{.stage = 3}, on_host{.stage = 3};
+  AttachOptions on_device{.stage = 3}, on_host{.stage = 3};
   on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
-  for (const EngineOptions& options : {on_device, on_host}) {
+  for (const AttachOptions& options : {on_device, on_host}) {
     in_third_step(options, [](ScriptedModel& model, RecordedDevice& device) {
       const std::vector<std::uint64_t> operators = operators_of(model, device);
       ASSERT_EQ(operators.size(), model.units().size());
@@ -76,7 +76,7 @@ TEST(DeviceOverlap, BackwardOverlapsGradientTransfer) {
 // Updates of states on the host, of units with several tiles, on devices that do their work late, in an order that is drawn.
 TEST(DeviceOverlap, HostUpdatesWhileDeviceWorks) {
   for (const bool delayed : {false, true}) {
-    EngineOptions options{.stage = 3, .delayed_update = delayed};
+    AttachOptions options{.stage = 3, .delayed_update = delayed};
     if (delayed) options.exact_steps = 0;
     options.offload.fractions = {.optimizer = {.host = 1}};
     std::vector<ParamSpec> specs;

@@ -39,12 +39,12 @@ struct Recorded {
 };
 
 // Steps of rank 0, each on a device of its own.
-Recorded recorded(int world, EngineOptions options, bool with_timeline = true) {
+Recorded recorded(int world, AttachOptions options, bool with_timeline = true) {
   Recorded result;
   on_ranks(world, [&](Communicator& comm) {
     RecordedDevice device;
     Timeline timeline;
-    EngineOptions mine = options;
+    AttachOptions mine = options;
     if (with_timeline) mine.timeline = &timeline;
     timeline.start();
     ScriptedModel model(comm, small_specs(), mine, {.device = &device});
@@ -111,7 +111,7 @@ TEST(TimelineOfADeviceOnAnyDevice, ShowsUpdatesOfUnitsThere) {
 }
 
 TEST(TimelineOfADeviceOnAnyDevice, TransfersSumToLinkTime) {
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.fractions.optimizer.host = 1;
   const Recorded run = recorded(2, options);
   ASSERT_GT(run.link.up_bytes, 0);
@@ -130,14 +130,14 @@ TEST(LinkOfADevice, MovesAsManyBytesAsHost) {
     for (const double parameter : {0.0, 0.5, 1.0}) {
       for (const double optimizer : {0.5, 1.0}) {
         if (parameter > 0 && stage < 3) continue;
-        EngineOptions options{.stage = stage};
+        AttachOptions options{.stage = stage};
         options.offload.fractions.parameter.host = parameter;
         options.offload.fractions.optimizer.host = optimizer;
         const auto traffic = [&](bool on_device) {
           LinkTraffic last;
           on_ranks(2, [&](Communicator& comm) {
             RecordedDevice device;
-            EngineOptions mine = options;
+            AttachOptions mine = options;
             EngineHost host;
             if (on_device) host.device = &device;
             if (!on_device) mine.offload.link_bytes_per_second = 1e12;
@@ -158,7 +158,7 @@ TEST(LinkOfADevice, MovesAsManyBytesAsHost) {
 }
 
 TEST(TimelineOfADeviceOnAnyDevice, ChangesNoBit) {
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.fractions.optimizer.host = 0.5;
   const Recorded watched = recorded(2, options);
   ASSERT_FALSE(watched.weights.empty());

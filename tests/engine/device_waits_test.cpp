@@ -24,7 +24,7 @@ namespace {
 
 struct Program {
   std::string name;
-  EngineOptions options;
+  AttachOptions options;
   DType dtype = DType::kFloat32;
   int steps = 2;
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
@@ -46,8 +46,8 @@ void second_backward(ScriptedModel& model, int step) {
   model.backward(model.all_units(), step, 7);
 }
 
-EngineOptions with_states(const TierFractions& fractions, int accumulate = 1) {
-  EngineOptions options{.stage = 3, .accumulate = accumulate};
+AttachOptions with_states(const TierFractions& fractions, int accumulate = 1) {
+  AttachOptions options{.stage = 3, .accumulate = accumulate};
   options.offload.fractions = {.parameter = fractions, .gradient = fractions, .optimizer = fractions};
   return options;
 }
@@ -108,22 +108,22 @@ void read_states(ScriptedModel& model, int step) {
 
 std::vector<Program> programs(const std::string& folder) {
   const DType low = DType::kBFloat16;
-  EngineOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
+  AttachOptions half{.stage = 3}, min{.stage = 3}, disk = with_states({.disk = 1});
   half.offload.fractions = {.optimizer = {.host = 0.5}};
-  EngineOptions lamb = half, adafactor = half, muon = half, part = half, below{.stage = 0, .accumulate = 2},
+  AttachOptions lamb = half, adafactor = half, muon = half, part = half, below{.stage = 0, .accumulate = 2},
                 whole{.stage = 1};
   part.stage = 2;
-  for (EngineOptions* options : {&below, &whole}) options->offload.fractions = {.optimizer = {.host = 1}};
+  for (AttachOptions* options : {&below, &whole}) options->offload.fractions = {.optimizer = {.host = 1}};
   lamb.optimizer = LambOptions{};
   adafactor.optimizer = AdafactorOptions{};
   muon.optimizer = MuonOptions{};
   min.device_memory = MemoryBudget::parse("min");
   disk.offload.disk = {folder};
-  EngineOptions coded{.stage = 3, .accumulate = 2}, late = half;
+  AttachOptions coded{.stage = 3, .accumulate = 2}, late = half;
   coded.wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt8};
   late.delayed_update = true;
   late.exact_steps = 1;
-  EngineOptions parts{.stage = 3, .secondary_group = 2, .accumulate = 2};
+  AttachOptions parts{.stage = 3, .secondary_group = 2, .accumulate = 2};
   parts.device_memory = MemoryBudget::parse("min");
   return {
       {.name = "stage 0, a step skipped", .options = {.stage = 0}, .steps = 3, .before = overflow_in_second_step},

@@ -21,8 +21,8 @@ std::vector<ParamSpec> specs() {
 
 class DiskBehindALink : public testing::Test {
  protected:
-  EngineOptions options(const StateFractions& fractions, MemoryBudget::Kind host = MemoryBudget::Kind::kAuto) const {
-    EngineOptions options{.stage = 3, .reduce = Reduce::kEach};
+  AttachOptions options(const StateFractions& fractions, MemoryBudget::Kind host = MemoryBudget::Kind::kAuto) const {
+    AttachOptions options{.stage = 3, .reduce = Reduce::kEach};
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
     options.offload.host_memory.kind = host;
@@ -63,7 +63,7 @@ TEST_F(DiskBehindALinkSlow, MovesTheStepModelsBytes) {
   };
   for (std::size_t i = 0; i < placements.size(); ++i) {
     for (const int accumulate : {1, 2}) {
-      EngineOptions mine = options(placements[i]);
+      AttachOptions mine = options(placements[i]);
       mine.accumulate = accumulate;
       on_ranks(2, [&](Communicator& comm) {
         ScriptedModel model(comm, specs(), mine);
@@ -89,7 +89,7 @@ TEST_F(DiskBehindALinkSlowOnAnyDevice, KeepsBitsAndStaging) {
     std::vector<std::vector<std::uint32_t>> weights;
     std::vector<std::int64_t> peaks;
     for (const double rate : {0.0, 1e9}) {
-      EngineOptions mine = options(all, kind);
+      AttachOptions mine = options(all, kind);
       mine.offload.link_bytes_per_second = rate;
       on_ranks(2, [&](Communicator& comm) {
         ScriptedModel model(comm, specs(), mine);

@@ -25,7 +25,7 @@ constexpr TierRates kRates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 
 class DiskBudgets : public testing::Test {
  protected:
   std::string folder() const { return folder_.path().string(); }
-  EngineOptions on_disk() const { return {.stage = 3, .offload = {.fractions = kAllOnDisk, .disk = {folder()}}}; }
+  AttachOptions on_disk() const { return {.stage = 3, .offload = {.fractions = kAllOnDisk, .disk = {folder()}}}; }
 
   TemporaryFolder folder_;
 };
@@ -40,7 +40,7 @@ TEST_F(DiskBudgetsSlow, ExactBudgetWorksLessIsRefused) {
       Placement placement = place(3, Reduce::kAuto, 1);
       spread_over_tiers(placement, units, world, kAllOnDisk);
       const std::int64_t need = state_bytes(units, world, placement, fp32_states(2), Tier::kDisk).total();
-      EngineOptions options = on_disk();
+      AttachOptions options = on_disk();
       const ScriptedRun expected = scripted_run(world, small_specs(dtype), {.stage = 3}, {});
       options.offload.disk_memory = need;
       EXPECT_EQ(scripted_run(world, small_specs(dtype), options, {}), expected);
@@ -63,7 +63,7 @@ TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
       for (const std::int64_t host : {std::int64_t{0}, std::int64_t{1}, std::int64_t{100000}, std::int64_t{20} << 20}) {
         for (const std::int64_t device :
              {std::int64_t{0}, std::int64_t{1}, std::int64_t{150000}, std::int64_t{1} << 20}) {
-          EngineOptions options{.stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk}};
+          AttachOptions options{.stage = 3, .offload = {.disk = {folder()}, .disk_memory = disk}};
           options.device_memory =
               device == 0 ? MemoryBudget{MemoryBudget::Kind::kMin} : MemoryBudget{MemoryBudget::Kind::kBytes, device};
           if (host > 0) options.offload.host_memory = {MemoryBudget::Kind::kBytes, host};
@@ -97,7 +97,7 @@ TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
   for (const int world : {1, 2}) {
     const ScriptedRun expected = scripted_run(world, specs, {.stage = 3}, {.steps = kSteps});
     for (std::uint64_t seed = 0; seed < 24; ++seed) {
-      EngineOptions options{.stage = 3, .offload = {.disk = {folder()}}, .local_world = world};
+      AttachOptions options{.stage = 3, .offload = {.disk = {folder()}}};
       options.offload.disk_memory = (std::int64_t{1} << 17 << seed % 3) + static_cast<std::int64_t>(seed);
       if (seed % 3 == 1) options.device_memory.kind = MemoryBudget::Kind::kMin;
       if (seed % 5 == 2)
@@ -112,8 +112,9 @@ TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
       };
       SCOPED_TRACE(fmt::format("{} ranks, seed {}", world, seed));
       try {
-        const ScriptedRun run =
-            scripted_run(world, specs, options, {.steps = kSteps, .host = {.rates = kRates, .seams = {.read_memory = read}}});
+        const ScriptedRun run = scripted_run(
+            world, specs, options,
+            {.steps = kSteps, .host = {.local_world = world, .rates = kRates, .seams = {.read_memory = read}}});
         EXPECT_EQ(run.weights, expected.weights);
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {
@@ -139,10 +140,14 @@ TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
   FailingCalls calls;
   calls.free_bytes = 2 * kMiB - 1;
   const DiskSeam seam{.files = &calls};
-  EngineOptions options = on_disk();
-  const auto run = [&] { return scripted_run(2, small_specs(), options, {.host = {.seams = {.disk_seam = &seam}}}); };
+  const AttachOptions options = on_disk();
+  int local_world = 1;
+  const auto run = [&] {
+    return scripted_run(2, small_specs(), options,
+                        {.host = {.local_world = local_world, .seams = {.disk_seam = &seam}}});
+  };
   const ScriptedRun expected = run();
-  options.local_world = 2;
+  local_world = 2;
   calls.on_unnamed = -EIO;
   EXPECT_TRUE(says(message_of<Error>(run), "2.00 MiB are needed for files of 2 ranks"));
   calls.on_unnamed = 0;
@@ -166,7 +171,7 @@ TEST_F(DiskBudgetsSlow, TwoEnginesShareAFolder) {
 TEST_F(DiskBudgetsSlow, OutliveAFolderThatGoesAway) {
   const std::string gone = (folder_.path() / "gone").string();
   std::filesystem::create_directory(gone);
-  EngineOptions options = on_disk();
+  AttachOptions options = on_disk();
   options.offload.disk = {gone};
   const auto remove = [&](ScriptedModel&, int step) {
     if (step != 1) return;

@@ -46,7 +46,7 @@ struct Outcome {
 struct Case {
   int world = 1;
   std::vector<ParamSpec> specs;
-  EngineOptions options;
+  AttachOptions options;
   int steps = 3;
   std::function<std::int64_t(int)> free_bytes{};  // by step: states come and go with it
   TierRates rates{};
@@ -82,12 +82,14 @@ Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
   run.ranks.resize(static_cast<std::size_t>(c.world));
   run.ends = ends_of_ranks(c.world, [&](Communicator& comm) {
     RankRun& rank = run.ranks[static_cast<std::size_t>(comm.rank())];
-    EngineOptions options = c.options;
+    AttachOptions options = c.options;
     if (!folder.empty()) options.offload.disk = {folder};
     FaultyDisk healthy;
     const bool last = comm.rank() == c.world - 1;
     int step = 0;
-    EngineHost host{.rates = c.rates, .seams = {.disk_seam = last && seam != nullptr ? seam : &healthy.seam}};
+    EngineHost host{.local_world = c.free_bytes ? c.world : 1,
+                    .rates = c.rates,
+                    .seams = {.disk_seam = last && seam != nullptr ? seam : &healthy.seam}};
     if (c.free_bytes) {
       options.offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
       host.seams.read_memory = [&] { return MemoryReading{.free_bytes = c.free_bytes(step)}; };
@@ -191,7 +193,7 @@ TEST_F(DiskFaultsSlow, NeverGiveAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const MemoryBudget& host : {kLeast, MemoryBudget{}}) {
-        const EngineOptions options{.stage = 3, .clip = 1.5, .offload = {.fractions = kAllOnDisk, .host_memory = host}};
+        const AttachOptions options{.stage = 3, .clip = 1.5, .offload = {.fractions = kAllOnDisk, .host_memory = host}};
         fail_everywhere({world, small_specs(dtype), options}, 2);
       }
     }
@@ -207,7 +209,7 @@ TEST_F(DiskFaultsSlow, EndRunsOfAnyStage) {
 }
 
 TEST_F(DiskFaultsSlow, EndDelayedRuns) {
-  EngineOptions options{.stage = 3, .delayed_update = true, .exact_steps = 1, .offload = {.fractions = kAllOnDisk}};
+  AttachOptions options{.stage = 3, .delayed_update = true, .exact_steps = 1, .offload = {.fractions = kAllOnDisk}};
   fail_everywhere({2, small_specs(), options}, 1);
 }
 
@@ -223,7 +225,7 @@ TEST_F(DiskFaultsSlow, EndRunsWhileStatesMove) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-      const EngineOptions options{.stage = 3, .local_world = world};
+      const AttachOptions options{.stage = 3};
       fail_everywhere({world, small_specs(dtype), options, 12, free_bytes, rates}, 1, world == 1 ? 1 : 4);
     }
   }

@@ -55,7 +55,7 @@ TEST(RankEngine, SmallBudgetNamesMinimumAndStage) {
 
 TEST(EngineOnAnyDevice, OptionsOutOfRangeAreRefused) {
   on_ranks(1, [](Communicator& comm) {
-    const auto error = [&](const EngineOptions& options) {
+    const auto error = [&](const AttachOptions& options) {
       return message_of<ConfigError>([&] { ScriptedModel(comm, small_specs(), options); });
     };
     EXPECT_TRUE(says(error({.clip = -1}), "train.clip"));

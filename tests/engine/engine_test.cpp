@@ -1,7 +1,5 @@
 // What one engine does: reports, refusals, gradients that are missing or not finite. That stages agree:
 // stages_test.cpp.
-#include "zero/engine/rank_engine.h"
-
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -13,6 +11,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/comm/transport/record_flight.h"
+#include "zero/engine/rank_engine.h"
 #include "zero/plan/units/estimate.h"
 
 #include "tests/engine/scripted_model.h"
@@ -404,7 +403,7 @@ TEST(RankEngine, GradientMayBeginABackwardPass) {
 
 TEST(EngineOnAnyDevice, LastUnitMayBeginTheForward) {
   on_ranks(2, [](Communicator& comm) {
-    EngineOptions options{.stage = 3, .accumulate = 3, .device_memory = kMin};
+    AttachOptions options{.stage = 3, .accumulate = 3, .device_memory = kMin};
     ScriptedModel model(comm, {{.name = "w", .shape = {33}}}, options);
     for (int step = 0; step < 3; ++step) model.train(step, 3);
     const EngineReport report = model.engine().report();

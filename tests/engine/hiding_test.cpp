@@ -32,7 +32,7 @@ struct Hidden {
 
 // Of the steps that have a schedule, on the rank that waited most, where a block computes for a second.
 Hidden hidden_in(const StateFractions& fractions, double bytes_per_second) {
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.fractions = fractions;
   options.offload.link_bytes_per_second = bytes_per_second;
   std::vector<LinkTraffic> ranks(kRanks);

@@ -21,7 +21,7 @@
 namespace zero {
 namespace {
 
-ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options,
                        std::optional<std::uint64_t> late = {}) {
   std::vector<std::unique_ptr<RecordedDevice>> devices;
   for (int rank = 0; rank < world; ++rank)
@@ -35,9 +35,9 @@ ScriptedRun run_linked(int world, const std::vector<ParamSpec>& specs, const Eng
   return scripted_run(world, specs, options, steps);
 }
 
-void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options,
                            std::optional<std::uint64_t> late = {}) {
-  EngineOptions ordered = options;
+  AttachOptions ordered = options;
   ordered.sums = RankSums::kOrdered;
   const ScriptedRun linked = run_linked(world, specs, options, late), host = scripted_run(world, specs, ordered, {});
   EXPECT_EQ(linked, host) << options.stage;
@@ -48,17 +48,17 @@ void expect_bits_and_bytes(int world, const std::vector<ParamSpec>& specs, const
 
 TEST(LinkedDevices, StagesMatchHostBitsAndBytes) {
   for (const int world : {1, 2, 3})
-    for (const EngineOptions& options : at_all_stages({})) expect_bits_and_bytes(world, small_specs(), options);
+    for (const AttachOptions& options : at_all_stages({})) expect_bits_and_bytes(world, small_specs(), options);
 }
 
 TEST(LinkedDevices, LowPrecisionAndMicroBatchesMatch) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
-    for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+    for (const AttachOptions& options : at_all_stages({.accumulate = 2}))
       expect_bits_and_bytes(2, small_specs(dtype), options);
 }
 
 TEST(LinkedDevices, StatesOnTheHostHaveThem) {
-  EngineOptions options{.stage = 3, .accumulate = 2};
+  AttachOptions options{.stage = 3, .accumulate = 2};
   options.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
   expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options);
 }
@@ -70,7 +70,7 @@ TEST(LinkedDevices, ShardsOfUnequalSizesHaveThem) {
 
 TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
   for (const int world : {1, 2, 3})
-    for (const EngineOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2}))
+    for (const AttachOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2}))
       expect_bits_and_bytes(world, small_specs(DType::kBFloat16), options,
                             /*late=*/static_cast<std::uint64_t>(world));
   expect_bits_and_bytes(2, small_specs(), {.stage = 3, .shards = Cut::kWhole, .optimizer = MuonOptions{}});
@@ -81,7 +81,7 @@ TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
 // Work that runs as late as it may.
 
 TEST(LinkedDevices, LatestWorkMatches) {
-  for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+  for (const AttachOptions& options : at_all_stages({.accumulate = 2}))
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)
       expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
 }
@@ -89,12 +89,12 @@ TEST(LinkedDevices, LatestWorkMatches) {
 // That link adds in rank order, too, and rounds once.
 TEST(LinkedDevices, LinkedSumsWorkLikeOrderedSums) {
   for (const int world : {1, 2, 3})
-    for (const EngineOptions& options : at_all_stages({.accumulate = 2, .sums = RankSums::kLinked}))
+    for (const AttachOptions& options : at_all_stages({.accumulate = 2, .sums = RankSums::kLinked}))
       expect_bits_and_bytes(world, small_specs(), options);
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
-    for (const EngineOptions& options : at_all_stages({.sums = RankSums::kLinked}))
+    for (const AttachOptions& options : at_all_stages({.sums = RankSums::kLinked}))
       expect_bits_and_bytes(2, small_specs(dtype), options, /*late=*/1);
-  EngineOptions away{.stage = 3, .sums = RankSums::kLinked};
+  AttachOptions away{.stage = 3, .sums = RankSums::kLinked};
   away.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
   expect_bits_and_bytes(2, small_specs(), away);
 }
@@ -107,7 +107,7 @@ TEST(LinkedDevices, NcclOnOneGpuMatches) {
   ScriptedSteps steps{.steps = 3};
   steps.device = [&gpu](int) { return gpu.get(); };
   steps.host.open_link = &open_device_link;
-  for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+  for (const AttachOptions& options : at_all_stages({.accumulate = 2}))
     EXPECT_EQ(scripted_run(1, small_specs(DType::kBFloat16), options, steps),
               scripted_run(1, small_specs(DType::kBFloat16), options, {}))
         << options.stage;
@@ -126,16 +126,16 @@ TEST(LinkedDevices, RefusesMainMemoryAndCodedUnits) {
   };
   EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), {.stage = 3}, steps); }),
                   "comm.transport = nccl: it moves bytes between GPUs, and units here are in main memory");
-  EngineOptions coded{.stage = 3};
+  AttachOptions coded{.stage = 3};
   coded.wire.gather = WireCodec::kInt8;
   EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), coded); }), "comm.gather_wire");
-  const EngineOptions summed{.stage = 3, .sums = RankSums::kLinked};
+  const AttachOptions summed{.stage = 3, .sums = RankSums::kLinked};
   EXPECT_CONTAINS(refused([&] { scripted_run(2, small_specs(), summed, {}); }),
                   "zero.reduce = nccl: NCCL can sum only units that it moves between GPUs");
-  EngineOptions hashed = summed;
+  AttachOptions hashed = summed;
   hashed.shards = Cut::kHash;
   EXPECT_CONTAINS(refused([&] { run_linked(2, small_specs(), hashed); }), "NCCL sums only equal blocks");
-  const EngineOptions parts{.stage = 3, .secondary_group = 2};
+  const AttachOptions parts{.stage = 3, .secondary_group = 2};
   EXPECT_CONTAINS(refused([&] { run_linked(4, small_specs(), parts); }), "zero.secondary_group");
 }
 

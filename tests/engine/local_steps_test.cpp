@@ -26,8 +26,8 @@ TEST(LocalSteps, MergeLikeDiLoCo) {
   for (const int group : {1, 2}) {
     const int world = 3 * group;
     const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
-    const EngineOptions apart{.stage = 2, .group = group, .local = LocalSteps{.steps = 1000}};
-    const EngineOptions merging{.stage = 3, .group = group, .local = local};
+    const AttachOptions apart{.stage = 2, .group = group, .local = LocalSteps{.steps = 1000}};
+    const AttachOptions merging{.stage = 3, .group = group, .local = local};
     const std::vector<double> first = apart_values(train_apart(world, small_specs(), apart, 0).own[0]);
     std::vector<double> anchor = first, momentum(first.size(), 0.0);
     for (int round = 1; round <= 2; ++round) {
@@ -60,7 +60,7 @@ TEST(LocalSteps, MergeLikeDiLoCo) {
 // Adam, clipping by its own norm, micro-batches: the first copy's ranks have the numbers of a smaller world's.
 TEST(LocalSteps, CopiesTrainLikeSeparateRanks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    EngineOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
+    AttachOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
     const Apart alone = train_apart(2, small_specs(dtype), options, 3);
     options.group = 2;
     options.local = kNever;
@@ -76,7 +76,7 @@ TEST(LocalSteps, CopiesTrainLikeSeparateRanks) {
 // Averaged after each step.
 TEST(LocalSteps, AveragedSgdStepsSumGradients) {
   for (const int world : {2, 3, 4}) {
-    EngineOptions options{.stage = 1, .optimizer = SgdOptions{}};
+    AttachOptions options{.stage = 1, .optimizer = SgdOptions{}};
     const Apart sync = train_apart(world, small_specs(), options, 4);
     options.local = LocalSteps{.steps = 1, .outer_lr = 1, .outer_momentum = 0};
     const Apart local = train_apart(world, small_specs(), options, 4);
@@ -107,10 +107,10 @@ TEST(LocalSteps, KeepBitsAtEveryStage) {
   Sweep sweep(2);
   for (const auto& [world, group] : {std::pair{2, 0}, {3, 1}, {4, 2}, {6, 2}}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      EngineOptions options{
+      AttachOptions options{
           .stage = 3, .group = group, .local = LocalSteps{.steps = 2}, .clip = 0.5, .accumulate = group == 2 ? 2 : 1};
       const Apart expected = train_apart(world, small_specs(dtype), options, 5);
-      for (const EngineOptions& placed : at_all_stages(options)) {
+      for (const AttachOptions& placed : at_all_stages(options)) {
         if (!sweep.takes_next()) continue;
         const Apart seen = train_apart(world, small_specs(dtype), placed, 5);
         EXPECT_EQ(seen.own, expected.own) << world << " ranks, " << place_of(placed, dtype);
@@ -126,7 +126,7 @@ TEST(LocalStepsSlow, HaveThemWithEveryOptimizer) {
                                                  AdamW8bitOptions{}, MuonOptions{}};
   int stage = 0;
   for (const OptimizerOptions& optimizer : optimizers) {
-    EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}, .optimizer = optimizer};
+    AttachOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}, .optimizer = optimizer};
     const Apart expected = train_apart(4, specs, options, 3);
     EXPECT_NE(expected.own[0], expected.own[2]) << "the third step is a round of its own";
     options.stage = stage++ % 3;
@@ -144,7 +144,7 @@ TEST(LocalStepsSlow, HaveThemWhereverStatesLie) {
       {.optimizer = {.host = 1}}};
   int which = 0;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}};
+    AttachOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}};
     const Apart expected = train_apart(4, block_specs(dtype), options, 3);
     for (int tries = 0; tries < 2; ++tries) {
       options.offload.disk = {disk.path().string()};
@@ -161,8 +161,8 @@ TEST(LocalStepsSlow, HaveThemWhereverStatesLie) {
 TEST(LocalSteps, SendPlannedBytes) {
   const auto units = make_units(small_specs(DType::kBFloat16), {});
   for (const auto& [world, group] : {std::pair{2, 1}, {3, 1}, {4, 2}, {6, 2}}) {
-    for (const EngineOptions& of_one : at_all_stages({.local = LocalSteps{.steps = 2}})) {
-      EngineOptions options = of_one, alone = of_one;
+    for (const AttachOptions& of_one : at_all_stages({.local = LocalSteps{.steps = 2}})) {
+      AttachOptions options = of_one, alone = of_one;
       options.group = group;
       alone.local.reset();
       const std::int64_t within =
@@ -200,7 +200,7 @@ TEST(LocalSteps, SendPlannedBytes) {
 
 TEST(LocalSteps, MergingHoldsAnchorMomentumAndSums) {
   for (const int stage : {0, 2}) {
-    EngineOptions options{.stage = stage, .group = 2};
+    AttachOptions options{.stage = stage, .group = 2};
     const EngineReport sync = train_apart(2, small_specs(), options, 2).reports[0];
     options.local = LocalSteps{.steps = 2};
     const EngineReport local = train_apart(4, small_specs(), options, 2).reports[0];
@@ -222,7 +222,7 @@ TEST(LocalSteps, MergingHoldsAnchorMomentumAndSums) {
 }
 
 TEST(LocalSteps, KeepABudgetInBytes) {
-  EngineOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 1}};
+  AttachOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 1}};
   options.offload.automatic = false;
   const auto units = make_units(small_specs(), {});
   Placement placement = place(3, Reduce::kAuto, 1);
@@ -302,7 +302,7 @@ TEST(LocalSteps, CompareOnlyCommonState) {
 }
 
 TEST(LocalSteps, RefuseConflictsByName) {
-  const auto end = [](int world, const EngineOptions& options) {
+  const auto end = [](int world, const AttachOptions& options) {
     return ends_of_ranks(world, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[0];
   };
   EXPECT_TRUE(

@@ -15,7 +15,7 @@ constexpr int kMicroBatches = 4;
 
 // Forward passes of micro-batch m come at most `ahead` before its backward pass: 0 is one after the other, 1 is 1F1B of two
 // pipeline stages, and kMicroBatches - 1 is GPipe.
-std::vector<std::uint32_t> bits_after(const EngineOptions& options, DType dtype, int ahead) {
+std::vector<std::uint32_t> bits_after(const AttachOptions& options, DType dtype, int ahead) {
   std::vector<std::uint32_t> bits;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(dtype), options);
@@ -43,7 +43,7 @@ TEST(MicroBatchesOnAnyDevice, PipelineOrderKeepsBits) {
   for (const int stage : {0, 2, 3}) {
     for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        const EngineOptions options{.stage = stage, .reduce = reduce, .accumulate = kMicroBatches};
+        const AttachOptions options{.stage = stage, .reduce = reduce, .accumulate = kMicroBatches};
         const auto want = bits_after(options, dtype, 0);
         for (const int ahead : {1, kMicroBatches - 1})
           EXPECT_EQ(bits_after(options, dtype, ahead), want) << fmt::format(

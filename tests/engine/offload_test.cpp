@@ -325,7 +325,7 @@ TEST_F(OffloadSlow, RefusalNamesBudgetMachineAndDisk) {
                                                           working_bytes(units, 1, resident, /*min_budget=*/true)};
   on_ranks(1, [&](Communicator& comm) {
     const std::string text = message_of<ConfigError>([&] {
-      ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half, .local_world = kCrowd});
+      ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .device_memory = half}, {.local_world = kCrowd});
     });
     for (const char* words : {"zero.device_memory", "and the host for", "set a disk"})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
@@ -336,8 +336,8 @@ TEST_F(OffloadSlow, RefusesBudgetsBeyondFreeMemory) {
   on_ranks(1, [&](Communicator& comm) {
     const auto units = make_units(block_specs(DType::kFloat32), {});
     const auto placed = [&](MemoryBudget memory, int local_world) {
-      const EngineOptions options{.stage = 3, .device_memory = memory, .local_world = local_world};
-      Placer(&comm, {}, options, units, *make_update_rule(options.optimizer));
+      const AttachOptions options{.stage = 3, .device_memory = memory};
+      Placer(&comm, {}, options, units, *make_update_rule(options.optimizer), {.local_world = local_world});
     };
     const MemoryBudget large{MemoryBudget::Kind::kBytes, std::int64_t{1} << 45};
     for (const MemoryBudget memory : {large, MemoryBudget{MemoryBudget::Kind::kMin}}) {
@@ -383,8 +383,8 @@ TEST_F(OffloadSlowOnAnyDevice, ASmallFolderTakesWhatFits) {
   const DiskSeam seam{.files = &calls};
   on_ranks(2, [&](Communicator& comm) {
     OffloadOptions offload{.fractions = {.optimizer = {.disk = 1}}, .disk = {folder_.path().string()}};
-    EXPECT_NO_THROW(
-        ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.seams = {.disk_seam = &seam}}));
+    EXPECT_NO_THROW(ScriptedModel(comm, block_specs(DType::kFloat32), {.stage = 3, .offload = offload},
+                                  {.seams = {.disk_seam = &seam}}));
   });
 }
 

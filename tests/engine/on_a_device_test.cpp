@@ -43,27 +43,27 @@ struct Devices {
   std::vector<std::unique_ptr<Device>> all;
 };
 
-ScriptedRun run_on(Devices* devices, int world, const std::vector<ParamSpec>& specs, const EngineOptions& options) {
+ScriptedRun run_on(Devices* devices, int world, const std::vector<ParamSpec>& specs, const AttachOptions& options) {
   ScriptedSteps steps{.steps = 3};
   if (devices != nullptr)
     steps.device = [devices](int rank) { return devices->all[static_cast<std::size_t>(rank)].get(); };
   return scripted_run(world, specs, options, steps);
 }
 
-void expect_host_bits(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options) {
+void expect_host_bits(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options) {
   Devices devices(world);
   EXPECT_EQ(run_on(&devices, world, specs, options), run_on(nullptr, world, specs, options)) << options.stage;
 }
 
 TEST(OnADevice, StagesMatchHostBits) {
   for (const int world : {1, 2})
-    for (const EngineOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
+    for (const AttachOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
 }
 
 // At any stage, without gathered copies.
 
 TEST(OnADevice, OneRankHoldsUnitsWhole) {
-  for (const EngineOptions& options : {EngineOptions{.stage = 3}, EngineOptions{.stage = 1, .accumulate = 2}}) {
+  for (const AttachOptions& options : {AttachOptions{.stage = 3}, AttachOptions{.stage = 1, .accumulate = 2}}) {
     Devices devices(1);
     const ScriptedRun run = run_on(&devices, 1, small_specs(DType::kBFloat16), options);
     EXPECT_EQ(run.reports.front().peak_memory[MemoryTag::kGathered], 0) << options.stage;
@@ -73,7 +73,7 @@ TEST(OnADevice, OneRankHoldsUnitsWhole) {
 
 TEST(OnADevice, LowPrecisionAndMicroBatchesMatch) {
   for (const DType dtype : {DType::kBFloat16, DType::kFloat16})
-    for (const EngineOptions& options : at_all_stages({.accumulate = 2}))
+    for (const AttachOptions& options : at_all_stages({.accumulate = 2}))
       expect_host_bits(2, small_specs(dtype), options);
 }
 
@@ -83,10 +83,10 @@ TEST(OnADevice, ParametersThatBeginElsewhereHaveThem) {
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const OptimizerOptions& rule : {OptimizerOptions(AdamWOptions{}), OptimizerOptions(AdafactorOptions{})}) {
-        std::vector<EngineOptions> all = at_all_stages({.optimizer = rule, .clip = 0.5, .accumulate = 2});
-        EngineOptions cut{.stage = 3, .shards = Cut::kWhole, .optimizer = rule};
+        std::vector<AttachOptions> all = at_all_stages({.optimizer = rule, .clip = 0.5, .accumulate = 2});
+        AttachOptions cut{.stage = 3, .shards = Cut::kWhole, .optimizer = rule};
         all.push_back(cut);
-        for (EngineOptions options : all) {
+        for (AttachOptions options : all) {
           if (!sweep.takes_next()) continue;
           const ScriptedRun on_host = run_on(nullptr, world, small_specs(dtype), options);
           options.align_bytes = kGpuAlignBytes;
@@ -101,7 +101,7 @@ TEST(OnADevice, ParametersThatBeginElsewhereHaveThem) {
 }
 
 TEST(OnADevice, StatesOnTheHostHaveThem) {
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
   expect_host_bits(2, small_specs(), options);
   options.offload.fractions = {.optimizer = {.host = 0.5}};
@@ -111,11 +111,11 @@ TEST(OnADevice, StatesOnTheHostHaveThem) {
 // Work that runs as late as it may.
 
 TEST(OnADevice, LatestWorkMatches) {
-  EngineOptions on_host{.stage = 3, .accumulate = 2};
+  AttachOptions on_host{.stage = 3, .accumulate = 2};
   on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
-  std::vector<EngineOptions> all = at_all_stages({.accumulate = 2});
+  std::vector<AttachOptions> all = at_all_stages({.accumulate = 2});
   all.push_back(on_host);
-  for (const EngineOptions& options : all) {
+  for (const AttachOptions& options : all) {
     const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
       Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
@@ -126,7 +126,7 @@ TEST(OnADevice, LatestWorkMatches) {
 
 TEST(OnADevice, StatesOnADiskHaveThem) {
   const TemporaryFolder folder;
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.disk = {folder.path().string()};
   options.offload.fractions = {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
   expect_host_bits(2, small_specs(), options);
@@ -140,7 +140,7 @@ TEST(OnADevice, SecondaryPartsHaveThem) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const Cut cut : {Cut::kRange, Cut::kHash}) {
       for (const bool on_host : {false, true}) {
-        EngineOptions options{.stage = 3, .secondary_group = 2, .shards = cut, .accumulate = 2};
+        AttachOptions options{.stage = 3, .secondary_group = 2, .shards = cut, .accumulate = 2};
         options.device_memory = MemoryBudget::parse("min");  // each unit is gathered again in every pass
         if (on_host) options.offload.fractions = {.parameter = {.host = 1}, .optimizer = {.host = 0.5}};
         if (!sweep.takes_next()) continue;
@@ -162,8 +162,8 @@ TEST(OnADevice, SecondaryPartsHaveThem) {
 TEST(OnADevice, CopiesOfTheModelHaveThem) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int group : {1, 2}) {
-      for (const EngineOptions& options : at_all_stages({.group = group, .clip = 0.5, .accumulate = 2})) {
-        EngineOptions once = options;
+      for (const AttachOptions& options : at_all_stages({.group = group, .clip = 0.5, .accumulate = 2})) {
+        AttachOptions once = options;
         once.group = 0;
         Devices devices(4);
         const ScriptedRun copies = run_on(&devices, 4, small_specs(dtype), options);
@@ -179,15 +179,15 @@ TEST(OnADevice, CopiesOfTheModelHaveThem) {
 }
 
 TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
-  EngineOptions away{.stage = 3, .group = 2, .accumulate = 2};
+  AttachOptions away{.stage = 3, .group = 2, .accumulate = 2};
   away.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
   expect_host_bits(4, small_specs(DType::kBFloat16), away);
   for (const int group : {1, 2}) {
-    EngineOptions coded{.stage = 2, .group = group};
+    AttachOptions coded{.stage = 2, .group = group};
     coded.wire.outer = WireCodec::kInt8;
     expect_host_bits(4, small_specs(), coded);
   }
-  const EngineOptions options{.stage = 3, .group = 2, .accumulate = 2};
+  const AttachOptions options{.stage = 3, .group = 2, .accumulate = 2};
   const ScriptedRun expected = run_on(nullptr, 4, small_specs(), options);
   for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
     Devices devices(4, {.late = seed, .far_behind = seed % 2 == 0});
@@ -198,7 +198,7 @@ TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
 // Partial sums on their way between copies lie where they are made: not on the device.
 TEST(OnADevice, CopiesUseHostBlocks) {
   const auto staged = [](Devices* devices, int world, int group) {
-    const EngineOptions options{.stage = 0, .group = group};
+    const AttachOptions options{.stage = 0, .group = group};
     return run_on(devices, world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
   };
   Devices four(4), two(2);
@@ -259,9 +259,9 @@ TEST(OnADevice, OneKernelUpdatesAUnit) {
 }
 
 // All states on the host, and half of the optimizer's: then some tiles are updated on the device, and some on the host.
-std::vector<EngineOptions> on_the_host_at_stage_three(EngineOptions options) {
+std::vector<AttachOptions> on_the_host_at_stage_three(AttachOptions options) {
   options.stage = 3;
-  std::vector<EngineOptions> all(2, options);
+  std::vector<AttachOptions> all(2, options);
   all[0].offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}};
   all[1].offload.fractions = {.optimizer = {.host = 0.5}};
   return all;
@@ -272,10 +272,10 @@ void expect_host_bits_of_sums(const OptimizerOptions& rule) {
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const int accumulate : {1, 2}) {
-        const EngineOptions options{.optimizer = rule, .clip = 0.5, .accumulate = accumulate};
-        std::vector<EngineOptions> all = at_all_stages(options);
+        const AttachOptions options{.optimizer = rule, .clip = 0.5, .accumulate = accumulate};
+        std::vector<AttachOptions> all = at_all_stages(options);
         std::ranges::copy(on_the_host_at_stage_three(options), std::back_inserter(all));
-        for (const EngineOptions& each : all)
+        for (const AttachOptions& each : all)
           if (sweep.takes_next()) expect_host_bits(world, block_specs(dtype), each);
       }
     }
@@ -294,10 +294,10 @@ TEST(OnADevice, AdafactorKeepsItsStatesThere) {
 
 TEST(OnADevice, LateSumsAndAverageMatch) {
   for (const OptimizerOptions& rule : {OptimizerOptions(LambOptions{}), OptimizerOptions(AdafactorOptions{})}) {
-    std::vector<EngineOptions> all = on_the_host_at_stage_three({.optimizer = rule});
+    std::vector<AttachOptions> all = on_the_host_at_stage_three({.optimizer = rule});
     all.push_back({.stage = 0, .optimizer = rule, .ema = 0.9});
     all.push_back({.stage = 2, .optimizer = rule, .ema = 0.9});
-    for (const EngineOptions& options : all) {
+    for (const AttachOptions& options : all) {
       const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
       for (const std::uint64_t seed : {1U, 2U}) {
         Devices devices(2, {.late = seed, .far_behind = seed == 2});
@@ -359,13 +359,13 @@ class SumRule final : public UpdateRule {
   }
 };
 
-void expect_host_bits_of_host_updates(const EngineOptions& options) {
+void expect_host_bits_of_host_updates(const AttachOptions& options) {
   Sweep sweep(/*one_in=*/3);
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      std::vector<EngineOptions> all = at_all_stages(options);
+      std::vector<AttachOptions> all = at_all_stages(options);
       std::ranges::copy(on_the_host_at_stage_three(options), std::back_inserter(all));
-      for (EngineOptions each : all) {
+      for (AttachOptions each : all) {
         if (!sweep.takes_next()) continue;
         expect_host_bits(world, small_specs(dtype), each);
         each.accumulate = 2;
@@ -391,9 +391,9 @@ TEST(OnADevice, MuonUpdatesItsMatricesThere) {
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const Cut cut : {Cut::kRange, Cut::kWhole}) {
-        const EngineOptions options{
+        const AttachOptions options{
             .shards = cut, .optimizer = MuonOptions{.weight_decay = 0.1}, .clip = 0.5, .accumulate = 1};
-        for (EngineOptions each : at_all_stages(options)) {
+        for (AttachOptions each : at_all_stages(options)) {
           if (!sweep.takes_next()) continue;
           expect_host_bits(world, small_specs(dtype), each);
           each.accumulate = 2;
@@ -409,7 +409,7 @@ TEST(OnADevice, MuonWithOffloadedStatesUsesHost) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage < 4; ++stage) {
       for (const double host : {0.4, 1.0}) {
-        EngineOptions options{.stage = stage, .optimizer = MuonOptions{}, .accumulate = 2};
+        AttachOptions options{.stage = stage, .optimizer = MuonOptions{}, .accumulate = 2};
         options.offload.fractions = {.optimizer = {.host = host}};
         if (stage == 3) options.offload.fractions.parameter = {.host = 1 - host};
         for (const int world : {1, 2})
@@ -422,21 +422,21 @@ TEST(OnADevice, MuonWithOffloadedStatesUsesHost) {
 // Unequal shards, an average, coded units.
 
 TEST(OnADevice, MuonVariantsMatch) {
-  const EngineOptions muon{.stage = 3, .optimizer = MuonOptions{}};
-  EngineOptions weighted = muon, averaged = muon, coded = muon, copies = muon;
+  const AttachOptions muon{.stage = 3, .optimizer = MuonOptions{}};
+  AttachOptions weighted = muon, averaged = muon, coded = muon, copies = muon;
   weighted.shards = Cut::kWeighted;
   weighted.shard_weights = {3, 1};
   averaged.ema = 0.9;
   coded.wire.gather = coded.wire.reduce = WireCodec::kInt8;
   copies.group = 2;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const EngineOptions& options : {weighted, averaged, coded}) expect_host_bits(2, small_specs(dtype), options);
+    for (const AttachOptions& options : {weighted, averaged, coded}) expect_host_bits(2, small_specs(dtype), options);
     expect_host_bits(4, small_specs(dtype), copies);
   }
 }
 
 TEST(OnADevice, MuonThatIsLateHasThem) {
-  for (const EngineOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2, .ema = 0.9})) {
+  for (const AttachOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2, .ema = 0.9})) {
     const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
       Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
@@ -466,8 +466,8 @@ TEST(OnADevice, MuonProductsNeverBlockTheHost) {
 // On the device for as long as the engine lives, since what is queued uses it.
 // Directions and workspace.
 TEST(OnADevice, MuonMemoryMatchesThePlan) {
-  const EngineOptions options{.stage = 0, .optimizer = MuonOptions{}};
-  const auto staged = [](const EngineOptions& muon, int world, const std::vector<ParamSpec>& specs) {
+  const AttachOptions options{.stage = 0, .optimizer = MuonOptions{}};
+  const auto staged = [](const AttachOptions& muon, int world, const std::vector<ParamSpec>& specs) {
     Devices devices(world);
     const ScriptedRun run = run_on(&devices, world, specs, muon);
     return run.reports[0].peak_memory[MemoryTag::kStaging];
@@ -477,7 +477,7 @@ TEST(OnADevice, MuonMemoryMatchesThePlan) {
             matrix_bytes(alone, 1, place(0, Reduce::kAuto, 1)));
   for (const Cut cut : {Cut::kRange, Cut::kWhole}) {
     for (int stage = 1; stage < 4; ++stage) {
-      EngineOptions sharded = options;
+      AttachOptions sharded = options;
       sharded.stage = stage;
       sharded.shards = cut;
       const Placement placement = place(stage, Reduce::kAuto, 1);
@@ -499,7 +499,7 @@ TEST(OnADevice, HostOptimizerStatesMatch) {
       for (int stage = 0; stage < 3; ++stage) {
         for (const int accumulate : {1, 2}) {
           for (const double host : {0.4, 1.0}) {
-            EngineOptions options{.stage = stage, .optimizer = rule, .accumulate = accumulate};
+            AttachOptions options{.stage = stage, .optimizer = rule, .accumulate = accumulate};
             options.offload.fractions = {.optimizer = {.host = host}};
             if (stage == 2) options.offload.fractions.gradient = {.host = 1 - host};
             for (const int world : {1, 2, 3})
@@ -512,11 +512,11 @@ TEST(OnADevice, HostOptimizerStatesMatch) {
 }
 
 TEST(OnADevice, LateHostUpdatesMatch) {
-  EngineOptions half{.stage = 2}, whole{.stage = 0, .accumulate = 2};
+  AttachOptions half{.stage = 2}, whole{.stage = 0, .accumulate = 2};
   half.offload.fractions = {.optimizer = {.host = 0.5}};
   whole.offload.fractions = {.optimizer = {.host = 1}};
-  const std::vector<EngineOptions> all{half, whole, {.stage = 1, .optimizer = MuonOptions{}}};
-  for (const EngineOptions& options : all) {
+  const std::vector<AttachOptions> all{half, whole, {.stage = 1, .optimizer = MuonOptions{}}};
+  for (const AttachOptions& options : all) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       const ScriptedRun expected = run_on(nullptr, 2, small_specs(dtype), options);
       for (const std::uint64_t seed : {1U, 2U}) {
@@ -549,7 +549,7 @@ TEST(OnADevice, HostMastersAreNotPinned) {
   const std::vector<ParamSpec> specs{{.name = "w", .shape = {1 << 12, 1 << 10}, .dtype = DType::kBFloat16}};
   const auto pinned_with = [&](const TierFractions& optimizer) {
     CountsPinned device;
-    EngineOptions options{.stage = 3};
+    AttachOptions options{.stage = 3};
     options.offload.fractions = {.optimizer = optimizer};
     const ScriptedRun run = scripted_run(1, specs, options, {.steps = 1, .device = [&](int) { return &device; }});
     const MemoryCount& host = run.reports[0].host_memory;
@@ -562,7 +562,7 @@ TEST(OnADevice, HostMastersAreNotPinned) {
 // User rules with states of rows and columns. The refusal names the option.
 
 TEST(OnADevice, RefusesLocalStepsAndUserRules) {
-  const auto refused = [](const EngineOptions& options) {
+  const auto refused = [](const AttachOptions& options) {
     Devices devices(2);
     std::string text;
     try {

@@ -21,7 +21,7 @@
 namespace zero {
 namespace {
 
-EngineOptions with_topk(double share, const LocalSteps& local = {.steps = 2}) {
+AttachOptions with_topk(double share, const LocalSteps& local = {.steps = 2}) {
   return {.stage = 3, .local = local, .wire = {.outer_topk = share}};
 }
 
@@ -54,7 +54,7 @@ struct TopKRun {
   std::vector<std::vector<float>> residuals;
 };
 
-TopKRun train_topk(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps) {
+TopKRun train_topk(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options, int steps) {
   TopKRun run;
   run.residuals.resize(static_cast<std::size_t>(world));
   run.apart = train_apart(world, specs, options, steps, [&](ScriptedModel& model, int step) {
@@ -80,7 +80,7 @@ TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
   constexpr double kShare = 0.1;
   const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
   const auto units = make_units(small_specs(), {});
-  const EngineOptions never = with_topk(kShare, {.steps = 1000, .outer_lr = 0.7, .outer_momentum = 0.9});
+  const AttachOptions never = with_topk(kShare, {.steps = 1000, .outer_lr = 0.7, .outer_momentum = 0.9});
   std::vector<double> anchor = apart_values(train_apart(2, small_specs(), never, 0).own[0]);
   std::vector<double> momentum(anchor.size(), 0.0);
   std::vector<std::vector<float>> residual(2, std::vector<float>(anchor.size()));
@@ -123,9 +123,9 @@ TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
 
 TEST(OuterTopK, AllElementsMakeAnExactStep) {
   for (const int group : {1, 2}) {
-    EngineOptions options = with_topk(1);
+    AttachOptions options = with_topk(1);
     options.group = group;
-    EngineOptions exact = options;
+    AttachOptions exact = options;
     exact.wire = {};
     const TopKRun run = train_topk(3 * group, small_specs(), options, 5);
     EXPECT_EQ(run.apart.own, train_apart(3 * group, small_specs(), exact, 5).own) << group;
@@ -137,12 +137,12 @@ TEST(OuterTopK, StagesKeepBitsAndPlannedBytes) {
   Sweep sweep(2);
   for (const auto& [world, group] : {std::pair{2, 0}, {4, 2}, {6, 2}}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      EngineOptions options = with_topk(0.03);
+      AttachOptions options = with_topk(0.03);
       options.group = group;
       const auto specs = block_specs(dtype, {.embedding = {120, 51}, .second_block = {40, 31}, .frozen = 200});
       const TopKRun expected = train_topk(world, specs, options, 3);
       EXPECT_GT(std::ranges::count_if(expected.residuals[0], [](float x) { return x != 0; }), 1000);
-      for (const EngineOptions& placed : at_all_stages(options)) {
+      for (const AttachOptions& placed : at_all_stages(options)) {
         if (!sweep.takes_next()) continue;
         const std::string where = fmt::format("{} ranks, {}", world, place_of(placed, dtype));
         const TopKRun seen = train_topk(world, specs, placed, 3);
@@ -161,7 +161,7 @@ TEST(OuterTopK, StagesKeepBitsAndPlannedBytes) {
 
 TEST(OuterTopK, HasThemWhereverStatesLie) {
   const TemporaryFolder disk;
-  EngineOptions options = with_topk(0.05);
+  AttachOptions options = with_topk(0.05);
   options.group = 2;
   const TopKRun expected = train_topk(4, block_specs(DType::kBFloat16), options, 3);
   options.offload.disk = {disk.path().string()};
@@ -180,10 +180,10 @@ TEST(OuterTopK, HasThemWhereverStatesLie) {
 TEST(OuterTopK, MergesWithinTheBudget) {
   const auto units = make_units(small_specs(), {});
   for (const int stage : {0, 2}) {
-    EngineOptions options = with_topk(0.1);
+    AttachOptions options = with_topk(0.1);
     options.stage = stage;
     options.group = 2;
-    EngineOptions exact = options;
+    AttachOptions exact = options;
     exact.wire = {};
     const EngineReport dense = train_apart(4, small_specs(), exact, 2).reports[0];
     const EngineReport topk = train_apart(4, small_specs(), options, 2).reports[0];
@@ -208,7 +208,7 @@ TEST(OuterTopK, MergesWithinTheBudget) {
 // Below stage 3 the ranks of a copy hold its residual alike; copies do not.
 TEST(OuterTopK, ComparesResidualsWithinACopy) {
   on_ranks(4, [](Communicator& comm) {
-    EngineOptions options = with_topk(0.1);
+    AttachOptions options = with_topk(0.1);
     options.stage = 0;
     options.group = 2;
     ScriptedModel model(comm, small_specs(), options);
@@ -226,14 +226,14 @@ TEST(OuterTopK, ComparesResidualsWithinACopy) {
 // The refusal names the key.
 
 TEST(OuterTopK, NeedsOuterStepsAndAShare) {
-  const auto refused = [](const EngineOptions& options, const std::string& reason) {
+  const auto refused = [](const AttachOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;
   };
   refused({.wire = {.outer_topk = 0.1}}, "comm.outer_topk = 0.1: only sync.mode local has an outer step");
   for (const double share : {-0.1, 1.5, std::nan("")})
     refused(with_topk(share), "a share of the elements must be above 0 and at most 1");
-  EngineOptions both = with_topk(0.1);
+  AttachOptions both = with_topk(0.1);
   both.wire.outer = WireCodec::kInt8;
   refused(both, "comm.outer_topk = 0.1: comm.outer_wire codes outer steps as int8");
   EXPECT_NO_THROW(require_wire(with_topk(1), 4));

@@ -33,7 +33,7 @@ class Learning : public testing::Test {
     const auto units = make_units(specs, {});
     const Placement placement = place(3, Reduce::kEach, 2);
     const std::int64_t states = state_bytes(units, 2, placement, fp32_states(2)).total();
-    EngineOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
+    AttachOptions options{.stage = 3, .reduce = Reduce::kEach, .accumulate = 2};
     if (!resident) {
       options.device_memory = {MemoryBudget::Kind::kBytes,
                                states * 4 / 5 + working_bytes(units, 2, placement, /*min_budget=*/true)};

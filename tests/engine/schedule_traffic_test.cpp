@@ -22,10 +22,10 @@ std::vector<ParamSpec> specs(DType dtype) {
 class ScheduleTraffic : public testing::Test {
  protected:
   // Compares every step after the first two, which have no schedule, and no whole update before them.
-  void expect_agreement(EngineOptions options, const StateFractions& fractions, DType dtype) {
+  void expect_agreement(AttachOptions options, const StateFractions& fractions, DType dtype) {
     expect_agreement(std::move(options), fractions, specs(dtype));
   }
-  void expect_agreement(EngineOptions options, const StateFractions& fractions, const std::vector<ParamSpec>& trained) {
+  void expect_agreement(AttachOptions options, const StateFractions& fractions, const std::vector<ParamSpec>& trained) {
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
     const OptimizerSpec rule = spec_of(*make_update_rule(options.optimizer));
@@ -99,7 +99,7 @@ TEST_F(ScheduleTrafficSlow, PartsOfThem) {
 }
 
 TEST_F(ScheduleTrafficSlow, UnderTheMinBudget) {
-  EngineOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
+  AttachOptions options{.stage = 3, .device_memory = {MemoryBudget::Kind::kMin}};
   options.offload.host_memory.kind = MemoryBudget::Kind::kMin;
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
 }
@@ -107,7 +107,7 @@ TEST_F(ScheduleTrafficSlow, UnderTheMinBudget) {
 // Behind a link the update hands nothing to the gather: all that is gathered is fetched.
 TEST_F(ScheduleTrafficSlow, ParametersOnDiskBehindALink) {
   for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
-    EngineOptions options{.stage = 3, .device_memory = {kind}};
+    AttachOptions options{.stage = 3, .device_memory = {kind}};
     options.offload.link_bytes_per_second = 1e12;
     expect_agreement(options, {.parameter = {.disk = 1}, .gradient = {.disk = 0.5}, .optimizer = {.disk = 1}},
                      DType::kFloat32);
@@ -123,7 +123,7 @@ TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
     ScriptedDisk disk;
     disk.answers_look = false;
     const DiskSeam seam{.make_queue = [&](std::span<const int>, int) { return disk.queue(); }};
-    EngineOptions options{.stage = 3};
+    AttachOptions options{.stage = 3};
     options.offload = {.fractions = {.parameter = {.disk = 1}}, .disk = {folder_.path().string()}};
     ScriptedModel model(comm, trained, options, {.seams = {.disk_seam = &seam}});
     for (int step = 0; step < 4; ++step) model.train(step);

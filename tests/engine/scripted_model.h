@@ -69,7 +69,7 @@ inline std::vector<StateSpec> moments(int count) {
 class ScriptedModel final : public UnitObserver {
  public:
   // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
-  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, EngineOptions options, const EngineHost& host = {})
+  ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, AttachOptions options, const EngineHost& host = {})
       : specs_(std::move(specs)),
         units_(units_of(specs_, comm.world(), options)),
         data_(units_.size(), nullptr),

@@ -33,7 +33,7 @@ struct ScriptedSteps {
   std::function<Device*(int rank)> device = [](int) -> Device* { return nullptr; };
 };
 
-inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options,
+inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options,
                                 const ScriptedSteps& steps) {
   ScriptedRun run;
   run.checksums.resize(static_cast<std::size_t>(world));
@@ -57,8 +57,8 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
 }
 
 // The same at each stage, and at stage 3 in the smallest budget.
-inline std::vector<EngineOptions> at_all_stages(EngineOptions options) {
-  std::vector<EngineOptions> all;
+inline std::vector<AttachOptions> at_all_stages(AttachOptions options) {
+  std::vector<AttachOptions> all;
   for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);
   options.stage = 3;
   options.device_memory = MemoryBudget::parse("min");

@@ -196,10 +196,10 @@ TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
   const std::vector<int> order{3, 1, 4, 0, 2};
   constexpr int kShuffledSteps = 3;
   std::vector<std::vector<std::uint32_t>> weights;
-  const auto run = [&](const EngineOptions& options) {
+  const auto run = [&](const AttachOptions& options) {
     on_ranks(2, [&](Communicator& comm) {
       Timeline timeline;
-      EngineOptions watched = options;
+      AttachOptions watched = options;
       watched.timeline = &timeline;
       ScriptedModel model(comm, small_specs(DType::kFloat32, /*with_frozen=*/false), watched);
       ASSERT_EQ(model.units().size(), order.size());
@@ -221,7 +221,7 @@ TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
     });
   };
   for (int stage = 0; stage <= 3; ++stage) run({.stage = stage});
-  EngineOptions behind_a_link{.stage = 3};
+  AttachOptions behind_a_link{.stage = 3};
   behind_a_link.offload.fractions.optimizer.host = 1;
   behind_a_link.offload.link_bytes_per_second = 1e9;
   run(behind_a_link);

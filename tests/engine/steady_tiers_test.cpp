@@ -87,8 +87,10 @@ TEST_F(SteadyTiersSlow, ManyMovesKeepTheirMemory) {
     OffloadOptions offload{.disk = {folder_for(folder)}};
     offload.monitor = {.reserve_bytes = kMiB, .period = std::chrono::milliseconds(0)};
     const auto read = [&] { return MemoryReading{.free_bytes = step % kPeriod == 3 ? 0 : 20 * kMiB}; };
-    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload, .local_world = 2},
-                        {.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}, .seams = {.read_memory = read}});
+    ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload},
+                        {.local_world = 2,
+                         .rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9},
+                         .seams = {.read_memory = read}});
     Held early;
     std::int64_t resident = 0;
     for (; step <= num_moves * kPeriod; ++step) {

@@ -28,7 +28,7 @@ struct Outcome {
 };
 
 // Step `refused` has limits that it cannot keep; -1: none has.
-Outcome run(EngineOptions options, int refused, const StepLimits& limits = {}) {
+Outcome run(AttachOptions options, int refused, const StepLimits& limits = {}) {
   Outcome outcome;
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options);
@@ -121,7 +121,7 @@ TEST(StepLimits, RefusedGradientIsNeverApplied) {
   for (const int stage : {2, 3}) {
     for (const int refused : {2, 3, 4}) {
       const StepLimits norm{.max_grad_norm = 1e-3};
-      EngineOptions late{.stage = stage, .delayed_update = true, .exact_steps = 1};
+      AttachOptions late{.stage = stage, .delayed_update = true, .exact_steps = 1};
       const Outcome spike = run(late, refused, norm);
       EXPECT_EQ(spike.skipped, 1);
       EXPECT_EQ(spike.delayed, 3);

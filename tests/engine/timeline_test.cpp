@@ -72,12 +72,12 @@ class TimelineOfEngine : public testing::Test {
   }
 
   // What rank 0 counted in all; its spans are in timeline_.
-  Counted run(EngineOptions options, bool recorded = true, int world = 2) {
+  Counted run(AttachOptions options, bool recorded = true, int world = 2) {
     Counted counted;
     on_ranks(world, [&](Communicator& comm) {
       Timeline others;
       Timeline& timeline = comm.rank() == 0 ? timeline_ : others;
-      EngineOptions mine = options;
+      AttachOptions mine = options;
       mine.timeline = recorded ? &timeline : nullptr;
       if (recorded) timeline.start();
       ScriptedModel model(comm, large_, mine);
@@ -120,8 +120,8 @@ class TimelineOfEngine : public testing::Test {
   Timeline timeline_;
 };
 
-EngineOptions on_host_behind_a_link(double bytes_per_second) {
-  EngineOptions options{.stage = 3};
+AttachOptions on_host_behind_a_link(double bytes_per_second) {
+  AttachOptions options{.stage = 3};
   options.offload.fractions.optimizer.host = 1;
   options.offload.link_bytes_per_second = bytes_per_second;
   return options;
@@ -159,7 +159,7 @@ TEST_F(TimelineOfEngine, UnhiddenLinkTimeIsAWait) {
 }
 
 TEST_F(TimelineOfEngine, DiskSpansHoldTheBytes) {
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.fractions.optimizer.disk = 1;
   options.offload.disk = {folder_.path().string()};
   const Counted counted = run(options);
@@ -187,7 +187,7 @@ TEST_F(TimelineOfEngine, GatherWaitEndsWithTheGather) {
 }
 
 TEST_F(TimelineOfEngine, WaitsLieWithinAPhase) {
-  EngineOptions options = on_host_behind_a_link(1e8);
+  AttachOptions options = on_host_behind_a_link(1e8);
   run(options);
   const auto outer = phases();
   int waits = 0;
@@ -220,7 +220,7 @@ TEST_F(TimelineOfEngine, ReducesAndUpdatesUnitsOnce) {
 using TimelineOfEngineOnAnyDevice = TimelineOfEngine;
 
 TEST_F(TimelineOfEngineOnAnyDevice, IsWatchedWithoutChangingABit) {
-  const EngineOptions options = on_host_behind_a_link(1e9);
+  const AttachOptions options = on_host_behind_a_link(1e9);
   const auto watched = run(options).weights;
   ASSERT_FALSE(watched.empty());
   const std::size_t recorded = timeline_.spans().size();

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-EngineOptions weighted(EngineOptions options, std::vector<double> weights) {
+AttachOptions weighted(AttachOptions options, std::vector<double> weights) {
   options.shards = Cut::kWeighted;
   options.shard_weights = std::move(weights);
   return options;
@@ -32,9 +32,9 @@ std::vector<double> falling(int ranks) {
 // The same bits at every stage; the bytes sent are the planned ones.
 
 TEST(WeightedCuts, CodedCopiesKeepBitsAndBytes) {
-  EngineOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
+  AttachOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
   const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options);
-  for (const EngineOptions& placed : at_all_stages(options)) {
+  for (const AttachOptions& placed : at_all_stages(options)) {
     const ScriptedRun run = cut_run(4, block_specs(DType::kFloat32), placed);
     EXPECT_EQ(run, expected) << placed.stage;
     for (const EngineReport& report : run.reports)
@@ -50,10 +50,10 @@ TEST(WeightedCuts, MatchRangeBits) {
     for (const bool small : {true, false}) {
       for (const int world : {2, 3, 4}) {
         for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-          const EngineOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
+          const AttachOptions options{.clip = 0.5, .reduce = reduce, .accumulate = 2};
           const std::vector<ParamSpec> specs = small ? small_specs(dtype) : block_specs(dtype);
           std::optional<ScriptedRun> expected;
-          for (const EngineOptions& placed : at_all_stages(weighted(options, falling(world)))) {
+          for (const AttachOptions& placed : at_all_stages(weighted(options, falling(world)))) {
             if (!sweep.takes_next()) continue;
             if (!expected) expected = cut_run(world, specs, options);
             EXPECT_EQ(cut_run(world, specs, placed), *expected) << fmt::format(
@@ -68,7 +68,7 @@ TEST(WeightedCuts, MatchRangeBits) {
 // So are those of one rank.
 
 TEST(WeightedCutsOnAnyDevice, EqualWeightsAreRanges) {
-  const EngineOptions options{.clip = 0.5};
+  const AttachOptions options{.clip = 0.5};
   const auto specs = block_specs(DType::kFloat32);
   EXPECT_EQ(cut_run(2, specs, weighted(options, {1, 1})), cut_run(2, specs, options));
   EXPECT_EQ(cut_run(1, specs, weighted(options, {3})), cut_run(1, specs, options));
@@ -81,7 +81,7 @@ TEST(WeightedCutsOnAnyDevice, HostAndDiskKeepBits) {
       .disk = {disk.path().string()}};
   for (const bool delayed : {false, true}) {
     for (const char* budget : {"auto", "min"}) {
-      EngineOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
+      AttachOptions options{.clip = 0.5, .delayed_update = delayed, .exact_steps = 1};
       const ScriptedRun expected = cut_run(3, block_specs(DType::kBFloat16), options, 4);
       options.offload = offload;
       options.device_memory = MemoryBudget::parse(budget);
@@ -97,7 +97,7 @@ TEST(WeightedCutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
       AdamW8bitOptions{},          MuonOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
     for (const int stage : {1, 3}) {
-      EngineOptions options{.stage = stage, .optimizer = optimizer, .clip = 0.5};
+      AttachOptions options{.stage = stage, .optimizer = optimizer, .clip = 0.5};
       EXPECT_EQ(cut_run(3, block_specs(DType::kFloat32), weighted(options, {1, 4, 2})),
                 cut_run(3, block_specs(DType::kFloat32), options))
           << name_of(optimizer) << ", stage " << stage;
@@ -106,19 +106,19 @@ TEST(WeightedCutsSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
 }
 
 TEST(WeightedCutsOnAnyDevice, CopiesOfTheModelKeepBits) {
-  EngineOptions options{.clip = 0.5, .accumulate = 2};
+  AttachOptions options{.clip = 0.5, .accumulate = 2};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     const ScriptedRun expected = cut_run(4, block_specs(dtype), options);
-    EngineOptions grouped = weighted(options, {3, 1});
+    AttachOptions grouped = weighted(options, {3, 1});
     grouped.group = 2;
-    for (const EngineOptions& placed : at_all_stages(grouped))
+    for (const AttachOptions& placed : at_all_stages(grouped))
       EXPECT_EQ(cut_run(4, block_specs(dtype), placed), expected) << name_of(dtype) << ", stage " << placed.stage;
   }
 }
 
 TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
   for (const int stage : {0, 2, 3}) {
-    const EngineOptions options{.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
+    const AttachOptions options{.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}, .clip = 0.5};
     EXPECT_EQ(cut_run(4, block_specs(DType::kFloat32), weighted(options, {1, 3}), 4),
               cut_run(4, block_specs(DType::kFloat32), options, 4))
         << stage;
@@ -129,7 +129,7 @@ TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
 
 TEST(WeightedCuts, SendPlannedBytes) {
   for (const int stage : {0, 1, 2, 3}) {
-    EngineOptions options = weighted({.stage = stage}, {4, 1, 3});
+    AttachOptions options = weighted({.stage = stage}, {4, 1, 3});
     const ScriptedRun run = cut_run(3, block_specs(DType::kBFloat16), options);
     const std::vector<Unit> units = units_of(block_specs(DType::kBFloat16), 3, options);
     for (int rank = 0; rank < 3; ++rank) {
@@ -143,7 +143,7 @@ TEST(WeightedCuts, SendPlannedBytes) {
 
 // The point of it: what a light rank holds falls with its weight, and so does its peak.
 TEST(WeightedCuts, ALightRankHoldsLess) {
-  EngineOptions options{.device_memory = MemoryBudget::parse("min")};
+  AttachOptions options{.device_memory = MemoryBudget::parse("min")};
   const auto specs = block_specs(DType::kFloat32);
   const ScriptedRun equal = cut_run(3, specs, options), unequal = cut_run(3, specs, weighted(options, {8, 1, 1}));
   const auto states = [&](const std::vector<Unit>& units) {
@@ -162,7 +162,7 @@ TEST(WeightedCuts, ALightRankHoldsLess) {
 }
 
 TEST(WeightedCuts, KeepTheBudgetOnEachRank) {
-  EngineOptions options = weighted({}, {3, 1, 1});
+  AttachOptions options = weighted({}, {3, 1, 1});
   const auto units = units_of(block_specs(DType::kBFloat16), 3, options);
   std::int64_t gathered = 0, largest = 0;
   for (const Unit& unit : units) {
@@ -179,14 +179,14 @@ TEST(WeightedCuts, KeepTheBudgetOnEachRank) {
 
 // The light ranks would have room: without an agreement they would wait for the one that has left.
 TEST(WeightedCuts, AllRefuseOneRanksBadBudget) {
-  EngineOptions options = weighted({}, {20, 1, 1});
+  AttachOptions options = weighted({}, {20, 1, 1});
   const auto units = units_of(block_specs(DType::kFloat32), 3, options);
   const auto needed = [&](int rank) {
     return state_bytes(as_seen_by(units, rank), 3, place(3, Reduce::kAuto, 1), spec_of(*rule_of(options))).total();
   };
   options.device_memory = {.kind = MemoryBudget::Kind::kBytes, .bytes = needed(0)};
   ASSERT_LT(needed(1) * 4, needed(0));
-  const auto expect_refused = [](const EngineOptions& options, const char* key) {
+  const auto expect_refused = [](const AttachOptions& options, const char* key) {
     std::vector<std::string> refusals(3);
     on_ranks(3, [&](Communicator& comm) {
       refusals[static_cast<std::size_t>(comm.rank())] =
@@ -240,7 +240,7 @@ TEST(WeightedCuts, ReportGradientsAndKeepWrites) {
 }
 
 TEST(WeightedCutsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
-  const auto refusal = [](const EngineOptions& options) {
+  const auto refusal = [](const AttachOptions& options) {
     return message_of<ConfigError>([&] { units_of(block_specs(DType::kFloat32), 2, options); });
   };
   EXPECT_TRUE(says(refusal(weighted({.sync = {.servers = 2}}, {1, 1, 1})), "3 weights for 2 servers"));
@@ -262,7 +262,7 @@ TEST(WeightedCutsOnAnyDevice, CopiesShareTheirLeastMemory) {
     EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, mine), (std::vector<double>{8, 2, 4, 3}));
     EXPECT_EQ(weights_by_memory(comm, {.shard = 2, .copies = 2}, mine), (std::vector<double>{4, 2}));
     EXPECT_EQ(weights_by_memory(comm, {.shard = 4}, 0), std::vector<double>(4, 1.0 / 16));
-    const EngineOptions measured = with_shard_weights(weighted({}, {}), comm, 4);
+    const AttachOptions measured = with_shard_weights(weighted({}, {}), comm, 4);
     EXPECT_EQ(measured.shard_weights.size(), 4U);
     const double other = comm.rank() == 2 ? 2 : 1;
     EXPECT_TRUE(says(message_of<ConfigError>([&] {
@@ -270,7 +270,7 @@ TEST(WeightedCutsOnAnyDevice, CopiesShareTheirLeastMemory) {
                      }),
                      "rank 0 has [3, 1, 1, 1], and rank 2 has [3, 1, 1, 2]"));
     EXPECT_TRUE(with_shard_weights({}, comm, 4).shard_weights.empty()) << "equal ranges have no weights";
-    const EngineOptions served = weighted({.sync = {.servers = 3}}, {});
+    const AttachOptions served = weighted({.sync = {.servers = 3}}, {});
     EXPECT_EQ(with_shard_weights(served, comm, 4).shard_weights.size(), 3U) << "of the servers";
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { with_shard_weights(weighted({.sync = {.servers = 4}}, {}), comm, 4); }),

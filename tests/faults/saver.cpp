@@ -193,7 +193,7 @@ class OneThreadCalls final : public FileCalls {
 ScriptedModel make_model(Communicator& comm) {
   std::vector<ParamSpec> specs = small_specs();
   specs.front().shape = {comm.world() * 768, 512};
-  return {comm, specs, EngineOptions{.clip = 1.5}};
+  return {comm, specs, AttachOptions{.clip = 1.5}};
 }
 
 // Collective.

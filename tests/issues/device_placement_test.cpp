@@ -16,7 +16,7 @@ namespace zero {
 namespace {
 
 // On main memory, or on devices whose work runs late.
-ScriptedRun trained(bool on_devices, const EngineOptions& options, ScriptedSteps steps = {}) {
+ScriptedRun trained(bool on_devices, const AttachOptions& options, ScriptedSteps steps = {}) {
   std::array<RecordedDevice, 2> devices{RecordedDevice({.late = 1}), RecordedDevice({.late = 2})};
   if (on_devices) steps.device = [&devices](int rank) { return &devices[static_cast<std::size_t>(rank)]; };
   return scripted_run(2, block_specs(DType::kFloat32), options, steps);
@@ -24,7 +24,7 @@ ScriptedRun trained(bool on_devices, const EngineOptions& options, ScriptedSteps
 
 TEST(DevicePlacement, GathersSplitShardsAfterUpdates) {
   const TemporaryFolder folder;
-  EngineOptions options{.stage = 3};
+  AttachOptions options{.stage = 3};
   options.offload.disk = {folder.path().string()};
   options.offload.fractions = {
       .parameter = {.host = 0.25, .disk = 0.25}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.25, .disk = 0.5}};
@@ -38,14 +38,14 @@ TEST(DevicePlacement, SecondBackwardAddsToTheFirst) {
       model.forward(model.all_units());
       model.backward(model.all_units(), step, 7);
     };
-    const EngineOptions options{.stage = stage};
+    const AttachOptions options{.stage = stage};
     EXPECT_EQ(trained(true, options, steps), trained(false, options, steps)) << stage;
   }
 }
 
 TEST(DevicePlacement, StatesStayWhereBudgetsPlacedThem) {
   const TemporaryFolder folder;
-  EngineOptions options{.stage = 3, .device_memory = MemoryBudget::parse("1MiB")};
+  AttachOptions options{.stage = 3, .device_memory = MemoryBudget::parse("1MiB")};
   options.offload.disk = {folder.path().string()};
   options.offload.host_memory = MemoryBudget::parse("32MiB");
   const ScriptedRun on_devices = trained(true, options), on_host = trained(false, options);

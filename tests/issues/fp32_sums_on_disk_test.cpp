@@ -15,14 +15,15 @@ TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
   std::vector<ParamSpec> specs;
   for (const char* name : {"h.0.w", "h.1.w", "h.2.w"})
     specs.push_back({.name = name, .shape = {100, 99}, .dtype = DType::kBFloat16});
-  EngineOptions options{.stage = 3, .reduce_dtype = DType::kFloat32, .local_world = 2};
+  AttachOptions options{.stage = 3, .reduce_dtype = DType::kFloat32};
   const ScriptedRun resident = scripted_run(2, specs, options, {.steps = 4});
   options.offload.disk = {folder.path().string()};
   options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
   const auto nothing_free = [] { return MemoryReading{.free_bytes = 0}; };  // what may leave the device leaves it
   const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
   const ScriptedRun moved =
-      scripted_run(2, specs, options, {.steps = 4, .host = {.rates = rates, .seams = {.read_memory = nothing_free}}});
+      scripted_run(2, specs, options,
+                   {.steps = 4, .host = {.local_world = 2, .rates = rates, .seams = {.read_memory = nothing_free}}});
   EXPECT_EQ(moved, resident);
   const std::int64_t numel = 3 * 100 * 99 / 2;
   EXPECT_GE(moved.reports[0].disk_memory[MemoryTag::kGradient], 4 * numel);

@@ -17,11 +17,12 @@ TEST(RuleWithoutStates, TrainsBesideADisk) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {300}}};
   const ScriptedRun resident = scripted_run(2, specs, {.optimizer = Sgd{.lr = 1e-2}}, {});
   for (const int stage : {0, 1, 2, 3}) {
-    EngineOptions options{.stage = stage, .optimizer = Sgd{.lr = 1e-2}, .local_world = 2};
+    AttachOptions options{.stage = stage, .optimizer = Sgd{.lr = 1e-2}};
     options.offload.disk = {folder.path().string()};
     options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
     const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
-    EXPECT_EQ(scripted_run(2, specs, options, {.host = {.rates = rates}}), resident) << "stage " << stage;
+    EXPECT_EQ(scripted_run(2, specs, options, {.host = {.local_world = 2, .rates = rates}}), resident)
+        << "stage " << stage;
   }
 }
 

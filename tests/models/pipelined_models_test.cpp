@@ -50,7 +50,7 @@ Subject bert() {
 
 void expect_no_pipelines_bits(const tests::MakeSubject& make) {
   for (const int micros : {1, 2, 4}) {
-    const EngineOptions options{.stage = 0, .clip = 0.5, .accumulate = micros};
+    const AttachOptions options{.stage = 0, .clip = 0.5, .accumulate = micros};
     const PipelinedRun plain = train_pipelined(1, 5, options, {.pipeline = 1}, make);
     for (const int pipeline : {2, 3}) {
       SCOPED_TRACE(std::to_string(pipeline) + " ranks, " + std::to_string(micros) + " micro-batches");
@@ -73,7 +73,7 @@ TEST(PipelinedModels, BertKeepsBits) {
 
 TEST(PipelinedModels, StagesAndBf16KeepBits) {
   for (const int stage : {2, 3}) {
-    const EngineOptions options{.stage = stage, .clip = 0.5, .accumulate = 2, .dtype = DType::kBFloat16};
+    const AttachOptions options{.stage = stage, .clip = 0.5, .accumulate = 2, .dtype = DType::kBFloat16};
     SCOPED_TRACE("stage " + std::to_string(stage));
     const PipelinedRun plain = train_pipelined(2, 5, options, {.pipeline = 1}, gpt2);
     expect_same_bits(train_pipelined(4, 5, options, {.pipeline = 2}, gpt2), plain);

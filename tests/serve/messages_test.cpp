@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 // How the ranks ended.
-std::vector<std::string> serve_over_messages(const EngineOptions& options, int workers, const TrainedClocks& run,
+std::vector<std::string> serve_over_messages(const AttachOptions& options, int workers, const TrainedClocks& run,
                                              TrainedBits& bits) {
   FakeNetwork network;
   const bool may_be_lost = options.sync.mode == SyncMode::kAsync || options.sync.quorum > 0;
@@ -22,7 +22,7 @@ std::vector<std::string> serve_over_messages(const EngineOptions& options, int w
   });
 }
 
-TrainedBits bits_over_messages(const EngineOptions& options, int workers, const TrainedClocks& run) {
+TrainedBits bits_over_messages(const AttachOptions& options, int workers, const TrainedClocks& run) {
   TrainedBits bits;
   const auto ends = serve_over_messages(options, workers, run, bits);
   EXPECT_EQ(ends, std::vector<std::string>(ends.size()));
@@ -30,7 +30,7 @@ TrainedBits bits_over_messages(const EngineOptions& options, int workers, const 
 }
 
 TEST(ServersOverMessages, StaleRunsMatchSharedMemory) {
-  const EngineOptions options{.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}};
+  const AttachOptions options{.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}};
   const TrainedBits served = served_run(options, 3, small_specs(), {.clocks = 5});
   const TrainedBits messages = bits_over_messages(options, 3, {.clocks = 5});
   EXPECT_EQ(messages.weights, served.weights);
@@ -41,7 +41,7 @@ TEST(ServersOverMessages, StaleRunsMatchSharedMemory) {
 // To the bit.
 
 TEST(ServersOverMessages, AsynchronousRunReplaysElsewhere) {
-  const EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 3}};
+  const AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 3}};
   const TrainedBits recorded = bits_over_messages(options, 3, {.clocks = 6});
   const TrainedClocks again{.clocks = 6, .replayed = recorded.events};
   EXPECT_EQ(served_run(options, 3, small_specs(), again).weights, recorded.weights);

@@ -21,13 +21,13 @@ namespace {
 
 using Kind = PushAction::Kind;
 
-EngineOptions with(const SyncPlan& plan, EngineOptions options = {}) {
+AttachOptions with(const SyncPlan& plan, AttachOptions options = {}) {
   options.sync = plan;
   return options;
 }
 
 // How each rank of a served run ends: "", or with what it throws.
-std::vector<std::string> ends_of_run(const EngineOptions& options, int workers, const TrainedClocks& run,
+std::vector<std::string> ends_of_run(const AttachOptions& options, int workers, const TrainedClocks& run,
                                      TrainedBits& bits) {
   return ends_of_ranks(options.sync.servers + workers, [&](Communicator& comm) {
     options.sync.is_server(comm.rank()) ? serve(comm, options, small_specs(), run, bits)
@@ -52,7 +52,7 @@ TEST(PushServer, ZeroStalenessMatchesStageThree) {
   const TrainedClocks run{.clocks = 4};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [workers, servers] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
-      const EngineOptions clipped{.clip = 0.5};
+      const AttachOptions clipped{.clip = 0.5};
       const TrainedBits plain = plain_run(clipped, workers, small_specs(dtype), run);
       const TrainedBits served =
           served_run(with({.mode = SyncMode::kStale, .servers = servers}, clipped), workers, small_specs(dtype), run);
@@ -69,7 +69,7 @@ TEST(PushServer, WorkerSumsMicroBatches) {
   const TrainedClocks run{.clocks = 3};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const bool average : {false, true}) {
-      const EngineOptions options{.reduce = Reduce::kLast, .accumulate = 3, .average_micro_batches = average};
+      const AttachOptions options{.reduce = Reduce::kLast, .accumulate = 3, .average_micro_batches = average};
       EXPECT_EQ(served_run(with({.servers = 1}, options), 2, small_specs(dtype), run).weights,
                 plain_run(options, 2, small_specs(dtype), run).weights)
           << name_of(dtype);
@@ -82,7 +82,7 @@ TEST(PushServer, EveryOptimizerMatchesStageThree) {
   const std::vector<OptimizerOptions> optimizers{SgdOptions{.momentum = 0.9}, LambOptions{}, MuonOptions{},
                                                  AdamW8bitOptions{}, AdafactorOptions{}};
   for (const OptimizerOptions& optimizer : optimizers) {
-    const EngineOptions options{.optimizer = optimizer};
+    const AttachOptions options{.optimizer = optimizer};
     EXPECT_EQ(served_run(with({.servers = 2}, options), 2, small_specs(), run).weights,
               plain_run(options, 2, small_specs(), run).weights)
         << name_of(optimizer);
@@ -92,7 +92,7 @@ TEST(PushServer, EveryOptimizerMatchesStageThree) {
 TEST(PushServer, HostAndDiskStatesKeepBits) {
   const TrainedClocks run{.clocks = 4};
   const SyncPlan plan{.mode = SyncMode::kStale, .servers = 2, .staleness = 1};
-  EngineOptions away = with(plan);
+  AttachOptions away = with(plan);
   away.offload = {
       .fractions = {.parameter = {.disk = 1}, .gradient = {.host = 0.5}, .optimizer = {.host = 0.4, .disk = 0.6}},
       .disk = {"/tmp"}};
@@ -106,7 +106,7 @@ TEST(PushServer, StaleGradientHasStatedVersion) {
   for (const int staleness : {1, 2}) {
     const TrainedClocks run{.clocks = 6};
     const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
-    const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = staleness},
+    const AttachOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = staleness},
                                        {.optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}});
     std::vector<std::vector<double>> versions(1);
     for (int i = 0; i < 15; ++i) versions[0].push_back(noise(7, 0, static_cast<std::uint64_t>(i)));
@@ -134,8 +134,8 @@ TEST(PushServer, StaleGradientHasStatedVersion) {
 // weights.
 TEST(PushServer, StalenessOneMatchesDelayedUpdate) {
   const TrainedClocks run{.clocks = 6, .lr = [](std::int64_t /*clock*/) { return 0.1; }};
-  const EngineOptions sgd{.optimizer = SgdOptions{.momentum = 0.9}};
-  EngineOptions delayed = sgd;
+  const AttachOptions sgd{.optimizer = SgdOptions{.momentum = 0.9}};
+  AttachOptions delayed = sgd;
   delayed.delayed_update = true;
   delayed.exact_steps = 0;
   for (const int workers : {1, 2}) {
@@ -164,7 +164,7 @@ TrainedClocks jittered(std::int64_t clocks, std::uint64_t seed) {
 
 TEST(PushServer, ClockLimitBoundsAsynchronousAge) {
   constexpr std::int64_t kWorkers = 3, kStaleness = 1;
-  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = kStaleness});
+  const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = kStaleness});
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
     const TrainedBits served = served_run(options, kWorkers, small_specs(), jittered(8, seed));
     std::int64_t updates = 0;
@@ -178,7 +178,7 @@ TEST(PushServer, ClockLimitBoundsAsynchronousAge) {
 }
 
 // Worker 2 stands still once, with its weights: in its first clock from 2 on, for a quorum may take it past some.
-TrainedBits served_beside(const EngineOptions& options, std::int64_t clocks, Beside& beside) {
+TrainedBits served_beside(const AttachOptions& options, std::int64_t clocks, Beside& beside) {
   bool stood = false;  // worker 2's alone
   return served_run(options, 3, small_specs(), {.clocks = clocks, .before = [&](int worker, std::int64_t clock) {
                                                   beside.at(worker, clock);
@@ -230,7 +230,7 @@ TrainedClocks sleepy(std::int64_t clocks, std::uint64_t seed) {
 
 TEST(PushServer, StaleBitsIgnoreTime) {
   for (const int staleness : {1, 2, 3}) {
-    const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 2, .staleness = staleness});
+    const AttachOptions options = with({.mode = SyncMode::kStale, .servers = 2, .staleness = staleness});
     const TrainedBits first = served_run(options, 3, small_specs(), {.clocks = 8});
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       for (const TrainedClocks& late : {jittered(8, seed), sleepy(8, seed)}) {
@@ -246,10 +246,10 @@ TEST(PushServer, StaleBitsIgnoreTime) {
 
 TEST(PushServer, ReplayKeepsBitsUnderDelays) {
   const int trials = num_trials("ZERO_REPLAYS", 3, 100);
-  const std::vector<EngineOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
+  const std::vector<AttachOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
                                        with({.servers = 1, .quorum = 2})};
   for (int trial = 0; trial < trials; ++trial) {
-    const EngineOptions& options = all[static_cast<std::size_t>(trial) % 2];
+    const AttachOptions& options = all[static_cast<std::size_t>(trial) % 2];
     const auto seed = static_cast<std::uint64_t>(trial);
     const TrainedBits recorded = served_run(options, 3, small_specs(), sleepy(6, seed));
     TrainedClocks again = sleepy(6, seed + 1000);
@@ -262,7 +262,7 @@ TEST(PushServer, ReplayKeepsBitsUnderDelays) {
 }
 
 TEST(PushServer, ReplayKeepsRecordedBits) {
-  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
+  const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
   const int trials = num_trials("ZERO_REPLAYS", 5, 100);
   for (int trial = 0; trial < trials; ++trial) {
     const auto seed = static_cast<std::uint64_t>(trial);
@@ -285,7 +285,7 @@ TEST(PushServer, CompensatesGradientsForLaterUpdates) {
   SyncPlan plan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.8};
   for (const auto& [accumulate, exponent] : {std::pair{1, 0.0}, {1, 0.5}, {1, 1.0}, {1, 2.0}, {2, 1.0}}) {
     plan.stale_lr = exponent;
-    const EngineOptions options = with(
+    const AttachOptions options = with(
         plan,
         {.optimizer = SgdOptions{}, .reduce = Reduce::kLast, .accumulate = accumulate, .average_micro_batches = true});
     const TrainedBits served = served_run(options, 2, specs, run);
@@ -318,19 +318,19 @@ TEST(PushServer, CompensatesGradientsForLaterUpdates) {
 }
 
 TEST(PushServer, CompensatedRunReplaysToTheBit) {
-  const EngineOptions options =
+  const AttachOptions options =
       with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3, .compensation = 1}, {.clip = 0.5});
   const TrainedBits recorded = served_run(options, 3, small_specs(DType::kBFloat16), jittered(5, 1));
   TrainedClocks again = jittered(5, 1001);
   again.replayed = recorded.events;
   EXPECT_EQ(served_run(options, 3, small_specs(DType::kBFloat16), again).weights, recorded.weights);
-  EngineOptions without = options;
+  AttachOptions without = options;
   without.sync.compensation = 0;
   EXPECT_NE(served_run(without, 3, small_specs(DType::kBFloat16), again).weights, recorded.weights);
 }
 
 TEST(PushServer, RefusesLogOfAnotherRun) {
-  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
+  const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedBits bits;
   const TrainedClocks run{.clocks = 2, .replayed = {{.worker = 0, .clock = 1}}};
   const std::vector<std::string> ends = ends_of_run(options, 1, run, bits);
@@ -338,7 +338,7 @@ TEST(PushServer, RefusesLogOfAnotherRun) {
 }
 
 TEST(PushServer, RefusesTruncatedLogAtItsEnd) {
-  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
+  const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 1});
   TrainedClocks run{.clocks = 3};
   run.replayed = served_run(options, 1, small_specs(), run).events;
   ASSERT_EQ(run.replayed.size(), 3U);
@@ -349,7 +349,7 @@ TEST(PushServer, RefusesTruncatedLogAtItsEnd) {
 }
 
 TEST(PushServer, AsynchronousRunSurvivesLeavingWorker) {
-  const EngineOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 1});
+  const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 1});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
@@ -362,7 +362,7 @@ TEST(PushServer, AsynchronousRunSurvivesLeavingWorker) {
 // With the name of the worker.
 
 TEST(PushServer, LeavingWorkerEndsStaleRun) {
-  const EngineOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1});
+  const AttachOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 1 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
@@ -374,7 +374,7 @@ TEST(PushServer, LeavingWorkerEndsStaleRun) {
 
 // Worker 2 is lost in the middle: two of three are a quorum, and go on.
 TEST(PushServer, QuorumContinuesWithoutWorker) {
-  const EngineOptions options = with({.servers = 1, .quorum = 2});
+  const AttachOptions options = with({.servers = 1, .quorum = 2});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
                             if (worker == 2 && clock == 2) throw std::runtime_error("this worker ends");
                           }};
@@ -392,7 +392,7 @@ TEST(PushServer, QuorumContinuesWithoutWorker) {
 
 TEST(PushServer, BytesAreThoseOfTheFormula) {
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {64, 32}}};
-  const EngineOptions options = with({.mode = SyncMode::kSync, .servers = 2});
+  const AttachOptions options = with({.mode = SyncMode::kSync, .servers = 2});
   constexpr std::int64_t kBytes = 4 * 64 * 32, kClocks = 3;
   TrainedBits bits;
   on_ranks(4, [&](Communicator& comm) {
@@ -410,7 +410,7 @@ TEST(PushServer, BytesAreThoseOfTheFormula) {
 }
 
 TEST(PushServer, RefusesWhatServersDoNotDo) {
-  const auto refusal = [](EngineOptions options) {
+  const auto refusal = [](AttachOptions options) {
     options.sync = {.servers = 1};
     return message_of<ConfigError>([&] { worker_options(options); });
   };

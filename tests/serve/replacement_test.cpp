@@ -33,7 +33,7 @@ enum class Over { kSharedMemory, kMessages };
 
 struct Story {
   Over over = Over::kSharedMemory;
-  EngineOptions options;
+  AttachOptions options;
   int workers = 2;
   Deaths deaths{};
   TrainedClocks run{};
@@ -139,7 +139,7 @@ Told tell(const Story& story) {
   return told;
 }
 
-EngineOptions asynchronous(int servers, int staleness, EngineOptions options = {}) {
+AttachOptions asynchronous(int servers, int staleness, AttachOptions options = {}) {
   options.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = staleness};
   return options;
 }
@@ -191,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Over, Replacement, ::testing::Values(Over::kSharedMemor
 
 TEST_P(Replacement, OnlyWorkersReplacementKeepsBits) {
   const TrainedClocks run{.clocks = 6};
-  const EngineOptions clipped{.clip = 0.5};
+  const AttachOptions clipped{.clip = 0.5};
   const TrainedBits alone = plain_run(clipped, 1, small_specs(), run);
   for (const int servers : {1, 2}) {
     Story story{.over = GetParam(),
@@ -235,7 +235,7 @@ TEST(ReplacementOverMessages, EarlyDeathIsReplaced) {
 }
 
 // Worker 1 ends before clock 2, and comes back when worker 0 is in clock 5, which it has not pushed.
-Told tell_of_return_in_clock_five(Over over, const EngineOptions& options, int workers) {
+Told tell_of_return_in_clock_five(Over over, const AttachOptions& options, int workers) {
   std::promise<void> far, back;
   std::shared_future<void> is_far = far.get_future().share(), is_back = back.get_future().share();
   Story story{.over = over, .options = options, .workers = workers, .deaths = {{1, {2}}}, .run = {.clocks = 8}};
@@ -260,7 +260,7 @@ Told tell_of_return_in_clock_five(Over over, const EngineOptions& options, int w
 }
 
 TEST_P(Replacement, ContinuesWithTheOthersClock) {
-  EngineOptions quorum;
+  AttachOptions quorum;
   quorum.sync = {.servers = 2, .quorum = 2};
   for (const auto& [options, workers] : {std::pair{asynchronous(1, 100), 2}, {quorum, 3}}) {
     const Told told = tell_of_return_in_clock_five(GetParam(), options, workers);
@@ -297,7 +297,7 @@ TEST_P(Replacement, RunWithReplacementsReplaysElsewhere) {
     SCOPED_TRACE(trial);
     const auto seed = static_cast<std::uint64_t>(trial);
     std::mt19937_64 random(seed);
-    EngineOptions options = asynchronous(1 + trial % 2, trial % 3, {.clip = 0.5});
+    AttachOptions options = asynchronous(1 + trial % 2, trial % 3, {.clip = 0.5});
     options.sync.compensation = trial % 4 == 3 ? 1 : 0;
     Story story{.over = GetParam(), .options = options, .workers = 3, .run = jittered({.clocks = 6}, seed)};
     // From clock 1 on: over messages all servers have heard by then that a worker may be lost.

@@ -1,4 +1,4 @@
-// Servers whose shards are other than equal ranges (EngineOptions::shards): the bits of equal ranges, in every mode.
+// Servers whose shards are other than equal ranges (AttachOptions::shards): the bits of equal ranges, in every mode.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -35,14 +35,14 @@ const std::vector<CutCase>& cut_cases() {
   return cases;
 }
 
-EngineOptions cut_options(const CutCase& cut, const SyncPlan& plan, EngineOptions options = {}) {
+AttachOptions cut_options(const CutCase& cut, const SyncPlan& plan, AttachOptions options = {}) {
   options.sync = plan;
   options.shards = cut.shards;
   options.shard_weights = cut.weights;
   return options;
 }
 
-EngineOptions in_ranges(const SyncPlan& plan, EngineOptions options = {}) {
+AttachOptions in_ranges(const SyncPlan& plan, AttachOptions options = {}) {
   options.sync = plan;
   return options;
 }
@@ -50,7 +50,7 @@ EngineOptions in_ranges(const SyncPlan& plan, EngineOptions options = {}) {
 TEST(ServedCuts, MatchEqualRangesAndServerlessRanks) {
   const TrainedClocks run{.clocks = 3};
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    const EngineOptions clipped{.clip = 0.5};
+    const AttachOptions clipped{.clip = 0.5};
     const TrainedBits plain = plain_run(clipped, 2, wide_specs(dtype), run);
     for (const double norm : plain.norms) EXPECT_GT(norm, 0.5) << "the test must clip";
     for (const CutCase& cut : cut_cases()) {
@@ -98,7 +98,7 @@ TEST(ServedCuts, MatricesAndCodesMatchEqualRanges) {
                                           {Cut::kHash, AdamW8bitOptions{}},
                                           {Cut::kHash, AdafactorOptions{}},
                                           {Cut::kHash, LambOptions{}}}) {
-    const EngineOptions options{.optimizer = optimizer};
+    const AttachOptions options{.optimizer = optimizer};
     EXPECT_EQ(served_run(cut_options({shards}, {.servers = 3}, options), 2, wide_specs(), run).weights,
               served_run(in_ranges({.servers = 3}, options), 2, wide_specs(), run).weights)
         << name_of(optimizer) << ", " << name_of(shards);
@@ -111,7 +111,7 @@ TEST(ServedCuts, ElementCrossesOnceEachWay) {
   constexpr std::int64_t kClocks = 3, kWorkers = 2;
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {300, 100}}};
   for (const CutCase& cut : cut_cases()) {
-    const EngineOptions options = cut_options(cut, {.servers = 2});
+    const AttachOptions options = cut_options(cut, {.servers = 2});
     const PushLayout layout(specs, options);
     EXPECT_EQ(layout.push_bytes(), 4 * 300 * 100) << name_of(cut.shards);
     TrainedBits bits;
@@ -143,7 +143,7 @@ TEST(ServedCuts, WeightDecidesServersShare) {
 
 TEST(ServedCuts, AWorkerChargesItsBlocks) {
   on_ranks(3, [](Communicator& comm) {
-    const EngineOptions options = cut_options({Cut::kHash}, {.servers = 2});
+    const AttachOptions options = cut_options({Cut::kHash}, {.servers = 2});
     const auto alone = open_group(comm, comm.rank() == 2 ? std::vector<int>{2} : std::vector<int>{}, "worker");
     if (comm.rank() != 2) return;
     ScriptedModel model(*alone, wide_specs(), worker_options(options));
@@ -159,8 +159,8 @@ TEST(ServedCuts, AWorkerChargesItsBlocks) {
 // The servers have measured their weights; this worker was not there.
 TEST(ServedCuts, AWorkerHearsTheServersWeights) {
   const TrainedClocks run{.clocks = 2};
-  const EngineOptions measured = cut_options({Cut::kWeighted, {5, 1}}, {.servers = 2});
-  EngineOptions unknown = measured;
+  const AttachOptions measured = cut_options({Cut::kWeighted, {5, 1}}, {.servers = 2});
+  AttachOptions unknown = measured;
   unknown.shard_weights.clear();
   TrainedBits bits;
   on_ranks(4, [&](Communicator& comm) {

@@ -74,7 +74,7 @@ inline void run_passes(ScriptedModel& model, std::int64_t clock, int accumulate)
   }
 }
 
-inline TrainedBits plain_run(const EngineOptions& options, int world, const std::vector<ParamSpec>& specs,
+inline TrainedBits plain_run(const AttachOptions& options, int world, const std::vector<ParamSpec>& specs,
                              const TrainedClocks& run) {
   TrainedBits bits;
   on_ranks(world, [&](Communicator& comm) {
@@ -93,7 +93,7 @@ inline TrainedBits plain_run(const EngineOptions& options, int world, const std:
 }
 
 // One worker's life, as thread or process.
-inline void work(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs,
+inline void work(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs,
                  const TrainedClocks& run) {
   const int index = options.sync.worker_of(comm.rank());
   const auto alone = is_replacement(comm) ? open_alone(comm, "worker") : open_group(comm, {comm.rank()}, "worker");
@@ -113,7 +113,7 @@ inline void work(Communicator& comm, const EngineOptions& options, const std::ve
 }
 
 // One server's, and on the head what it came to.
-inline void serve(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs,
+inline void serve(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs,
                   const TrainedClocks& run, TrainedBits& bits) {
   std::vector<int> ranks;
   for (int rank = 0; rank < options.sync.servers; ++rank) ranks.push_back(rank);
@@ -144,7 +144,7 @@ inline void serve(Communicator& comm, const EngineOptions& options, const std::v
   if (comm.rank() == 0) bits.weights = weights;
 }
 
-inline TrainedBits served_run(const EngineOptions& options, int workers, const std::vector<ParamSpec>& specs,
+inline TrainedBits served_run(const AttachOptions& options, int workers, const std::vector<ParamSpec>& specs,
                               const TrainedClocks& run) {
   TrainedBits bits;
   on_ranks(options.sync.servers + workers, [&](Communicator& comm) {

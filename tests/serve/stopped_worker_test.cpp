@@ -32,7 +32,7 @@ std::vector<ParamSpec> many_units() {
 
 // Three workers, or more. `stops(worker)`: from clock 2 on it stands still once, within what and where, until stand() returns.
 struct StoppedRun {
-  EngineOptions options;
+  AttachOptions options;
   int workers = 3;
   std::int64_t clocks = 20;
   Within within = Within::kWeights;
@@ -88,10 +88,10 @@ Outcome run(const StoppedRun& story) {
   return outcome;
 }
 
-EngineOptions asynchronous(int servers) {
+AttachOptions asynchronous(int servers) {
   return {.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = 100}};
 }
-EngineOptions quorum_of_two(int servers) {
+AttachOptions quorum_of_two(int servers) {
   return {.sync = {.servers = servers, .quorum = 2}};
 }
 
@@ -111,7 +111,7 @@ std::string describe(const Case& one) {
   return fmt::format("{}, {} servers, {}", name_of(one.within), one.servers, one.over_messages ? "messages" : "memory");
 }
 
-Outcome run_beside(const Case& one, const EngineOptions& options, std::int64_t clocks, Beside& beside) {
+Outcome run_beside(const Case& one, const AttachOptions& options, std::int64_t clocks, Beside& beside) {
   StoppedRun story{.options = options,
                    .clocks = clocks,
                    .within = one.within,
@@ -214,7 +214,7 @@ TEST(StoppedWorker, LostWhileStoppedDelaysNobody) {
 }
 
 // Until the servers have ended.
-Outcome run_without_it(const EngineOptions& options, Within within) {
+Outcome run_without_it(const AttachOptions& options, Within within) {
   std::atomic<bool> ended = false;
   return run({.options = options,
               .workers = 2,
@@ -228,9 +228,9 @@ Outcome run_without_it(const EngineOptions& options, Within within) {
 // With its name.
 
 TEST(StoppedWorker, NeededWorkerEndsRunAtTimeout) {
-  const EngineOptions sync{.sync = {.servers = 1}};
-  const EngineOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
-  for (const EngineOptions& options : {sync, stale}) {
+  const AttachOptions sync{.sync = {.servers = 1}};
+  const AttachOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
+  for (const AttachOptions& options : {sync, stale}) {
     const Outcome push = run_without_it(options, Within::kPush);
     EXPECT_TRUE(says(push.ends[0], "rank 2: push of clock 2: it began to send a gradient, and has not continued"))
         << push.ends[0];

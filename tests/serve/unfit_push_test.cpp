@@ -81,7 +81,7 @@ void expect_near(const std::vector<std::uint32_t>& bits, const std::vector<doubl
   for (std::size_t i = 0; i < bits.size(); ++i) EXPECT_NEAR(std::bit_cast<float>(bits[i]), expected[i], 1e-5) << i;
 }
 
-EngineOptions with_momentum(const SyncPlan& sync) {
+AttachOptions with_momentum(const SyncPlan& sync) {
   return {.sync = sync, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}};
 }
 
@@ -99,7 +99,7 @@ TEST(UnfitPush, AsynchronousRunSkipsOnlyThePush) {
   constexpr int kWorkers = 3;
   constexpr std::int64_t kClocks = 6, kIn = 2;
   for (const int servers : {1, 2}) {
-    const EngineOptions options = with_momentum({.mode = SyncMode::kAsync, .servers = servers, .staleness = 2});
+    const AttachOptions options = with_momentum({.mode = SyncMode::kAsync, .servers = servers, .staleness = 2});
     for (const BadPush& bad : kBad) {
       SCOPED_TRACE(fmt::format("{}, {} servers", bad.name, servers));
       const TrainedClocks run = with_bad_push(bad, kIn, somebody_late(kClocks, 1));
@@ -115,7 +115,7 @@ TEST(UnfitPush, AsynchronousRunSkipsOnlyThePush) {
 
 TEST(UnfitPush, QuorumSkipsClocksUpdate) {
   constexpr std::int64_t kClocks = 5;
-  const EngineOptions options = with_momentum({.servers = 2, .quorum = 2});
+  const AttachOptions options = with_momentum({.servers = 2, .quorum = 2});
   for (const BadPush& bad : kBad) {
     SCOPED_TRACE(bad.name);
     std::atomic<bool> is_done = false;  // clock 0, without worker 2
@@ -134,7 +134,7 @@ TEST(UnfitPush, QuorumSkipsClocksUpdate) {
 
 TEST(UnfitPush, LatePushIsDropped) {
   constexpr std::int64_t kClocks = 5;
-  const EngineOptions options = with_momentum({.servers = 1, .quorum = 2});
+  const AttachOptions options = with_momentum({.servers = 1, .quorum = 2});
   for (const BadPush& bad : kBad) {
     SCOPED_TRACE(bad.name);
     std::atomic<bool> is_done = false;  // clock 0, without kBadWorker
@@ -158,7 +158,7 @@ TEST(UnfitPush, LatePushIsDropped) {
 
 TEST(UnfitPush, StaleRunSkipsClocksUpdate) {
   constexpr std::int64_t kClocks = 6, kIn = 2;
-  const EngineOptions options = with_momentum({.mode = SyncMode::kStale, .servers = 2, .staleness = 1});
+  const AttachOptions options = with_momentum({.mode = SyncMode::kStale, .servers = 2, .staleness = 1});
   for (const BadPush& bad : kBad) {
     SCOPED_TRACE(bad.name);
     const TrainedBits served = served_run(options, 2, kOneWeight, with_bad_push(bad, kIn, somebody_late(kClocks, 1)));
@@ -173,7 +173,7 @@ TEST(UnfitPush, StaleRunSkipsClocksUpdate) {
 // Adam's moments, a clipped norm, compensated gradients: each would keep an infinity.
 // A replay has the same bits.
 TEST(UnfitPush, LeavesNoTraceInStates) {
-  const EngineOptions adamw{.clip = 0.5};
+  const AttachOptions adamw{.clip = 0.5};
   for (const SyncPlan& sync : {SyncPlan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 3},
                                SyncPlan{.mode = SyncMode::kAsync, .servers = 1, .staleness = 3, .compensation = 1},
                                SyncPlan{.servers = 2, .quorum = 2}}) {
@@ -181,7 +181,7 @@ TEST(UnfitPush, LeavesNoTraceInStates) {
       for (const BadPush& bad : kBad) {
         SCOPED_TRACE(fmt::format("{}, {}, quorum {}, compensation {}", bad.name, name_of(dtype), sync.quorum,
                                  sync.compensation));
-        EngineOptions options = adamw;
+        AttachOptions options = adamw;
         options.sync = sync;
         const TrainedBits recorded =
             served_run(options, 3, small_specs(dtype), with_bad_push(bad, 1, somebody_late(6, 1)));
@@ -210,7 +210,7 @@ TEST(UnfitPush, IsToldOnceWithItsParameter) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
   const auto times_told = [] {
-    const EngineOptions options = with_momentum({.mode = SyncMode::kAsync, .servers = 2, .staleness = 2});
+    const AttachOptions options = with_momentum({.mode = SyncMode::kAsync, .servers = 2, .staleness = 2});
     testing::internal::CaptureStderr();
     served_run(options, 2, kOneWeight, with_bad_push(kBad.front(), 2, {.clocks = 4}));
     const std::string told = testing::internal::GetCapturedStderr();

@@ -16,7 +16,7 @@ namespace {
 
 TEST(WeightVersions, ExtraPlaceIsChargedWhenNeeded) {
   on_ranks(1, [](Communicator& comm) {
-    EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
+    AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
     ScriptedModel model(comm, small_specs(), server_options(options));
     const auto held = [&] { return model.engine().resources().ledger.held(Tier::kDevice, MemoryTag::kStaging); };
     const std::int64_t before = held();
@@ -39,7 +39,7 @@ TEST(WeightVersions, ExtraPlaceIsChargedWhenNeeded) {
 
 TEST(WeightVersions, ReadBytesStay) {
   on_ranks(1, [](Communicator& comm) {
-    EngineOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
+    AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
     ScriptedModel model(comm, small_specs(), server_options(options));
     WeightVersions versions(model.engine(), options.sync, 3, comm);
     versions.keep(0);

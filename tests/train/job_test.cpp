@@ -69,7 +69,7 @@ TEST(Job, PatternsAssignGroupsInOrder) {
   EXPECT_TRUE(make_job(config, 1).attach.groups.empty());
   config.optimizer.group = {{.parameters = "h.[01].*", .lr_scale = 0.5},
                             {.parameters = "*.bias", .lr_scale = 2, .weight_decay = 0.1}};
-  const EngineOptions options = make_job(config, 1).attach;
+  const AttachOptions options = make_job(config, 1).attach;
   const auto said = [&](const ParamSpec& spec) {
     const ParameterValues values = values_of(options, spec);
     return std::pair(values.lr_scale, values.weight_decay);

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 struct Trial {
-  EngineOptions options;
+  AttachOptions options;
   int workers = 1;
   int most = 1;  // processes that come back
   TrainedClocks run{.clocks = 6};
@@ -134,7 +134,7 @@ class ReplacedWorkers : public ::testing::Test {
   std::map<pid_t, RankEnvironment> running_;
 };
 
-EngineOptions asynchronous(int servers) {
+AttachOptions asynchronous(int servers) {
   return {.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = 1}, .clip = 0.5};
 }
 

@@ -77,7 +77,7 @@ constexpr std::int64_t kClocks = 24, kUntil = 16;
 
 struct ServedMode {
   std::string name;
-  EngineOptions options;
+  AttachOptions options;
   std::int64_t until;       // clock in which worker 0 wakes the stopped one
   std::int64_t last_clock;  // that the stopped worker comes to at least
 };
@@ -96,7 +96,7 @@ ServedMode stale_stops(int staleness) {
 // Without `within` nobody stops. What the head came to, in the order of `replayed` if there is one.
 TrainedBits live(Communicator& comm, const ServedMode& mode, std::optional<Within> within, StopNotes& notes,
                  const std::deque<PushEvent>& replayed = {}) {
-  const EngineOptions& options = mode.options;
+  const AttachOptions& options = mode.options;
   if (options.sync.is_server(comm.rank())) {
     TrainedBits bits;
     serve(comm, options, read_in_place(), {.clocks = kClocks, .replayed = replayed}, bits);

@@ -26,11 +26,11 @@ namespace {
 // Refuses an option: with equal shards every rank does so by itself, because all have the same; with weighted shards,
 // if any rank refuses, all do.
 template <typename Body>
-void refuse_together(const EngineComms& comms, const EngineOptions& options, Body body) {
+void refuse_together(const EngineComms& comms, const AttachOptions& options, Body body) {
   options.shards == Cut::kWeighted ? refuse_alike(comms.run, body) : body();
 }
 
-GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
+GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& units, const AttachOptions& options,
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
   // If device and host are both main memory, bytes of states on the host are not free for the device.
@@ -59,7 +59,7 @@ void require_room(const EngineComms& comms, DiskOptions disk, int local_world, c
   refuse_alike(comms.run, [&] { DiskTier::require_room(disk, std::clamp(local_world, 1, world), seam); });
 }
 
-std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOptions& options, std::int64_t bytes,
+std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const AttachOptions& options, std::int64_t bytes,
                                     const EngineHost& host) {
   const OffloadOptions& offload = options.offload;
   refuse_together(comms, options, [&] { require_disk(offload, bytes); });
@@ -70,11 +70,11 @@ std::unique_ptr<DiskTier> make_disk(const EngineComms& comms, const EngineOption
                          .timeout = offload.disk_timeout,
                          .timeline = options.timeline};
   const DiskSeam& seam = DiskSeam::or_none(host.seams.disk_seam);
-  require_room(comms, disk, options.local_world, seam);
+  require_room(comms, disk, host.local_world, seam);
   return bytes == 0 ? nullptr : std::make_unique<DiskTier>(disk, seam);
 }
 
-int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
+int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const AttachOptions& options,
                  const Placer& placer, const OptimizerSpec& spec) {
   int depth = 0;
   refuse_together(comms, options, [&] {
@@ -84,7 +84,7 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
   return depth;
 }
 
-std::unique_ptr<Link> make_link(const EngineOptions& options, Device& device, const LinkClock* clock) {
+std::unique_ptr<Link> make_link(const AttachOptions& options, Device& device, const LinkClock* clock) {
   if (!device.host_readable()) {
     // States on the device: kUp writes sums and first values, and kUpdate reads and writes states. The host has waited
     // for readers in kDown.
@@ -111,7 +111,7 @@ MemoryMonitor::Source source_of(const EngineHost& host) {
   };
 }
 
-EngineOptions checked(EngineOptions options, Communicator& comm, const std::vector<ParamSpec>& specs) {
+AttachOptions checked(AttachOptions options, Communicator& comm, const std::vector<ParamSpec>& specs) {
   const int world = comm.world();
   require_numbers(options);
   require_secondary(options, world);
@@ -122,7 +122,7 @@ EngineOptions checked(EngineOptions options, Communicator& comm, const std::vect
 }
 
 // Throws ConfigError for options that exclude a link between devices.
-void check_link(const Device& device, const EngineOptions& options, const Placement& placement) {
+void check_link(const Device& device, const AttachOptions& options, const Placement& placement) {
   const auto refuse = [](std::string_view reason, std::string_view remedy) {
     throw ConfigError("comm.transport", "nccl", reason, remedy);
   };
@@ -143,7 +143,7 @@ void check_link(const Device& device, const EngineOptions& options, const Placem
 }
 
 // Returns the device. Throws ConfigError for options that are not implemented for such a device or link.
-Device& require_possible_on(Device& device, const EngineOptions& options, const Placement& placement, bool linked) {
+Device& require_possible_on(Device& device, const AttachOptions& options, const Placement& placement, bool linked) {
   if (options.sums == RankSums::kLinked && !linked)
     throw ConfigError("zero.reduce", "nccl",
                       "NCCL can sum only units that it moves between GPUs, and another transport moves them here",
@@ -162,7 +162,7 @@ Device& require_possible_on(Device& device, const EngineOptions& options, const 
   return device;
 }
 
-std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::vector<Unit>& units) {
+std::optional<LossScale> loss_scale_of(const AttachOptions& options, const std::vector<Unit>& units) {
   if (options.loss_scale) return LossScale(*options.loss_scale);
   const bool needs_one =
       std::ranges::any_of(units, [](const Unit& unit) { return unit.trainable && unit.dtype == DType::kFloat16; });
@@ -172,9 +172,10 @@ std::optional<LossScale> loss_scale_of(const EngineOptions& options, const std::
 }  // namespace
 
 EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> parameters, const std::vector<Unit>& cut,
-                         const EngineOptions& wanted, UnitObserver& observer, const EngineHost& host)
+                         const AttachOptions& wanted, UnitObserver& observer, const EngineHost& host)
     : specs(std::move(parameters)),
       options(checked(wanted, communicator, specs)),
+      local_world(host.local_world),
       read_memory(source_of(host)),
       comms(communicator, mesh_of(communicator.world(), options).shard,
             /*units_apart=*/host.device != nullptr && !host.device->host_readable(), options.secondary_group),
@@ -205,7 +206,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       updater(state, *rule, specs, options, comms.copy, ledger, unit_comms.of_directions()),
       executor(state, budget, gatherer, secondary, reducer, updater),
       passes(state, gatherer, reducer, executor),
-      writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), options.updated_elsewhere) {
+      writes(specs.size(), options.local ? comms.mesh.shard : communicator.world(), host.updated_elsewhere) {
   // Gathered units and gradients share one set of blocks. At the end of the backward pass, when memory is scarcest, a
   // gradient can then use the largest block of a gather.
   if (budget.is_min()) gatherer.blocks().borrow(reducer.blocks());

@@ -32,13 +32,14 @@ namespace zero {
 
 struct EngineParts {
   EngineParts(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& cut,
-              const EngineOptions& options, UnitObserver& observer, const EngineHost& host);
+              const AttachOptions& options, UnitObserver& observer, const EngineHost& host);
   EngineParts(const EngineParts&) = delete;
   EngineParts& operator=(const EngineParts&) = delete;
   ~EngineParts();  // waits for the device
 
   const std::vector<ParamSpec> specs;
-  const EngineOptions options;
+  const AttachOptions options;
+  const int local_world;  // ranks that share this machine's memory
   // reader of this machine's free memory, or a test's; several threads may call it
   const MemoryMonitor::Source read_memory;
   const EngineComms comms;

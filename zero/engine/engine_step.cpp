@@ -218,10 +218,9 @@ StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits&
         fmt::format("its learning rate is {}, and rank 0's is {}", other->lr, other->first),
         "give every rank the same learning rate; a schedule that follows a loss must use its mean over ranks");
   if (agreed.other_rates_rank >= 0)
-    throw ConfigError(
-        "step", fmt::format("rank {}", agreed.other_rates_rank),
-        "its learning rates or weight decays of groups differ from those of rank 0",
-        "give every rank the same numbers; a schedule that follows a loss must use its mean over ranks");
+    throw ConfigError("step", fmt::format("rank {}", agreed.other_rates_rank),
+                      "its learning rates or weight decays of groups differ from those of rank 0",
+                      "give every rank the same numbers; a schedule that follows a loss must use its mean over ranks");
   if (const auto& other = agreed.other_passes; other && parts_.options.accumulate > 1)
     throw ConfigError("accumulate", fmt::format("{}", parts_.options.accumulate),
                       fmt::format("rank {} had {} micro-batches in this step, and rank 0 had {}", other->rank,

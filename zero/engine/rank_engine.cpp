@@ -16,8 +16,8 @@ IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) 
 
 }  // namespace
 
-RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-               UnitObserver& observer, const EngineHost& host) try
+RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units,
+                       const AttachOptions& options, UnitObserver& observer, const EngineHost& host) try
     : parts_(comm, std::move(specs), units, options, observer, host),
       io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
       update_times_(parts_),

@@ -38,8 +38,8 @@ enum class Use : std::uint8_t { kForward, kBackward, kUntraced };
 class RankEngine final : private UnitPins {
  public:
   // Throws ConfigError before anything is allocated, for options out of range or a budget that is too small.
-  RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const EngineOptions& options,
-         UnitObserver& observer, const EngineHost& host = {});
+  RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units, const AttachOptions& options,
+             UnitObserver& observer, const EngineHost& host = {});
   ~RankEngine() override;
 
   // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their first
@@ -81,7 +81,8 @@ class RankEngine final : private UnitPins {
   const std::vector<Unit>& units() const { return parts_.state.units(); }
   EngineResources resources() {
     const EngineComms& comms = parts_.comms;
-    return {comms.run, comms.copy, comms.mesh, parts_.ledger, parts_.options, parts_.read_memory, parts_.link.get()};
+    return {comms.run,      comms.copy,         comms.mesh,        parts_.ledger,
+            parts_.options, parts_.read_memory, parts_.link.get(), parts_.local_world};
   }
 
  private:

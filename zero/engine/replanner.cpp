@@ -17,7 +17,7 @@ Replanner::Replanner(EngineParts& parts) : parts_(parts) {
   // Moving states out of a device's own memory frees nothing if the machine's memory is short.
   if (parts.options.offload.monitor.on && !parts.placer.placement().device_is_apart)
     rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
-                        parts.read_memory);
+                        parts.local_world, parts.read_memory);
 }
 
 void Replanner::settle(std::int64_t updates) {

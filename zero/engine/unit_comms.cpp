@@ -19,7 +19,7 @@ std::unique_ptr<DeviceCommunicator> link_devices(Communicator& units, Device& de
 
 }  // namespace
 
-UnitComms::UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
+UnitComms::UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const AttachOptions& options,
                      const UpdateRule& rule, const Placement& placement, const GatherBudget& budget, Ledger& ledger,
                      Device& device, const EngineHost& host)
     : comms_(comms),

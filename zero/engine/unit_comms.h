@@ -27,7 +27,7 @@ namespace zero {
 
 class UnitComms {
  public:
-  UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const EngineOptions& options,
+  UnitComms(const EngineComms& comms, const std::vector<Unit>& units, const AttachOptions& options,
             const UpdateRule& rule, const Placement& placement, const GatherBudget& budget, Ledger& ledger,
             Device& device, const EngineHost& host);
   UnitComms(const UnitComms&) = delete;

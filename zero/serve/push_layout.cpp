@@ -7,7 +7,7 @@
 
 namespace zero {
 
-PushLayout::PushLayout(const std::vector<ParamSpec>& specs, const EngineOptions& options)
+PushLayout::PushLayout(const std::vector<ParamSpec>& specs, const AttachOptions& options)
     : units_(units_of(specs, 1, uncut(options))),
       cut_(units_of(specs, options.sync.servers, options)),
       servers_(options.sync.servers),

@@ -4,7 +4,7 @@
 //   layout.part(unit, server).numel                           // elements of the worker's range that this server owns
 //   layout.stretches(unit, server)                            // their positions (zero/plan/served/pushed_part.h)
 //
-// A worker's units are not cut, whatever cut the servers have (EngineOptions::shards). A part holds the elements that
+// A worker's units are not cut, whatever cut the servers have (AttachOptions::shards). A part holds the elements that
 // are sent: a server's shard without its padding. Values only; Local.
 #pragma once
 
@@ -26,7 +26,7 @@ class PushLayout {
   };
 
   // `options`: the options of the run, before server_options() or worker_options() changes them.
-  PushLayout(const std::vector<ParamSpec>& specs, const EngineOptions& options);
+  PushLayout(const std::vector<ParamSpec>& specs, const AttachOptions& options);
 
   // Returns the units as a worker has them.
   const std::vector<Unit>& units() const { return units_; }

@@ -8,7 +8,7 @@
 
 namespace zero {
 
-PushServer::PushServer(RankEngine& engine, Communicator& run, const EngineOptions& options)
+PushServer::PushServer(RankEngine& engine, Communicator& run, const AttachOptions& options)
     : engine_(engine),
       run_(run),
       plan_(options.sync),

@@ -38,7 +38,7 @@ namespace zero {
 class PushServer {
  public:
   // `run`: workers and servers; it has arrivals(). All arguments outlive the server.
-  PushServer(RankEngine& engine, Communicator& run, const EngineOptions& options);
+  PushServer(RankEngine& engine, Communicator& run, const AttachOptions& options);
 
   // Sets the hash of this configuration. A replacement with another configuration ends itself with ConfigError.
   void set_configuration(std::uint64_t hash) { configuration_ = hash; }

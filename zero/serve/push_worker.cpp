@@ -19,7 +19,7 @@ void refuse(std::string_view key, std::string_view value, std::string_view reaso
   throw ConfigError(key, value, reason, remedy);
 }
 
-void require_served(const EngineOptions& options) {
+void require_served(const AttachOptions& options) {
   if (options.local)
     refuse("sync.servers", fmt::format("{}", options.sync.servers), "copies that train apart (local) have no servers",
            "set only one of the two");
@@ -39,18 +39,17 @@ void require_served(const EngineOptions& options) {
 
 }  // namespace
 
-EngineOptions server_options(EngineOptions options) {
+AttachOptions server_options(AttachOptions options) {
   require_served(options);
   options.accumulate = 1;  // workers sum micro-batches
   options.reduce = Reduce::kAuto;
   return options;
 }
 
-EngineOptions worker_options(EngineOptions options) {
+AttachOptions worker_options(AttachOptions options) {
   require_served(options);
   options = uncut(std::move(options));
   options.stage = 0;
-  options.updated_elsewhere = true;
   options.ema = 0;
   options.offload = {};
   options.clip = 0;
@@ -68,7 +67,7 @@ void require_arrivals(Communicator& run) {
            fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
 }
 
-PushWorker::PushWorker(RankEngine& engine, Communicator& run, const EngineOptions& options)
+PushWorker::PushWorker(RankEngine& engine, Communicator& run, const AttachOptions& options)
     : engine_(engine), run_(run), options_(options), layout_(engine.specs(), options) {
   for (int server = 0; server < layout_.servers(); ++server) {
     const auto bytes = static_cast<std::size_t>(layout_.block_bytes(server));

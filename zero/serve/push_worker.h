@@ -7,7 +7,7 @@
 //   while (!worker.is_over()) { ...passes...; worker.push(lr, loss); }
 //   worker.leave();
 //
-// A server's part of a unit may be several stretches of this worker's range (EngineOptions::shards). A block joins
+// A server's part of a unit may be several stretches of this worker's range (AttachOptions::shards). A block joins
 // these stretches. Each server has one block, which holds one message at a time and is charged as staging.
 //
 // A worker waits only for servers, and as long as they live. Collective over this worker and the servers, which serve
@@ -27,8 +27,8 @@ namespace zero {
 
 // Returns the options of a worker's engine; server_options() those of a server's. Both throw ConfigError for options
 // that do not work with servers.
-EngineOptions worker_options(EngineOptions options);
-EngineOptions server_options(EngineOptions options);
+AttachOptions worker_options(AttachOptions options);
+AttachOptions server_options(AttachOptions options);
 // Throws ConfigError if `run` is a group or uses a transport of your own: a server cannot wait there for any of its
 // workers. Also throws it if `run` has more ranks than a RankSet holds.
 void require_arrivals(Communicator& run);
@@ -36,7 +36,7 @@ void require_arrivals(Communicator& run);
 class PushWorker {
  public:
   // `run`: workers and servers. All arguments outlive the worker.
-  PushWorker(RankEngine& engine, Communicator& run, const EngineOptions& options);
+  PushWorker(RankEngine& engine, Communicator& run, const AttachOptions& options);
 
   // Sets the clock with which the run ends. The worker leaves after its push of the previous clock. By default, the run
   // continues until leave().
@@ -71,7 +71,7 @@ class PushWorker {
 
   RankEngine& engine_;
   Communicator& run_;
-  EngineOptions options_;
+  AttachOptions options_;
   PushLayout layout_;
   std::vector<Buffer> blocks_;  // by server
   PushAnswer answer_;

@@ -118,7 +118,7 @@ std::vector<std::string> Engine::state_names() const {
   return attached().engine().states().names();
 }
 void Engine::for_each_parameter(const std::function<void(const std::string&, const torch::Tensor&)>& visit,
-                                    bool full_precision) {
+                                bool full_precision) {
   Inside(attached())->states().for_each_parameter(visit, full_precision);
 }
 void Engine::export_weights(const std::filesystem::path& path, bool full_precision) {

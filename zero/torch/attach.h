@@ -53,8 +53,6 @@ namespace zero {
 
 class EngineControl;
 
-using AttachOptions = EngineOptions;
-
 // The engine of one model. Move-only.
 //
 // Destruction is Collective and gives every parameter back in full. If copies train apart, the values are the weights

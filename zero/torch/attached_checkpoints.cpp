@@ -17,7 +17,7 @@ constexpr std::string_view kVersion = "server/version/";
 
 // Returns the prefix of the names of older versions: it names the cut of their bytes. (Hash blocks had other sizes
 // before.)
-std::string prefix_of_versions(const EngineOptions& options) {
+std::string prefix_of_versions(const AttachOptions& options) {
   if (options.shards == Cut::kRange) return std::string(kVersion);
   if (options.shards == Cut::kHash) return fmt::format("{}hash {}/", kVersion, kFewHashBlocks);
   const std::string weights = weights_text(options.shard_weights);

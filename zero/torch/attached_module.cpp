@@ -74,21 +74,23 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     throw ConfigError("attach", "awaits_load", "`weights` gives the first values already", "give only one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
-  EngineOptions of_role = role_.options();
+  AttachOptions of_role = role_.options();
   of_role.weights = nullptr;
-  of_role.local_world = world.local_size();
   if (options.sync.has_servers()) refuse_statistics(model);
   require_same_buffers(model.buffers, role_.comm_of_buffers());
   adopt_stream(*device_);
   share_memory(*device_);
   EngineHost on_device = host;
+  on_device.local_world = world.local_size();
+  on_device.updated_elsewhere = role_.is_worker();
   on_device.device = device_.get();
   if (!device_->host_readable())
     on_device.ranks_on_device = std::max(on_device.ranks_on_device, num_sharers(*device_, world.communicator()));
   if (!on_device.free_device_bytes && free_bytes_of(*device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
-  engine_ = std::make_unique<RankEngine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
+  engine_ =
+      std::make_unique<RankEngine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-EngineOptions options_of(const EngineOptions& options, int rank) {
+AttachOptions options_of(const AttachOptions& options, int rank) {
   if (!options.sync.has_servers()) return options;
   return options.sync.is_server(rank) ? server_options(options) : worker_options(options);
 }
@@ -28,13 +28,13 @@ std::unique_ptr<Communicator> open_role(Communicator& run, const SyncPlan& plan)
 }  // namespace
 
 std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
-                                const EngineOptions& options) {
+                                const AttachOptions& options) {
   const SyncPlan& sync = options.sync;
   if (!sync.has_servers()) return units_of(specs, run.world(), options);
   return sync.is_server(run.rank()) ? units_of(specs, sync.servers, options) : units_of(specs, 1, uncut(options));
 }
 
-AttachedRole::AttachedRole(Communicator& run, EngineOptions options) : run_(run), asked_(std::move(options)) {
+AttachedRole::AttachedRole(Communicator& run, AttachOptions options) : run_(run), asked_(std::move(options)) {
   require_possible(asked_.sync, run.world());
   if (asked_.sync.has_servers()) require_arrivals(run);
   options_ = options_of(asked_, run.rank());

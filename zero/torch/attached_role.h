@@ -26,18 +26,18 @@ namespace zero {
 // Local. Returns the units of a rank's engine. On a server they are cut over the servers, on a worker they are whole.
 // Without servers they are cut over all ranks.
 std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Communicator& run,
-                                const EngineOptions& options);
+                                const AttachOptions& options);
 
 class AttachedRole {
  public:
-  AttachedRole(Communicator& run, EngineOptions options);
+  AttachedRole(Communicator& run, AttachOptions options);
 
   Communicator& comm() const { return own_ == nullptr ? run_ : *own_; }
-  const EngineOptions& options() const { return options_; }
+  const AttachOptions& options() const { return options_; }
   // The communicator over which rank 0's buffers are broadcast: the run's. A replacement uses its own, because its
   // module makes the same buffers.
   Communicator& comm_of_buffers() const { return is_replacement(run_) ? *own_ : run_; }
-  bool is_worker() const { return options_.updated_elsewhere; }
+  bool is_worker() const { return asked_.sync.has_servers() && !asked_.sync.is_server(run_.rank()); }
 
   // Collective over the servers; Local on a worker. `engine` must outlive the object.
   void attach(RankEngine& engine);
@@ -50,7 +50,7 @@ class AttachedRole {
 
  private:
   Communicator& run_;
-  EngineOptions asked_, options_;
+  AttachOptions asked_, options_;
   std::unique_ptr<Communicator> own_;  // the group of the servers, or of one worker; null without servers
   std::optional<PushWorker> worker_;
   std::optional<PushServer> server_;

@@ -31,7 +31,7 @@ MomentStep::MomentStep(const MomentStepOptions& options, Tier moments, Device* d
   state_ = std::make_unique<ShardedState>(
       units_, placement, rule_->states(), comm, ledger_,
       OffloadTiers{.disk = disk_.get(), .link = link_.get(), .device = &device_, .depth = options.depth});
-  updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, EngineOptions{.threads = options.threads}, *comm_,
+  updater_ = std::make_unique<Updater>(*state_, *rule_, specs_, AttachOptions{.threads = options.threads}, *comm_,
                                        ledger_, *comm_);
   fill_gradient();
 }

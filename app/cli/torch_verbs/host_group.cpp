@@ -20,7 +20,7 @@ namespace zero::cli {
 namespace {
 
 bool is_open(const Config& config, bool on_cpu) {
-  const EngineOptions& engine = config.engine;
+  const AttachOptions& engine = config.engine;
   return config.zero.automatic_group && engine.stage > 0 && engine.sync.servers == 0 && engine.secondary_group == 0 &&
          !config.local.on && on_cpu;
 }

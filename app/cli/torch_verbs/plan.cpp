@@ -274,7 +274,7 @@ double crowd_of(int ranks, int threads) {
 
 // Returns the rates of this machine: those that a run of equally many ranks measured here, else those that this process
 // probes, with the disk's rates shared by the ranks.
-TierRates rates_here(const EngineOptions& options, const Config& config, int ranks, int threads) {
+TierRates rates_here(const AttachOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
   const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
   TierRates rates;
@@ -397,9 +397,9 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   const int ranks = plan.machine->ranks;  // ranks of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
   EngineHost known{.activation_bytes = host_activation_bytes(request.loaded.config),
-                    .device_activation_bytes = activation_need(request.loaded.config).device,
-                    .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
-                    .probes = true};
+                   .device_activation_bytes = activation_need(request.loaded.config).device,
+                   .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
+                   .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   take_update_rate(plan, known.rates, threads);
@@ -451,7 +451,6 @@ int print_plan(const PlanRequest& request) {
   const HostGroup group = planned_group(request);
   if (group.ranks > 0) attach.group = group.ranks;
   auto [shape, task, plan] = planned_model(request, attach);
-  plan.options.local_world = plan.machine->ranks;
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
   plan.linked = on_gpu && config.comm.transport == "nccl";
   const Trace trace = may_leave_device(plan) || request.schedule ? trace_of(request, *task, shape, attach) : Trace{};

@@ -83,7 +83,7 @@ constexpr double kLeftOut = 1.0 / 8;  // share of the workers that a tried quoru
 // compute for other cuts.
 void add_served(std::set<PlanChoice>& choices, const TrainingPlan& plan, const Cluster& cluster) {
   const int world = cluster.world();
-  const EngineOptions& options = plan.options;
+  const AttachOptions& options = plan.options;
   if (world < 3 || options.delayed_update) return;
   if (world > kMaxBoardRanks && options.shards != Cut::kRange) return;
   const int servers = std::max(1, world / kRanksAServer);
@@ -109,7 +109,7 @@ std::set<PlanChoice> choices_of(const TrainingPlan& plan, const Cluster& cluster
 // Returns the plan with the choice applied; nothing if such a plan is impossible.
 std::optional<TrainingPlan> changed(TrainingPlan plan, const PlanChoice& choice, const Cluster& cluster) {
   if (choice == planned_choice(plan)) return plan;
-  EngineOptions& options = plan.options;
+  AttachOptions& options = plan.options;
   plan.tiers.clear();
   options.delayed_update = options.delayed_update && choice.stage == options.stage;
   options.stage = choice.stage;

@@ -127,7 +127,7 @@ class Search {
   // Returns nothing if such a plan is impossible.
   std::optional<MemoryFit> fit(const Variation& variation) const {
     try {
-      EngineOptions options = plan_.options;
+      AttachOptions options = plan_.options;
       options.group = variation.group;
       const Mesh mesh = mesh_of(plan_.world * variation.machines, options);
       const int world = mesh.shard;

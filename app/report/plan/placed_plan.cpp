@@ -41,7 +41,7 @@ TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& sch
 }  // namespace
 
 Schedule schedule_of(const TrainingPlan& plan, const Trace& trace) {
-  const EngineOptions& options = plan.options;
+  const AttachOptions& options = plan.options;
   const int shard = mesh_of(plan).shard;
   const Placement placement = placement_of(plan);
   const OptimizerSpec spec = optimizer_spec(plan);
@@ -64,6 +64,7 @@ bool may_leave_device(const TrainingPlan& plan) {
 }
 
 void tell_device(const TrainingPlan& plan, EngineHost& known) {
+  if (plan.machine) known.local_world = plan.machine->ranks;
   if (plan.linked)
     known.open_link = [](Communicator&, Device&) { return std::unique_ptr<DeviceLink>(); };  // never called
   known.device_is_elsewhere = plan.machine && plan.machine->ranks_on_gpu > 0 && !has_known_gpu(plan);
@@ -81,7 +82,7 @@ void require_room_for_fractions(const TrainingPlan& plan) {
 
 void place_as_run(TrainingPlan& plan, EngineHost known, const Trace& trace, PlannedComputation computation) {
   const Mesh mesh = mesh_of(plan);
-  const EngineOptions& options = plan.options;
+  const AttachOptions& options = plan.options;
   const auto rule = rule_of(options);
   // The placement determines how often units are gathered, and these gathers are part of its cost. So it is computed
   // twice.

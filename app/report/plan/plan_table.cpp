@@ -83,7 +83,7 @@ std::string unit_rows(const TrainingPlan& plan) {
 
 // Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory.
 std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
-  const EngineOptions& options = plan.options;
+  const AttachOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
   if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
   const Mesh mesh = mesh_of(plan);

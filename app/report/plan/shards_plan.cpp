@@ -36,7 +36,7 @@ std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owner
 }
 
 // Returns the uncut units as they are cut for `owners`.
-std::vector<Unit> cut_for(const std::vector<Unit>& uncut, const EngineOptions& options, int owners) {
+std::vector<Unit> cut_for(const std::vector<Unit>& uncut, const AttachOptions& options, int owners) {
   if (options.shards != Cut::kWeighted) return cut_units(uncut, options.shards, owners);
   std::vector<double> weights = options.shard_weights;
   if (weights.empty()) weights.push_back(1);  // not measured yet, so all are equal
@@ -81,9 +81,9 @@ ShardsPlan shards_plan(const TrainingPlan& plan) {
   if (plan.options.shards == Cut::kWeighted) shards.by_rank = owned;
   for (const Unit& unit : plan.units) shards.room += shard_numel(unit, mesh.shard);
   if (mesh.copies > 1) return shards;
-  const EngineOptions in_ranges = uncut(plan.options);
+  const AttachOptions in_ranges = uncut(plan.options);
   const std::vector<Unit> units = units_of(plan.specs, plan.world, in_ranges);
-  const auto moved = [&](const EngineOptions& options, int others) {
+  const auto moved = [&](const AttachOptions& options, int others) {
     return moved_share(cut_for(units, options, mesh.shard), mesh.shard, cut_for(units, options, others), others);
   };
   shards.moved_by_joining = moved(plan.options, mesh.shard + 1);

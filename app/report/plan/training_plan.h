@@ -36,7 +36,7 @@ struct TrainingPlan {
   int world = 1;                 // ranks that hold the states
   bool linked = false;           // true: units cross from GPU to GPU (comm.transport nccl)
   int workers = 0;               // further ranks, if those above are servers
-  EngineOptions options;         // stage, reduction, optimizer: as given to the engine
+  AttachOptions options;         // stage, reduction, optimizer: as given to the engine
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: everything is on the device
   // Most bytes beside states: of gathered units and reductions on the device, of transfers to and from a disk on the
   // host. Absent unless requested.

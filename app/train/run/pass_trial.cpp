@@ -25,7 +25,7 @@ double median(std::vector<double> values) {
 PassSeconds time_passes(Task& task, const Dataset& data, const PassTrial& trial) {
   World world = std::move(World::in_process(1).front());
   Engine engine = attach(task.module(), world,
-                             {.stage = 0, .optimizer = Sgd{.lr = 0}, .dtype = trial.dtype, .threads = trial.threads});
+                         {.stage = 0, .optimizer = Sgd{.lr = 0}, .dtype = trial.dtype, .threads = trial.threads});
   const TrainingBatches drawn(data, Order::kSequential, /*seed=*/0, even_grid(trial.samples, 1, 0));
   Batch batch;
   std::vector<double> forward, backward;

@@ -95,9 +95,9 @@ struct Run {
   Progress progress;
   RunLog log;
   SampleShares shares;
-  RunState state;                    // progress of the run; its series are those of the last save: `log` has the newest
+  RunState state;                // progress of the run; its series are those of the last save: `log` has the newest
   std::optional<Engine> engine;  // destroyed before its module
-  RunCheckpoints checkpoints;        // declared after `engine`: a save is destroyed before its engine
+  RunCheckpoints checkpoints;    // declared after `engine`: a save is destroyed before its engine
   RunHealth health;
   ServedReport served;  // events so far of a run with servers
   std::string places;   // places of its ranks (computing_place.h)

@@ -20,8 +20,8 @@ namespace {
 EngineHost known_before(const TrainJob& job, const Device& device, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
   EngineHost known{.activation_bytes = job.host_activation_bytes,
-                    .device_activation_bytes = job.device_activation_bytes,
-                    .probes = !offload.disk.empty() || !offload.fractions.on_device() || !device.host_readable()};
+                   .device_activation_bytes = job.device_activation_bytes,
+                   .probes = !offload.disk.empty() || !offload.fractions.on_device() || !device.host_readable()};
   if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   known.rates.link_up = known.rates.link_down = offload.link_bytes_per_second;
   return known;

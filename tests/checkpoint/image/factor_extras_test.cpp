@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-EngineOptions adafactor(int stage) {
+AttachOptions adafactor(int stage) {
   return {.stage = stage, .optimizer = AdafactorOptions{.weight_decay = 0.1}};
 }
 
@@ -73,7 +73,7 @@ TEST(FactorExtras, RefusesAnotherOptimizersCheckpoint) {
   const TemporaryFolder folder;
   const auto path = folder / "saved";
   run(1, 3, path, 0, 1, false);
-  const auto loaded_by = [&](const EngineOptions& options, const std::filesystem::path& from) {
+  const auto loaded_by = [&](const AttachOptions& options, const std::filesystem::path& from) {
     return message_of<Error>([&] {
       on_ranks(1, [&](Communicator& comm) {
         ScriptedModel model(comm, small_specs(), options);

@@ -25,8 +25,10 @@ class Machine {
  public:
   // `reserve` 0: what it is by itself.
   explicit Machine(Communicator& comm, std::int64_t reserve = 0, int local_world = 1)
-      : model_(comm, small_specs(), options(reserve, local_world),
-               {.seams = {.read_memory = [this] { return MemoryReading{.free_bytes = free_bytes, .pressure = pressure}; }}}) {}
+      : model_(comm, small_specs(), options(reserve),
+               {.local_world = local_world, .seams = {.read_memory = [this] {
+                                              return MemoryReading{.free_bytes = free_bytes, .pressure = pressure};
+                                            }}}) {}
   RankEngine& engine() { return model_.engine(); }
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
@@ -44,9 +46,8 @@ class Machine {
   std::atomic<double> pressure{0};
 
  private:
-  static EngineOptions options(std::int64_t reserve, int local_world) {
-    EngineOptions options = options_of({});
-    options.local_world = local_world;
+  static AttachOptions options(std::int64_t reserve) {
+    AttachOptions options = options_of({});
     options.offload.monitor.reserve_bytes = reserve;
     return options;
   }

@@ -22,17 +22,17 @@ namespace {
 
 constexpr MemoryBudget kMinBudget{MemoryBudget::Kind::kMin};
 
-ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const EngineOptions& options, int steps = 3) {
+ScriptedRun train(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options, int steps = 3) {
   return scripted_run(world, specs, options, {.steps = steps});
 }
 
-EngineOptions with_groups_of(int group, EngineOptions options) {
+AttachOptions with_groups_of(int group, AttachOptions options) {
   options.secondary_group = group;
   return options;
 }
 
 // Room for states, staging, parts and half of what is gathered beside them: a step gathers some units twice.
-MemoryBudget half_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
+MemoryBudget half_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options) {
   const std::vector<Unit> units = units_of(specs, world, options);
   const Placement placement = placement_of(options, units, mesh_of(world, options));
   std::int64_t gathered = 0, largest = 0;
@@ -51,9 +51,9 @@ TEST(SecondaryPartsOnAnyDevice, HaveTheBitsOfPlainStage3) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 2}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-        const EngineOptions plain{.stage = 3, .clip = 0.5, .reduce = reduce, .accumulate = accumulate};
+        const AttachOptions plain{.stage = 3, .clip = 0.5, .reduce = reduce, .accumulate = accumulate};
         for (const auto& [world, group] : {std::pair{4, 2}, {6, 3}, {6, 2}}) {
-          EngineOptions options = with_groups_of(group, plain);
+          AttachOptions options = with_groups_of(group, plain);
           for (const MemoryBudget memory : {kMinBudget, half_of(small_specs(dtype), world, options)}) {
             if (!sweep.takes_next()) continue;
             options.device_memory = memory;
@@ -70,8 +70,8 @@ TEST(SecondaryPartsOnAnyDevice, HaveTheBitsOfPlainStage3) {
 }
 
 TEST(SecondaryPartsOnAnyDevice, CopiesOfTheModelKeepBits) {
-  const EngineOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2};
-  EngineOptions options = with_groups_of(2, plain);
+  const AttachOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2};
+  AttachOptions options = with_groups_of(2, plain);
   options.group = 4;
   options.device_memory = kMinBudget;
   const ScriptedRun seen = train(8, small_specs(), options);
@@ -88,10 +88,10 @@ TEST(SecondaryPartsOnAnyDevice, CopiesOfTheModelKeepBits) {
 TEST(SecondaryPartsOnAnyDevice, OtherSettingsKeepBits) {
   int number = 0;
   for (const OptimizerOptions& optimizer : default_options()) {
-    EngineOptions plain{.stage = 3, .optimizer = optimizer, .clip = 0.5, .ema = 0.9};
+    AttachOptions plain{.stage = 3, .optimizer = optimizer, .clip = 0.5, .ema = 0.9};
     const bool whole = row_of(optimizer) != nullptr && row_of(optimizer)->needs == RuleNeeds::kMatrices;
     if (!whole && number++ % 2 == 0) plain.shards = Cut::kHash;
-    EngineOptions options = with_groups_of(2, plain);
+    AttachOptions options = with_groups_of(2, plain);
     options.device_memory = kMinBudget;
     EXPECT_EQ(train(4, small_specs(), options), train(4, small_specs(), plain)) << name_of(optimizer);
   }
@@ -99,7 +99,7 @@ TEST(SecondaryPartsOnAnyDevice, OtherSettingsKeepBits) {
 
 // With gathers in 8 bits as well: a part is of what was decoded. An evaluation reads what the owners hold.
 TEST(SecondaryPartsOnAnyDevice, HaveThemBesideCodecs) {
-  const EngineOptions plain{.stage = 3,
+  const AttachOptions plain{.stage = 3,
                             .wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4},
                             .accumulate = 2,
                             .device_memory = kMinBudget};
@@ -112,8 +112,8 @@ TEST(SecondaryPartsOnAnyDevice, HaveThemBesideCodecs) {
 }
 
 TEST(SecondaryPartsOnAnyDevice, DelayedStepsKeepBits) {
-  const EngineOptions plain{.stage = 3, .clip = 0.5, .delayed_update = true, .exact_steps = 1};
-  EngineOptions options = with_groups_of(2, plain);
+  const AttachOptions plain{.stage = 3, .clip = 0.5, .delayed_update = true, .exact_steps = 1};
+  AttachOptions options = with_groups_of(2, plain);
   options.device_memory = kMinBudget;
   EXPECT_EQ(train(4, small_specs(), options, 5), train(4, small_specs(), plain, 5));
 }
@@ -121,7 +121,7 @@ TEST(SecondaryPartsOnAnyDevice, DelayedStepsKeepBits) {
 // As a checkpointed forward does: units are used again in the same pass, and again before their gradients.
 // More than twice.
 TEST(SecondaryPartsOnAnyDevice, ServeRepeatedUnitUse) {
-  const auto trained = [](const EngineOptions& options) {
+  const auto trained = [](const AttachOptions& options) {
     std::vector<std::uint32_t> bits;
     on_ranks(4, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), options);
@@ -147,7 +147,7 @@ TEST(SecondaryPartsOnAnyDevice, ServeRepeatedUnitUse) {
 TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 3}) {
-      EngineOptions options{.stage = 3, .secondary_group = 2, .accumulate = accumulate, .device_memory = kMinBudget};
+      AttachOptions options{.stage = 3, .secondary_group = 2, .accumulate = accumulate, .device_memory = kMinBudget};
       const ScriptedRun seen = train(4, small_specs(dtype), options);
       const std::vector<Unit> units = units_of(small_specs(dtype), 4, options);
       std::int64_t parts = 0, over_all = 0;
@@ -172,7 +172,7 @@ TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
 TEST(SecondaryPartsOnAnyDevice, TakeThePlannedMemory) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int group : {2, 3}) {
-      EngineOptions options{.stage = 3, .secondary_group = group};
+      AttachOptions options{.stage = 3, .secondary_group = group};
       const std::vector<Unit> units = units_of(small_specs(dtype), 6, options);
       for (const MemoryBudget memory : {kMinBudget, half_of(small_specs(dtype), 6, options)}) {
         options.device_memory = memory;
@@ -202,7 +202,7 @@ TEST(SecondaryPartsOnAnyDevice, OmittedIfWeightsStayGathered) {
 // One byte less than all weights need, and parts are kept.
 
 TEST(SecondaryPartsOnAnyDevice, KeptOnceWeightsMissAByte) {
-  const EngineOptions options{.stage = 3, .secondary_group = 2};
+  const AttachOptions options{.stage = 3, .secondary_group = 2};
   const std::vector<Unit> units = units_of(small_specs(), 4, options);
   const Placement placement = placement_of(options, units, mesh_of(4, options));
   const OptimizerSpec rule = spec_of(*rule_of(options));
@@ -222,7 +222,7 @@ TEST(SecondaryPartsOnAnyDevice, KeptOnceWeightsMissAByte) {
 
 class SecondaryPartsOnTiers : public testing::Test {
  protected:
-  EngineOptions placed(EngineOptions options, const StateFractions& fractions) const {
+  AttachOptions placed(AttachOptions options, const StateFractions& fractions) const {
     options.offload.fractions = fractions;
     options.offload.disk = {folder_.path().string()};
     return options;
@@ -233,7 +233,7 @@ using SecondaryPartsOnTiersOnAnyDevice = SecondaryPartsOnTiers;
 
 TEST_F(SecondaryPartsOnTiersOnAnyDevice, KeepBitsAndReadShardsOnce) {
   const auto specs = block_specs(DType::kBFloat16, {.second_block = {300, 1000}});
-  const EngineOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2, .device_memory = kMinBudget};
+  const AttachOptions plain{.stage = 3, .clip = 0.5, .accumulate = 2, .device_memory = kMinBudget};
   const ScriptedRun expected = train(4, specs, plain, 3);
   for (const StateFractions& fractions :
        {StateFractions{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
@@ -265,7 +265,7 @@ TEST(SecondaryParts, ServeAnEvaluationUntilWeightsChange) {
 
 // What is written in the middle of a step is what the rest of it reads.
 TEST(SecondaryParts, AreOutdatedByWhoeverWrites) {
-  const auto trained = [](const EngineOptions& options) {
+  const auto trained = [](const AttachOptions& options) {
     std::vector<std::uint32_t> bits;
     on_ranks(4, [&](Communicator& comm) {
       ScriptedModel model(comm, small_specs(), options);
@@ -289,7 +289,7 @@ TEST(SecondaryParts, AreOutdatedByWhoeverWrites) {
             trained({.stage = 3, .device_memory = kMinBudget}));
 }
 
-std::string refusal(const EngineOptions& options) {
+std::string refusal(const AttachOptions& options) {
   return message_of<ConfigError>([&] { require_secondary(options, 4); });
 }
 

@@ -160,7 +160,7 @@ Everything everything_of(ScriptedModel& model) {
 // A rule, alone and with an average of the weights.
 class OverflowWith : public testing::TestWithParam<std::tuple<TriedRule, double>> {
  protected:
-  EngineOptions options(int stage, double loss_scale) const {
+  AttachOptions options(int stage, double loss_scale) const {
     return {.stage = stage,
             .optimizer = std::get<TriedRule>(GetParam()).options,
             .ema = std::get<double>(GetParam()),
@@ -228,8 +228,8 @@ INSTANTIATE_TEST_SUITE_P(Rules, OverflowWith,
 TEST(ScaledStepsOnAnyDevice, PowerOfTwoScaleKeepsBits) {
   for (const int accumulate : {1, 3}) {
     on_ranks(2, [&](Communicator& comm) {
-      const EngineOptions plain{.stage = 2, .clip = 0.5, .accumulate = accumulate, .average_micro_batches = true};
-      EngineOptions scaled = plain;
+      const AttachOptions plain{.stage = 2, .clip = 0.5, .accumulate = accumulate, .average_micro_batches = true};
+      AttachOptions scaled = plain;
       scaled.loss_scale = LossScaleOptions{};
       ScriptedModel one(comm, small_specs(), plain), other(comm, small_specs(), scaled);
       for (int step = 0; step < 3; ++step) {

@@ -16,43 +16,43 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 struct BadNumber {
   std::string key;
-  std::function<void(EngineOptions&)> set;
+  std::function<void(AttachOptions&)> set;
 };
 
 std::vector<BadNumber> bad_numbers() {
   std::vector<BadNumber> all{
-      {"train.clip", [](EngineOptions& o) { o.clip = kNan; }},
-      {"train.clip", [](EngineOptions& o) { o.clip = -1; }},
-      {"train.ema", [](EngineOptions& o) { o.ema = kNan; }},
-      {"train.ema", [](EngineOptions& o) { o.ema = 1; }},
-      {"train.accumulate", [](EngineOptions& o) { o.accumulate = 0; }},
-      {"run.threads", [](EngineOptions& o) { o.threads = 0; }},
-      {"exact_steps", [](EngineOptions& o) { o.exact_steps = -1; }},
-      {"max_skipped_steps", [](EngineOptions& o) { o.max_skipped_steps = 0; }},
+      {"train.clip", [](AttachOptions& o) { o.clip = kNan; }},
+      {"train.clip", [](AttachOptions& o) { o.clip = -1; }},
+      {"train.ema", [](AttachOptions& o) { o.ema = kNan; }},
+      {"train.ema", [](AttachOptions& o) { o.ema = 1; }},
+      {"train.accumulate", [](AttachOptions& o) { o.accumulate = 0; }},
+      {"run.threads", [](AttachOptions& o) { o.threads = 0; }},
+      {"exact_steps", [](AttachOptions& o) { o.exact_steps = -1; }},
+      {"max_skipped_steps", [](AttachOptions& o) { o.max_skipped_steps = 0; }},
       {"zero.device_memory",
-       [](EngineOptions& o) {
+       [](AttachOptions& o) {
          o.device_memory = {MemoryBudget::Kind::kBytes, -1};
        }},
       {"zero.host_memory",
-       [](EngineOptions& o) {
+       [](AttachOptions& o) {
          o.offload.host_memory = {MemoryBudget::Kind::kBytes, -1};
        }},
-      {"zero.disk_memory", [](EngineOptions& o) { o.offload.disk_memory = -1; }},
-      {"zero.link_bandwidth", [](EngineOptions& o) { o.offload.link_bytes_per_second = kNan; }},
-      {"offload.disk_timeout", [](EngineOptions& o) { o.offload.disk_timeout = std::chrono::milliseconds(0); }},
-      {"zero.memory_reserve", [](EngineOptions& o) { o.offload.monitor.reserve_bytes = -1; }},
-      {"offload.monitor.period", [](EngineOptions& o) { o.offload.monitor.period = std::chrono::milliseconds(-1); }}};
+      {"zero.disk_memory", [](AttachOptions& o) { o.offload.disk_memory = -1; }},
+      {"zero.link_bandwidth", [](AttachOptions& o) { o.offload.link_bytes_per_second = kNan; }},
+      {"offload.disk_timeout", [](AttachOptions& o) { o.offload.disk_timeout = std::chrono::milliseconds(0); }},
+      {"zero.memory_reserve", [](AttachOptions& o) { o.offload.monitor.reserve_bytes = -1; }},
+      {"offload.monitor.period", [](AttachOptions& o) { o.offload.monitor.period = std::chrono::milliseconds(-1); }}};
   for (const double bad : {kNan, -1.0, std::numeric_limits<double>::infinity()}) {
-    all.push_back({"groups[1].lr_scale", [bad](EngineOptions& o) { o.groups = {{}, {.lr_scale = bad}}; }});
+    all.push_back({"groups[1].lr_scale", [bad](AttachOptions& o) { o.groups = {{}, {.lr_scale = bad}}; }});
     all.push_back({"groups[0] (*.bias).weight_decay",
-                   [bad](EngineOptions& o) { o.groups = {{.weight_decay = bad, .name = "*.bias"}}; }});
+                   [bad](AttachOptions& o) { o.groups = {{.weight_decay = bad, .name = "*.bias"}}; }});
   }
   return all;
 }
 
 TEST(OptionNumbers, EachIsRefusedByKey) {
   for (const BadNumber& bad : bad_numbers()) {
-    EngineOptions options;
+    AttachOptions options;
     EXPECT_NO_THROW(require_numbers(options));
     bad.set(options);
     EXPECT_TRUE(says(message_of<ConfigError>([&] { require_numbers(options); }), bad.key + " = "));

@@ -113,7 +113,7 @@ TEST(OuterFragments, InFlightMatchImmediateSums) {
     for (const auto& [world, group] : {std::pair{2, 1}, {3, 1}, {4, 2}}) {
       for (const int stage : {0, 1, 3}) {
         if (!sweep.takes_next()) continue;
-        EngineOptions options{
+        AttachOptions options{
             .stage = stage, .group = group, .local = LocalSteps{.steps = 3}, .wire = wire, .optimizer = SgdOptions{}};
         const Apart at_once = train_apart(world, small_specs(), options, 5, stand_still);
         options.local->overlap = 2;
@@ -138,14 +138,14 @@ TEST(OuterFragments, KeepBitsInEverySetting) {
   int which = 0;
   for (const WireCodecs& wire : {WireCodecs{}, {.outer = WireCodec::kInt8}, {.outer_topk = 0.1}}) {
     for (const LocalSteps& local : {kFragments, kOnTheirWay, LocalSteps{.steps = 3, .overlap = 3}}) {
-      EngineOptions options{.stage = 3, .group = 2, .local = local, .wire = wire, .clip = 0.5, .accumulate = 2};
+      AttachOptions options{.stage = 3, .group = 2, .local = local, .wire = wire, .clip = 0.5, .accumulate = 2};
       std::optional<Apart> expected;
-      std::vector<EngineOptions> places = at_all_stages(options);
+      std::vector<AttachOptions> places = at_all_stages(options);
       places.push_back(options);
       places.back().offload.disk = {disk.path().string()};
       places.back().offload.fractions = {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
       const DType dtype = which++ % 2 == 0 ? DType::kFloat32 : DType::kBFloat16;
-      for (const EngineOptions& placed : places) {
+      for (const AttachOptions& placed : places) {
         if (!sweep.takes_next()) continue;
         if (!expected) expected = train_apart(4, small_specs(dtype), options, 7);
         const Apart seen = train_apart(4, small_specs(dtype), placed, 7);
@@ -159,7 +159,7 @@ TEST(OuterFragments, KeepBitsInEverySetting) {
 // While a fragment is under way.
 
 TEST(OuterFragments, ReadingSharedWeightsKeepsBits) {
-  const EngineOptions options{.stage = 2, .local = LocalSteps{.steps = 4, .fragments = 2, .overlap = 2}};
+  const AttachOptions options{.stage = 2, .local = LocalSteps{.steps = 4, .fragments = 2, .overlap = 2}};
   const Apart expected = train_apart(2, small_specs(), options, 9);
   const Apart seen = train_apart(2, small_specs(), options, 9, [](ScriptedModel& model, int) {
     model.engine().states().exchange_averages();
@@ -175,7 +175,7 @@ TEST(OuterFragments, SendPlannedBytes) {
   for (const WireCodecs& wire : {WireCodecs{}, {.outer = WireCodec::kInt4}, {.outer_topk = 0.1}}) {
     for (const LocalSteps& local : {kFragments, kOnTheirWay}) {
       for (const int stage : {0, 1, 3}) {
-        const EngineOptions options{.stage = stage, .group = 2, .local = local, .wire = wire};
+        const AttachOptions options{.stage = stage, .group = 2, .local = local, .wire = wire};
         std::vector<Unit> units;
         const auto all = make_units(small_specs(), {});
         for (const int unit : units_of_fragment(all, 2, 0)) units.push_back(all[static_cast<std::size_t>(unit)]);
@@ -194,7 +194,7 @@ TEST(OuterFragments, SendPlannedBytes) {
 }
 
 TEST(OuterFragments, KeepByteBudgetsInFlight) {
-  EngineOptions options{.stage = 3, .group = 2, .local = kOnTheirWay};
+  AttachOptions options{.stage = 3, .group = 2, .local = kOnTheirWay};
   options.offload.automatic = false;
   const auto units = make_units(small_specs(), {});
   Placement placement = place(3, Reduce::kAuto, 1);

@@ -15,7 +15,7 @@ std::vector<ParamSpec> specs() {
 }
 
 // What rank 0 and rank 1 say, where rank 1 has `other` options and `others` parameters.
-std::vector<std::string> ends(const EngineOptions& own, const EngineOptions& other,
+std::vector<std::string> ends(const AttachOptions& own, const AttachOptions& other,
                               std::vector<ParamSpec> others = specs()) {
   std::vector<std::string> said(2);
   on_ranks(2, [&](Communicator& comm) {
@@ -60,10 +60,10 @@ TEST(SameOptions, EveryNumberOfARuleCounts) {
   MuonOptions other;
   other.adamw.lr = 0.5;
   EXPECT_CONTAINS(ends({.optimizer = MuonOptions{}}, {.optimizer = other})[0], "optimizer.adamw_lr = 0.5, not");
-  EngineOptions scaled{.loss_scale = LossScaleOptions{}}, slow = scaled;
+  AttachOptions scaled{.loss_scale = LossScaleOptions{}}, slow = scaled;
   slow.loss_scale->growth_interval = 7;
   EXPECT_CONTAINS(ends(scaled, slow)[0], "loss_scale.growth = every 7 updates, 1 at least, not every 2000 updates");
-  EngineOptions patient = scaled;
+  AttachOptions patient = scaled;
   patient.loss_scale->hysteresis = 2;
   EXPECT_CONTAINS(ends(scaled, patient)[0], "loss_scale.hysteresis = 2 overflows, since it grew, not 1 overflows");
 }
@@ -73,8 +73,8 @@ TEST(SameOptions, ChoicesThatMakeUnitsCount) {
   std::vector<ParamSpec> table = specs();
   table[0].own_unit = true;
   EXPECT_CONTAINS(ends({}, {}, table)[0], "its own unit");
-  const EngineOptions hidden{.optimizer = MuonOptions{}};
-  EngineOptions named = hidden;
+  const AttachOptions hidden{.optimizer = MuonOptions{}};
+  AttachOptions named = hidden;
   named.groups = {{.matches = [](const ParamSpec&) { return true; }, .muon = false}};
   EXPECT_CONTAINS(ends(hidden, named)[0], "a.weight = [4, 4] fp32");
 }
@@ -82,7 +82,7 @@ TEST(SameOptions, ChoicesThatMakeUnitsCount) {
 // Budgets, tiers, threads and devices.
 
 TEST(SameOptions, LocalOptionsMayDiffer) {
-  EngineOptions other;
+  AttachOptions other;
   other.threads = 2;
   other.device = "cuda:1";
   other.device_memory = MemoryBudget::parse("1MiB");
@@ -91,7 +91,7 @@ TEST(SameOptions, LocalOptionsMayDiffer) {
 
 TEST(SameOptions, GroupInheritsTheWeightDecay) {
   const ParameterGroup all{.matches = [](const ParamSpec&) { return true; }};
-  EngineOptions options{.optimizer = AdamWOptions{.weight_decay = 0.5}, .groups = {all}};
+  AttachOptions options{.optimizer = AdamWOptions{.weight_decay = 0.5}, .groups = {all}};
   EXPECT_EQ(values_of(options, specs()[0]).weight_decay, 0.5);
   EXPECT_EQ(values_of(options, specs()[1]).weight_decay, 0) << "a vector, as without groups";
   options.groups.front().weight_decay = 0.0;

@@ -85,7 +85,7 @@ std::vector<TierRates> rates_of(const OptimizerOptions& rule) {
   std::vector<RecordedDevice> devices(2);
   ScriptedSteps steps{.steps = 1, .host = {.probes = true}};
   steps.device = [&devices](int rank) { return &devices[static_cast<std::size_t>(rank)]; };
-  EngineOptions options{.stage = 3, .optimizer = rule};
+  AttachOptions options{.stage = 3, .optimizer = rule};
   options.offload.fractions = {.optimizer = {.host = 0.5}};
   const ScriptedRun run = scripted_run(2, small_specs(), options, steps);
   return {run.reports[0].rates, run.reports[1].rates};

@@ -29,7 +29,7 @@ class MachineBudgetsTest : public ::testing::Test {
  protected:
   MachineBudgetsTest() { calls_.free_bytes = 100 * kMiB; }
 
-  MachineBudgets budgets(const EngineOptions& options, EngineHost host = {}, bool uses_disk = true) {
+  MachineBudgets budgets(const AttachOptions& options, EngineHost host = {}, bool uses_disk = true) {
     host.seams.disk_seam = &seam_;
     return {ranks_[0].get(), options, uses_disk, host};
   }
@@ -53,7 +53,7 @@ class MachineBudgetsTest : public ::testing::Test {
 };
 
 TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
-  const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
+  const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/true).device, 64 * kMiB - working(true));
@@ -64,7 +64,7 @@ TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
 
 TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   const EngineHost apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
-  const EngineOptions automatic{};
+  const AttachOptions automatic{};
   const MachineBudgets seen = budgets(automatic, apart);
   EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
   EXPECT_GT(seen.free_host_bytes(), 0);
@@ -79,7 +79,7 @@ TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   EXPECT_EQ(budgets(automatic, known).free_bytes(), 0);
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
-  const EngineOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
+  const AttachOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
   const MachineBudgets fixed = budgets(in_bytes_there, apart);
   EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
   EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
@@ -91,7 +91,7 @@ TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
 
 TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
   const EngineHost apart{.free_device_bytes = [] { return 8 * kMiB; }};
-  const EngineOptions options{.device_memory = in_bytes(1 << 30)};
+  const AttachOptions options{.device_memory = in_bytes(1 << 30)};
   const std::string said = message_of<ConfigError>(
       [&] { budgets(options, apart).require_memory(model_, model_.placement, {.device = 100 * kMiB}); });
   EXPECT_NE(said.find("of the device's memory"), std::string::npos) << said;
@@ -100,7 +100,7 @@ TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
 // One that is on its way to disk.
 
 TEST_F(MachineBudgetsTest, HostBytesExcludeATile) {
-  EngineOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
+  AttachOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";
   options.offload.disk = disk_;
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB - tiles(1));
@@ -111,7 +111,7 @@ TEST_F(MachineBudgetsTest, HostBytesExcludeATile) {
 // What device, activations and autograd leave.
 
 TEST_F(MachineBudgetsTest, AutoHostTakesTheRest) {
-  const EngineOptions options{.device_memory = in_bytes(3 * kMiB)};
+  const AttachOptions options{.device_memory = in_bytes(3 * kMiB)};
   const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
@@ -120,7 +120,7 @@ TEST_F(MachineBudgetsTest, AutoHostTakesTheRest) {
 // With the host.
 
 TEST_F(MachineBudgetsTest, AutoDeviceSharesMainMemory) {
-  const EngineOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
+  const AttachOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
   const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_FALSE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
@@ -129,8 +129,8 @@ TEST_F(MachineBudgetsTest, AutoDeviceSharesMainMemory) {
 // Each rank has its share of nine tenths.
 
 TEST_F(MachineBudgetsTest, UnlimitedDiskSharesFreeSpace) {
-  const EngineOptions options{.offload = {.disk = disk_}, .local_world = 2};
-  const MachineBudgets seen = budgets(options);
+  const AttachOptions options{.offload = {.disk = disk_}};
+  const MachineBudgets seen = budgets(options, {.local_world = 2});
   EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
   EXPECT_EQ(seen.of_states(model_, true).disk, seen.disk_bytes());
   EXPECT_EQ(seen.free_disk().folders, disk_[0]);
@@ -138,20 +138,20 @@ TEST_F(MachineBudgetsTest, UnlimitedDiskSharesFreeSpace) {
 }
 
 TEST_F(MachineBudgetsTest, LimitedDiskIsNotInspected) {
-  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
+  const AttachOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
   const MachineBudgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
   EXPECT_EQ(seen.free_disk().folders, "");
 }
 
 TEST_F(MachineBudgetsTest, UnusedDiskIsNotInspected) {
-  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
+  const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
   EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).disk_bytes(), 0);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { budgets(options); }), "/no/such/folder"));
 }
 
 TEST_F(MachineBudgetsTest, PlanIgnoresThisMachinesLimits) {
-  const EngineOptions options{.offload = {.disk = {"/no/such/folder"}}};
+  const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
   const MachineBudgets seen(nullptr, options, true, {});
   EXPECT_GT(seen.free_bytes(), std::int64_t{1} << 60);
   EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
@@ -160,12 +160,12 @@ TEST_F(MachineBudgetsTest, PlanIgnoresThisMachinesLimits) {
 // Of their budgets.
 
 TEST_F(MachineBudgetsTest, AllRanksTakeTheLeast) {
-  const EngineOptions options{.device_memory = in_bytes(kMiB), .local_world = 2};
+  const AttachOptions options{.device_memory = in_bytes(kMiB)};
   std::vector<TierBudgets> seen(2);
   std::int64_t free_bytes = 0;
   on_ranks(2, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    const MachineBudgets own(&comm, options, false, {.activation_bytes = comm.rank() * kMiB});
+    const MachineBudgets own(&comm, options, false, {.local_world = 2, .activation_bytes = comm.rank() * kMiB});
     seen[rank] = own.of_states(model_, true);
     if (rank == 0) free_bytes = own.free_bytes();
   });
@@ -176,7 +176,7 @@ TEST_F(MachineBudgetsTest, AllRanksTakeTheLeast) {
 // As memory of the machine.
 
 TEST_F(MachineBudgetsTest, HostStatesAndActivationsCount) {
-  const EngineOptions options{.device_memory = in_bytes(64 * kMiB)};
+  const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
   const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {
     return message_of<ConfigError>([&] {
       budgets(options, {.activation_bytes = activations}).require_memory(model_, model_.placement, {.host = on_host});

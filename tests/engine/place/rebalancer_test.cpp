@@ -50,16 +50,15 @@ Outcome training(const Case& c, const std::string& folder, int steps, std::funct
   on_ranks(c.world, [&](Communicator& comm) {
     int step = 0;
     OffloadOptions offload;
-    EngineHost host;
+    EngineHost host{.local_world = c.world};
     if (free_bytes) {
       offload.disk = {folder};
       offload.checksums = true;
       offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
       host.seams.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes(step)}; };
     }
-    ScriptedModel model(
-        comm, specs(c.dtype),
-        {.stage = c.stage, .clip = 1.5, .accumulate = c.accumulate, .offload = offload, .local_world = c.world}, host);
+    ScriptedModel model(comm, specs(c.dtype),
+                        {.stage = c.stage, .clip = 1.5, .accumulate = c.accumulate, .offload = offload}, host);
     for (; step < steps; ++step) {
       const StepReport report = model.train(step, c.accumulate);
       const EngineReport now = model.engine().report();
@@ -142,8 +141,9 @@ TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
     std::int64_t free_bytes = 100 * kMiB;
     OffloadOptions offload{.disk = {folder_.path().string()}};
     offload.monitor = {.reserve_bytes = kReserve, .period = std::chrono::milliseconds(0)};
-    ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .clip = 1.5, .offload = offload, .local_world = 2},
-                        {.seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
+    ScriptedModel model(
+        comm, specs(DType::kFloat32), {.stage = 3, .clip = 1.5, .offload = offload},
+        {.local_world = 2, .seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
     model.engine().settle();
     EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
     const auto in_memory = [&] {
@@ -209,7 +209,8 @@ TEST_F(RebalancingSlow, ExplicitPlacementReleasesOnlyGathered) {
           ++num_readings;
           return MemoryReading{.free_bytes = 0};
         };
-        ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload}, {.seams = {.read_memory = read}});
+        ScriptedModel model(comm, specs(DType::kFloat32), {.stage = 3, .offload = offload},
+                            {.seams = {.read_memory = read}});
         for (int step = 0; step < 4; ++step) outcome.norms.push_back(model.train(step).grad_norm);
         EXPECT_EQ(num_readings > 0, monitored);
         outcome.weights = model.weight_bits();

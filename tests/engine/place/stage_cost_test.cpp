@@ -7,7 +7,7 @@ namespace {
 
 TEST(StageCost, FollowsTheFormulasOfThePapers) {
   const std::vector<ParamSpec> specs{{.name = "w", .shape = {64, 64}}};
-  const EngineOptions options;
+  const AttachOptions options;
   const Mesh mesh = mesh_of(4, options);
   const auto units = units_of(specs, 4, options);
   const double bytes = 64 * 64 * 4;

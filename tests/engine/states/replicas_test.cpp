@@ -135,7 +135,7 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-Run train(int world, EngineOptions options, DType dtype, bool compares) {
+Run train(int world, AttachOptions options, DType dtype, bool compares) {
   Run run;
   on_ranks(world, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(dtype), options);
@@ -162,7 +162,7 @@ TEST(Replicas, ComparingChangesNothing) {
     for (int stage = 0; stage <= 3; ++stage) {
       for (const DType dtype : kDTypes) {
         for (const int accumulate : {1, 2}) {
-          const EngineOptions options{.stage = stage, .clip = 1.5, .accumulate = accumulate};
+          const AttachOptions options{.stage = stage, .clip = 1.5, .accumulate = accumulate};
           EXPECT_EQ(train(world, options, dtype, true), train(world, options, dtype, false))
               << world << " ranks, stage " << stage << ", " << name_of(dtype);
         }
@@ -172,7 +172,7 @@ TEST(Replicas, ComparingChangesNothing) {
 }
 
 TEST(Replicas, ComparingLeavesADelayedGradientWaiting) {
-  const EngineOptions options{.stage = 2, .delayed_update = true, .exact_steps = 1};
+  const AttachOptions options{.stage = 2, .delayed_update = true, .exact_steps = 1};
   EXPECT_EQ(train(2, options, DType::kFloat32, true), train(2, options, DType::kFloat32, false));
 }
 

@@ -20,13 +20,13 @@ struct Alone {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units = make_units(specs, {});
   Ledger ledger;
-  EngineOptions options;
+  AttachOptions options;
   std::unique_ptr<UpdateRule> rule = make_update_rule(options.optimizer);
   ShardedState state;
   Updater updater;
   std::vector<float> gradient = std::vector<float>(4096, 1.0F);
 
-  Alone(Communicator& comm, std::vector<ParamSpec> wanted, const EngineOptions& how)
+  Alone(Communicator& comm, std::vector<ParamSpec> wanted, const AttachOptions& how)
       : specs(std::move(wanted)),
         options(how),
         state(units, place(0, Reduce::kAuto, 1), rule->states(), comm, ledger),
@@ -56,7 +56,7 @@ struct Alone {
 
 const std::vector<ParamSpec> kTwo{{.name = "matrix", .shape = {2, 3}}, {.name = "bias", .shape = {3}}};
 
-EngineOptions sgd(double weight_decay = 0, std::vector<ParameterGroup> groups = {}) {
+AttachOptions sgd(double weight_decay = 0, std::vector<ParameterGroup> groups = {}) {
   return {.optimizer = SgdOptions{.weight_decay = weight_decay}, .groups = std::move(groups)};
 }
 
@@ -146,7 +146,7 @@ TEST(Updater, RangeIsMadeOfItsShards) {
     on_ranks(3, [&](Communicator& comm) {
       Ledger ledger;
       const auto units = make_units(specs, {});
-      const EngineOptions options{.threads = 2};
+      const AttachOptions options{.threads = 2};
       const auto rule = make_update_rule(options.optimizer);
       ShardedState state(units, place(stage, Reduce::kAuto, 1), moments(2), comm, ledger);
       Updater updater(state, *rule, specs, options, comm, ledger, comm);

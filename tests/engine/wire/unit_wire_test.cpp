@@ -30,9 +30,9 @@ TEST(UnitWireOnAnyDevice, CodedSumsKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const int accumulate : {1, 2}) {
       for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
-        const EngineOptions options{.wire = kReduce8, .reduce = reduce, .accumulate = accumulate};
+        const AttachOptions options{.wire = kReduce8, .reduce = reduce, .accumulate = accumulate};
         const ScriptedRun expected = scripted_run(3, small_specs(dtype), options, {});
-        for (const EngineOptions& placed : at_all_stages(options)) {
+        for (const AttachOptions& placed : at_all_stages(options)) {
           if (!sweep.takes_next()) continue;
           EXPECT_EQ(scripted_run(3, small_specs(dtype), placed, {}), expected)
               << name_of(dtype) << ", stage " << placed.stage << ", " << accumulate << " micro-batches";
@@ -47,7 +47,7 @@ TEST(UnitWireOnAnyDevice, CodedSumsKeepBits) {
 TEST(UnitWire, CodedGathersKeepBits) {
   const TemporaryFolder disk;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    EngineOptions options{.stage = 3, .wire = kBoth4};
+    AttachOptions options{.stage = 3, .wire = kBoth4};
     const ScriptedRun expected = scripted_run(2, block_specs(dtype), options, {});
     options.device_memory = MemoryBudget::parse("min");
     EXPECT_EQ(scripted_run(2, block_specs(dtype), options, {}), expected) << name_of(dtype);
@@ -67,8 +67,8 @@ TEST(UnitWireOnAnyDevice, WorldOfOneIsUnchanged) {
 // A step of a large unit moves weights by less than a step of a codec: what is trained is not what is gathered.
 TEST(UnitWireOnAnyDevice, TrainsNearlyLikeExactBytes) {
   for (const WireCodecs& wire : {kReduce8, WireCodecs{.gather = WireCodec::kInt8}}) {
-    const EngineOptions options{.stage = 3, .optimizer = SgdOptions{}};
-    EngineOptions coded = options;
+    const AttachOptions options{.stage = 3, .optimizer = SgdOptions{}};
+    AttachOptions coded = options;
     coded.wire = wire;
     const ScriptedRun exact = scripted_run(2, block_specs(DType::kFloat32), options, {});
     const ScriptedRun seen = scripted_run(2, block_specs(DType::kFloat32), coded, {});
@@ -87,7 +87,7 @@ TEST(UnitWire, SendsPlannedBytes) {
   for (const int world : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
-        for (EngineOptions options : at_all_stages({.wire = {.reduce = codec}, .accumulate = 2})) {
+        for (AttachOptions options : at_all_stages({.wire = {.reduce = codec}, .accumulate = 2})) {
           if (!sweep.takes_next()) continue;
           if (options.stage == 3) options.wire.gather = codec;
           const ScriptedRun run = scripted_run(world, block_specs(dtype), options, {.steps = 2});
@@ -181,7 +181,7 @@ TEST(UnitWire, StagingIsInLedgerAndBudget) {
   const std::int64_t slots = unit_wire_bytes(units, 2, kReduce8, /*minimum=*/false);
   EXPECT_EQ(slots, 2 * unit_wire_bytes(units, 2, kReduce8, /*minimum=*/true));
   EXPECT_EQ(slots, 2 * 2 * 2 * wire_bytes(WireCodec::kInt8, 4096, DType::kFloat32));
-  EngineOptions options{.stage = 1};
+  AttachOptions options{.stage = 1};
   const auto staging = [&] {
     return scripted_run(2, small_specs(), options, {}).reports[0].peak_memory[MemoryTag::kStaging];
   };
@@ -198,9 +198,9 @@ TEST(UnitWire, StagingIsInLedgerAndBudget) {
 }
 
 TEST(UnitWireOnAnyDevice, CopiesTrainAlikeAtEveryStage) {
-  const EngineOptions options{.group = 2, .wire = kReduce8};
+  const AttachOptions options{.group = 2, .wire = kReduce8};
   const ScriptedRun expected = scripted_run(4, small_specs(), options, {});
-  for (const EngineOptions& placed : at_all_stages(options)) {
+  for (const AttachOptions& placed : at_all_stages(options)) {
     const ScriptedRun run = scripted_run(4, small_specs(), placed, {});
     EXPECT_EQ(run, expected) << placed.stage;
     for (const EngineReport& report : run.reports) EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
@@ -208,7 +208,7 @@ TEST(UnitWireOnAnyDevice, CopiesTrainAlikeAtEveryStage) {
 }
 
 TEST(UnitWireOnAnyDevice, CountsBytesByReceiverAndCodec) {
-  const EngineOptions options{.group = 2, .wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}};
+  const AttachOptions options{.group = 2, .wire = {.gather = WireCodec::kInt4, .reduce = WireCodec::kInt8}};
   for (const EngineReport& report : scripted_run(4, small_specs(), options, {}).reports) {
     const auto& [group, copies] = report.sent_by_codec;
     EXPECT_EQ(copies, (SentByCodec::Bytes{report.copies.sent_bytes_per_step, 0, 0, 0}));
@@ -223,8 +223,8 @@ TEST(UnitWireOnAnyDevice, CountsBytesByReceiverAndCodec) {
 
 TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
   for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
-    EngineOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .wire = {.outer = codec}};
-    EngineOptions exact = options;
+    AttachOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .wire = {.outer = codec}};
+    AttachOptions exact = options;
     exact.wire = {};
     const ScriptedRun uncoded = scripted_run(4, block_specs(DType::kFloat32), exact, {.steps = 2});
     const ScriptedRun expected = scripted_run(4, block_specs(DType::kFloat32), options, {.steps = 2});
@@ -235,7 +235,7 @@ TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
     const double step = 0.02 * 2 / (codec == WireCodec::kInt8 ? 127 : 7);
     for (std::size_t i = 0; i < uncoded.weights.size(); ++i)
       ASSERT_NEAR(std::bit_cast<float>(expected.weights[i]), std::bit_cast<float>(uncoded.weights[i]), 2 * step) << i;
-    for (const EngineOptions& placed : at_all_stages(options)) {
+    for (const AttachOptions& placed : at_all_stages(options)) {
       const ScriptedRun run = scripted_run(4, block_specs(DType::kFloat32), placed, {.steps = 2});
       EXPECT_EQ(run.weights, expected.weights) << placed.stage;
       for (const EngineReport& report : run.reports) {
@@ -254,7 +254,7 @@ TEST(UnitWire, CodedCopySumsKeepBits) {
   for (const int copies : {2, 3}) {
     for (const int group : {1, 2}) {
       for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-        EngineOptions options{.group = group, .optimizer = SgdOptions{}, .clip = 0.5, .accumulate = 2};
+        AttachOptions options{.group = group, .optimizer = SgdOptions{}, .clip = 0.5, .accumulate = 2};
         const int world = group * copies;
         const ScriptedRun exact = scripted_run(world, block_specs(dtype), options, {});
         options.wire.outer = WireCodec::kInt8;
@@ -262,7 +262,7 @@ TEST(UnitWire, CodedCopySumsKeepBits) {
         EXPECT_NE(expected.weights, exact.weights);
         for (std::size_t i = 0; i < exact.weights.size() && dtype == DType::kFloat32; ++i)
           ASSERT_NEAR(std::bit_cast<float>(expected.weights[i]), std::bit_cast<float>(exact.weights[i]), 1e-3) << i;
-        for (const EngineOptions& placed : at_all_stages(options)) {
+        for (const AttachOptions& placed : at_all_stages(options)) {
           if (!sweep.takes_next()) continue;
           const ScriptedRun run = scripted_run(world, block_specs(dtype), placed, {});
           const std::string where =
@@ -284,7 +284,7 @@ TEST(UnitWire, CodedCopySumsKeepBits) {
 // Nothing crosses, or only copies would exchange.
 
 TEST(UnitWireOnAnyDevice, NeedsBytesThatCross) {
-  const auto refused = [](const EngineOptions& options, const std::string& reason) {
+  const auto refused = [](const AttachOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });
     EXPECT_TRUE(says(message, reason)) << message;
   };

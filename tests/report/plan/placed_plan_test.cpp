@@ -25,7 +25,7 @@ constexpr std::array kStages{3};
 
 // 16 blocks of 1 MiB of parameters: 64 MiB of states in all, 16 on each of four ranks, of which two share a GPU.
 TrainingPlan planned(std::int64_t free_bytes) {
-  TrainingPlan plan{.model = "gpt2", .world = 4, .options = {.stage = 3, .local_world = 4}};
+  TrainingPlan plan{.model = "gpt2", .world = 4, .options = {.stage = 3}};
   for (int block = 0; block < 16; ++block)
     plan.specs.push_back({.name = "h." + std::to_string(block) + ".weight", .shape = {512, 512}});
   plan.units = make_units(plan.specs, {});

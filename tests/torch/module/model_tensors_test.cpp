@@ -37,8 +37,8 @@ TEST(ModelTensors, BuffersAreRankZerosAndSaved) {
   tests::on_every_rank(2, [&](World& ranks) {
     const auto rank = static_cast<std::size_t>(ranks.rank());
     const Engine engine = attach(ModelTensors{.parameters = {{.name = "w", .tensor = weights[rank]}},
-                                                  .buffers = {{.name = "count", .tensor = counts[rank]}}},
-                                     ranks, {.stage = 3});
+                                              .buffers = {{.name = "count", .tensor = counts[rank]}}},
+                                 ranks, {.stage = 3});
     EXPECT_TRUE(torch::equal(counts[rank], torch::full({2}, 5.0)));
   });
 }

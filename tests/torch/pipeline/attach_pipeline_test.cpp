@@ -93,7 +93,7 @@ constexpr int kSteps = 5;
 TEST(AttachPipeline, TwoAndThreeSectionsKeepBits) {
   for (const Case& subject : cases()) {
     for (const int micros : {1, 2, 4}) {
-      const EngineOptions options{.stage = 0, .clip = 0.5, .accumulate = micros};
+      const AttachOptions options{.stage = 0, .clip = 0.5, .accumulate = micros};
       const PipelinedRun plain = train_pipelined(1, kSteps, options, {.pipeline = 1}, subject.make);
       for (const int pipeline : {2, 3}) {
         SCOPED_TRACE(subject.name + ", " + std::to_string(pipeline) + " ranks, " + std::to_string(micros) + " micros");
@@ -105,7 +105,7 @@ TEST(AttachPipeline, TwoAndThreeSectionsKeepBits) {
 
 // Without a pipeline, passes() is the loop that a program writes.
 TEST(AttachPipeline, OnePlaceEqualsAttach) {
-  const EngineOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
+  const AttachOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
   const PipelinedRun run = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
   const tests::RunResult plain = tests::train(2, kSteps, options, tests::tied_net);
   EXPECT_EQ(run.grad_norms, plain.grad_norms);
@@ -117,7 +117,7 @@ TEST(AttachPipeline, OnePlaceEqualsAttach) {
 TEST(AttachPipeline, StagesOverShardsKeepBits) {
   for (const Case& subject : cases()) {
     for (const int stage : {0, 1, 2, 3}) {
-      const EngineOptions options{.stage = stage, .clip = 0.5, .accumulate = 4};
+      const AttachOptions options{.stage = stage, .clip = 0.5, .accumulate = 4};
       SCOPED_TRACE(subject.name + ", stage " + std::to_string(stage));
       const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, subject.make);
       expect_same_bits(train_pipelined(4, kSteps, options, {.pipeline = 2}, subject.make), plain);
@@ -127,7 +127,7 @@ TEST(AttachPipeline, StagesOverShardsKeepBits) {
 
 // The ranks are processes. Each compares its own run, and its exit status says whether the bits are equal.
 TEST(AttachPipeline, SharedMemoryKeepsBits) {
-  const EngineOptions options{.stage = 3, .clip = 0.5, .accumulate = 4};
+  const AttachOptions options{.stage = 3, .clip = 0.5, .accumulate = 4};
   const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
   const std::string run = "pipeline-" + std::to_string(::getpid());
   std::vector<pid_t> children;
@@ -160,7 +160,7 @@ TEST(AttachPipeline, SharedMemoryKeepsBits) {
 }
 
 TEST(AttachPipeline, OrdersKeepBits) {
-  const EngineOptions options{.stage = 1, .accumulate = 4};
+  const AttachOptions options{.stage = 1, .accumulate = 4};
   for (const Case& subject : cases()) {
     const PipelinedRun plain = train_pipelined(1, kSteps, options, {.pipeline = 1}, subject.make);
     for (const PipelineOptions& pipeline :
@@ -270,7 +270,7 @@ TEST(AttachPipeline, OtherOperatorsThanPlannedAreRefused) {
 }
 
 TEST(AttachPipeline, ImpossibleOptionsAreRefused) {
-  const auto attach_to = [](int world, const EngineOptions& options, const PipelineOptions& pipeline) {
+  const auto attach_to = [](int world, const AttachOptions& options, const PipelineOptions& pipeline) {
     return message_of<ConfigError>([&] {
       tests::on_every_rank(world, [&](World& ranks) {
         torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));

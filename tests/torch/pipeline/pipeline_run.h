@@ -20,7 +20,7 @@ struct PipelinedRun {
 };
 
 // The run of one rank. Losses are those of its line; `given_back` is its own.
-inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, const EngineOptions& options,
+inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, const AttachOptions& options,
                                const PipelineOptions& pipeline, double lr = 1e-2) {
   PipelinedRun result;
   const int data_rank = ranks.rank() % (ranks.size() / pipeline.pipeline);
@@ -42,7 +42,7 @@ inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, co
 }
 
 // Every rank in its own thread, subjects as in train(). Returns the run of the last place of data rank 0's line.
-inline PipelinedRun train_pipelined(int world, int num_steps, const EngineOptions& options,
+inline PipelinedRun train_pipelined(int world, int num_steps, const AttachOptions& options,
                                     const PipelineOptions& pipeline, const MakeSubject& make, double lr = 1e-2) {
   std::vector<Subject> subjects;
   for (int rank = 0; rank < world; ++rank) {

@@ -63,7 +63,7 @@ void StagingMemory::yield() {
 }
 
 bool StagingMemory::is_short() const {
-  const std::int64_t held = idle_bytes() * engine_.options.local_world;
+  const std::int64_t held = idle_bytes() * engine_.local_world;
   bool enough = false;
   const std::string unknown = failure_of([&] {
     const MemoryReading now = engine_.read_memory();
@@ -76,7 +76,7 @@ bool memory_has_room(const EngineResources& engine, std::int64_t bytes) {
   bool fits = false;
   const std::string unknown = failure_of([&] {
     const std::int64_t free_bytes = engine.read_memory().free_bytes;
-    fits = bytes * engine.options.local_world <= free_bytes - free_bytes / 4;
+    fits = bytes * engine.local_world <= free_bytes - free_bytes / 4;
   });
   return all_reduce_min(engine.comm, fits && unknown.empty() ? 1 : 0) == 1;
 }

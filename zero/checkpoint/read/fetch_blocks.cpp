@@ -186,7 +186,7 @@ Charge fetch_blocks(const EngineResources& engine, const Launchers& launchers, L
   const Machine& machine = machines[static_cast<std::size_t>(launchers.of(rank))];
   std::int64_t bytes = 0;
   for (const Block& block : machine.wanted) bytes += bytes_of(manifest, block);
-  const int sharing = engine.options.local_world;
+  const int sharing = engine.local_world;
   if (!memory_has_room(engine, (bytes + sharing - 1) / sharing))
     throw IoError(folders.kept, "load", 0,
                   "a machine has no memory for the blocks that its ranks read from other machines");

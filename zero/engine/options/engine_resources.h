@@ -21,9 +21,10 @@ struct EngineResources {
   Communicator& copy;  // of the ranks that hold the model once, which own and gather a unit's shards
   const Mesh& mesh;
   Ledger& ledger;
-  const EngineOptions& options;
+  const AttachOptions& options;
   const MemoryMonitor::Source& read_memory;  // reader of this machine's free memory
   const Link* link = nullptr;                // between device and host; null: no link
+  int local_world = 1;                       // ranks that share this machine's memory
 };
 
 }  // namespace zero

@@ -13,7 +13,7 @@ namespace {
 
 struct NumberRow {
   std::string_view key;
-  double (*value)(const EngineOptions& options);
+  double (*value)(const AttachOptions& options);
   NumberRange range;
   std::string_view remedy;
 };
@@ -22,7 +22,7 @@ double bytes_of(const MemoryBudget& budget, double of_others) {
   return budget.kind == MemoryBudget::Kind::kBytes ? static_cast<double>(budget.bytes) : of_others;
 }
 
-using Options = EngineOptions;
+using Options = AttachOptions;
 constexpr std::array kNumbers{
     NumberRow{"train.clip", [](const Options& o) { return o.clip; }, kAtLeastZero, "use 0 for no clipping"},
     NumberRow{"train.ema", [](const Options& o) { return o.ema; }, kFractionOfOne,
@@ -65,7 +65,7 @@ void require_group(const ParameterGroup& group, std::size_t number) {
 
 }  // namespace
 
-void require_numbers(const EngineOptions& options) {
+void require_numbers(const AttachOptions& options) {
   for (const NumberRow& row : kNumbers) require_number(row.key, row.value(options), row.range, row.remedy);
   for (std::size_t number = 0; number < options.groups.size(); ++number) require_group(options.groups[number], number);
 }

@@ -12,7 +12,7 @@
 
 namespace zero {
 
-void require_numbers(const EngineOptions& options);
+void require_numbers(const AttachOptions& options);
 
 // Check the rates and the limits of a step. `num_groups`: of the options.
 void require_rates(const StepRates& rates, std::size_t num_groups);

@@ -15,7 +15,7 @@
 
 namespace zero {
 
-ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec) {
+ParameterValues values_of(const AttachOptions& options, const ParamSpec& spec) {
   const double usual = spec.shape.size() >= 2 ? weight_decay(options.optimizer) : 0.0;
   const auto group = std::ranges::find_if(options.groups, [&](const ParameterGroup& g) { return g.matches(spec); });
   if (group != options.groups.end())
@@ -46,7 +46,7 @@ RuleNeeds needs_of(const OptimizerOptions& options) {
 
 }  // namespace
 
-MatrixChoice matrices_of(const EngineOptions& options) {
+MatrixChoice matrices_of(const AttachOptions& options) {
   const RuleNeeds needs = needs_of(options.optimizer);
   if (needs == RuleNeeds::kRowsAndColumns)
     return {.is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; }, .factored = true};
@@ -59,7 +59,7 @@ MatrixChoice matrices_of(const EngineOptions& options) {
   }};
 }
 
-std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options) {
+std::unique_ptr<UpdateRule> rule_of(const AttachOptions& options) {
   auto rule = make_update_rule(options.optimizer);
   if (options.local && options.ema != 0)
     throw ConfigError(
@@ -78,7 +78,7 @@ bool all_on_one_tier(const TierFractions& fractions) {
 
 // Returns the reason why a weighted cut cannot have these options, and a remedy; empty: it can. Every rank must gather
 // and release the same units at the same time, although their shards differ.
-std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOptions& options) {
+std::pair<std::string_view, std::string_view> weighted_obstacle(const AttachOptions& options) {
   const OffloadOptions& offload = options.offload;
   const StateFractions& at = offload.fractions;
   if (!all_on_one_tier(at.parameter) || !all_on_one_tier(at.gradient) || !all_on_one_tier(at.optimizer))
@@ -96,7 +96,7 @@ std::pair<std::string_view, std::string_view> weighted_obstacle(const EngineOpti
 }
 
 // Throws ConfigError if the options forbid the cut, with a remedy.
-void require_cut(const EngineOptions& options, const UpdateRule& rule) {
+void require_cut(const AttachOptions& options, const UpdateRule& rule) {
   const auto refuse = [&](std::string_view reason, std::string_view remedy) {
     throw ConfigError("zero.shards", name_of(options.shards), reason, remedy);
   };
@@ -118,7 +118,7 @@ void require_cut(const EngineOptions& options, const UpdateRule& rule) {
 }
 
 // A matrix of one row or column is a vector.
-void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, const AttachOptions& options) {
   const auto is_matrix = [](const Slice& slice) { return slice.rows > 1 && slice.columns() > 1; };
   if (std::ranges::any_of(units, [&](const Unit& unit) { return std::ranges::any_of(unit.slices, is_matrix); })) return;
   if (const RuleRow* const row = row_of(options.optimizer))
@@ -131,7 +131,7 @@ void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, cons
 }
 
 // Sets the units' workspace for the rule's matrices.
-void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const EngineOptions& options) {
+void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const AttachOptions& options) {
   const MatrixRule& of_matrices = *rule.matrices();
   if (of_matrices.needs_a_matrix()) require_matrix(units, rule, options);
   for (Unit& unit : units) {
@@ -143,7 +143,7 @@ void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const En
 
 }  // namespace
 
-void require_rule(const EngineOptions& options, const UpdateRule& rule) {
+void require_rule(const AttachOptions& options, const UpdateRule& rule) {
   const bool has_sums = rule.num_sums() > 0;
   if (options.delayed_update && has_sums) {
     throw ConfigError(
@@ -174,7 +174,7 @@ void require_rule(const EngineOptions& options, const UpdateRule& rule) {
   }
 }
 
-std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options) {
+std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options) {
   const auto rule = rule_of(options);
   require_rule(options, *rule);
   require_cut(options, *rule);
@@ -192,11 +192,11 @@ std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const
   return weighted_units(std::move(units), weights, largest);
 }
 
-Mesh mesh_of(int world, const EngineOptions& options) {
+Mesh mesh_of(int world, const AttachOptions& options) {
   return options.local ? mesh_of_local(world, options.group) : mesh_of(world, options.group);
 }
 
-void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options) {
+void set_exchange(Placement& placement, const Mesh& mesh, const AttachOptions& options) {
   (options.local ? placement.merged_copies : placement.copies) = mesh.copies;
   if (options.local) {
     placement.outer_fragments = options.local->fragments;
@@ -209,7 +209,7 @@ void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& o
 
 namespace {
 
-void require_topk(const EngineOptions& options) {
+void require_topk(const AttachOptions& options) {
   const double share = options.wire.outer_topk;
   const auto require = [&](bool valid, std::string_view reason, std::string_view remedy) {
     if (!valid) throw ConfigError("comm.outer_topk", fmt::format("{}", share), reason, remedy);
@@ -224,7 +224,7 @@ void require_topk(const EngineOptions& options) {
 
 }  // namespace
 
-void require_secondary(const EngineOptions& options, int world) {
+void require_secondary(const AttachOptions& options, int world) {
   const int group = options.secondary_group;
   if (group == 0) return;
   const auto refuse_if = [group](bool broken, std::string_view reason, std::string_view remedy) {
@@ -244,11 +244,11 @@ void require_secondary(const EngineOptions& options, int world) {
   require_secondary_group(mesh_of(world, options).shard, group);
 }
 
-bool host_updates(const Device& device, const EngineOptions& options) {
+bool host_updates(const Device& device, const AttachOptions& options) {
   return !device.host_readable() && std::holds_alternative<OwnRuleOptions>(options.optimizer);
 }
 
-void require_wire(const EngineOptions& options, int world) {
+void require_wire(const AttachOptions& options, int world) {
   const auto refuse = [](std::string_view key, WireCodec codec, std::string_view reason, std::string_view remedy) {
     if (codec != WireCodec::kNone) throw ConfigError(key, std::string(name_of(codec)), reason, remedy);
   };

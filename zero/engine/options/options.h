@@ -1,4 +1,5 @@
-// EngineOptions: the options of an engine, and of attach(). Values only; each option is declared only here.
+// AttachOptions: what users write for attach(), and an engine reads. Values only; each option is declared only here.
+// What the engine is told beside it is in EngineHost (zero/engine/options/engine_host.h).
 //
 // Designated initializers keep this order: {.stage = 3, .optimizer = AdamWOptions{.lr = 3e-4}, .clip = 1.0}.
 #pragma once
@@ -75,7 +76,7 @@ struct ParameterGroup {
 // Fills `values` with a parameter's values, row by row, in fp32.
 using WeightSource = std::function<void(const std::string& name, std::span<float> values)>;
 
-struct EngineOptions {
+struct AttachOptions {
   int stage = 3;
   // Neighbouring ranks that hold the model once; divides the number of ranks. Shards belong to these ranks, which
   // gather among themselves. Gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank
@@ -100,8 +101,6 @@ struct EngineOptions {
   WireCodecs wire;
   // Alignment of parameters and shards, in bytes; attach() sets it for the device.
   std::int64_t align_bytes = kHostAlignBytes;
-  // For a worker, whose states servers update; attach() sets it.
-  bool updated_elsewhere = false;
   OptimizerOptions optimizer = AdamWOptions{};
   double clip = 0;                     // global gradient norm; 0: off
   Reduce reduce = Reduce::kAuto;       // kEach or kAuto: reduce every micro-batch; kLast: sum locally, reduce once
@@ -135,7 +134,6 @@ struct EngineOptions {
   std::vector<ParameterGroup> groups;
   std::vector<std::string> units;  // names of modules, each a unit; empty: a unit for each repeated block
   int threads = 1;                 // for sums and updates
-  int local_world = 1;             // ranks that share this machine's memory; attach() sets it
   int max_skipped_steps = 10;      // skipped steps in a row that end the run
   // Records the spans of the engine's work; must outlive the engine.
   Timeline* timeline = nullptr;
@@ -154,7 +152,7 @@ struct ParameterValues {
   double lr_scale = 1;
   int group = -1;  // of options.groups; -1: none
 };
-ParameterValues values_of(const EngineOptions& options, const ParamSpec& spec);
+ParameterValues values_of(const AttachOptions& options, const ParamSpec& spec);
 
 // Returns whether a parameter is a matrix of a hidden layer: two or more dimensions, but no embedding and no head. A
 // head belongs to a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
@@ -163,41 +161,41 @@ bool is_hidden_matrix(const ParamSpec& spec);
 // Returns the parameters with two or more dimensions that the optimizer treats as matrices. A rule of matrices
 // (RuleNeeds::kMatrices) updates hidden ones whole, and those that groups name; a rule of rows and columns factors all.
 // Other rules have none.
-MatrixChoice matrices_of(const EngineOptions& options);
+MatrixChoice matrices_of(const AttachOptions& options);
 
 // Returns the optimizer's rule, with its other states of each parameter. Throws as make_update_rule() and
 // with_outer_states() do, and ConfigError under "train.ema" if `local` is also set.
-std::unique_ptr<UpdateRule> rule_of(const EngineOptions& options);
+std::unique_ptr<UpdateRule> rule_of(const AttachOptions& options);
 
 // Local. Returns whether the host must compute updates for a device whose memory it cannot read: a user's own rule has
 // only host code.
-bool host_updates(const Device& device, const EngineOptions& options);
+bool host_updates(const Device& device, const AttachOptions& options);
 
 // Throws ConfigError if the options forbid the rule: delayed_update with sums or directions of whole parameters (LAMB,
 // Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
-void require_rule(const EngineOptions& options, const UpdateRule& rule);
+void require_rule(const AttachOptions& options, const UpdateRule& rule);
 
 // Returns the units of a model, cut for the `world` ranks that hold it once, or for the servers. Throws as make_units()
 // and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as require_rule() does, or
 // "zero.shard_weights". Throws it under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a
 // matrix and no trained parameter is one. Weighted units have the view of the rank with the largest weight
 // (as_seen_by()); without weights all ranks have the same weight.
-std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const EngineOptions& options);
+std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options);
 
 // Returns the mesh of `world` ranks. Throws ConfigError under "zero.group" if the group does not divide them, and under
 // "sync.mode" if copies should train apart and there is only one.
-Mesh mesh_of(int world, const EngineOptions& options);
+Mesh mesh_of(int world, const AttachOptions& options);
 
 // Sets in the placement how copies of the mesh are synchronised, and which codecs are used; the codec of parameters
 // only if they are sharded.
-void set_exchange(Placement& placement, const Mesh& mesh, const EngineOptions& options);
+void set_exchange(Placement& placement, const Mesh& mesh, const AttachOptions& options);
 
 // Throws ConfigError under "zero.secondary_group" if such groups are impossible, or other options leave them without
 // use.
-void require_secondary(const EngineOptions& options, int world);
+void require_secondary(const AttachOptions& options, int world);
 
 // Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" if nothing of
 // that kind is sent, or if the sent values have no other copy; and under the last for an invalid share.
-void require_wire(const EngineOptions& options, int world);
+void require_wire(const AttachOptions& options, int world);
 
 }  // namespace zero

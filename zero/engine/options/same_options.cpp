@@ -79,7 +79,7 @@ void add_local(Lines& lines, const std::optional<LocalSteps>& local) {
   lines.add("local.mix", local->mix);
 }
 
-void add_parameters(Lines& lines, const EngineOptions& options, const std::vector<ParamSpec>& specs) {
+void add_parameters(Lines& lines, const AttachOptions& options, const std::vector<ParamSpec>& specs) {
   lines.add(kParameters, specs.size());
   const MatrixChoice matrix = matrices_of(options);
   for (const ParamSpec& spec : specs) {
@@ -135,7 +135,7 @@ std::string differences(const std::string& theirs, const std::string& first) {
 
 }  // namespace
 
-std::string text_of_options(const EngineOptions& options, const std::vector<ParamSpec>& specs) {
+std::string text_of_options(const AttachOptions& options, const std::vector<ParamSpec>& specs) {
   Lines lines;
   lines.add("stage", options.stage);
   lines.add("group", options.group);
@@ -172,7 +172,7 @@ std::string text_of_options(const EngineOptions& options, const std::vector<Para
   return std::move(lines).text();
 }
 
-void require_same_options(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs) {
+void require_same_options(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs) {
   if (comm.world() == 1) return;
   const std::string text = text_of_options(options, specs);
   const auto hashes = all_gather_value(comm, static_cast<std::int64_t>(std::hash<std::string>()(text)));

@@ -15,9 +15,9 @@
 namespace zero {
 
 // Collective. Throws ConfigError on every rank; it names the first rank that differs from rank 0, and the difference.
-void require_same_options(Communicator& comm, const EngineOptions& options, const std::vector<ParamSpec>& specs);
+void require_same_options(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs);
 
 // Local. Returns a line "key = value" for each compared option.
-std::string text_of_options(const EngineOptions& options, const std::vector<ParamSpec>& specs);
+std::string text_of_options(const AttachOptions& options, const std::vector<ParamSpec>& specs);
 
 }  // namespace zero

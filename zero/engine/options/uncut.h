@@ -10,7 +10,7 @@
 
 namespace zero {
 
-inline EngineOptions uncut(EngineOptions options) {
+inline AttachOptions uncut(AttachOptions options) {
   options.shards = Cut::kRange;
   options.shard_weights.clear();
   return options;

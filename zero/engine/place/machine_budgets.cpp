@@ -26,8 +26,7 @@ bool is_in_bytes(const MemoryBudget& budget) {
 
 }  // namespace
 
-MachineBudgets::MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk,
-                               const EngineHost& host)
+MachineBudgets::MachineBudgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host)
     : comm_(comm), options_(options), host_(host) {
   measure_memory();
   if (!uses_disk || options.offload.disk.empty()) return;
@@ -40,7 +39,7 @@ void MachineBudgets::measure_memory() {
     const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
-  free_bytes_ = free_host_bytes_ = measure(available_memory(), options_.local_world);
+  free_bytes_ = free_host_bytes_ = measure(available_memory(), host_.local_world);
   if (host_.free_device_bytes != nullptr)
     free_bytes_ = measure(host_.free_device_bytes(), host_.ranks_on_device, host_.beside_on_device);
 }
@@ -53,7 +52,7 @@ std::int64_t MachineBudgets::room_on_disk() const {
 }
 
 FreeDisk MachineBudgets::free_disk() const {
-  FreeDisk disk{.ranks = std::max(options_.local_world, 1)};
+  FreeDisk disk{.ranks = std::max(host_.local_world, 1)};
   if (options_.offload.disk_memory == 0) disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
   return disk;
 }

@@ -38,7 +38,7 @@ class MachineBudgets {
  public:
   // Collective. `uses_disk`: states may be placed on the disks of the options; reads the free bytes there, and throws
   // ConfigError or IoError if that fails. `options` must outlive the budgets.
-  MachineBudgets(Communicator* comm, const EngineOptions& options, bool uses_disk, const EngineHost& host);
+  MachineBudgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host);
 
   // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();
@@ -72,7 +72,7 @@ class MachineBudgets {
   TierBudgets mine(const StepModel& model, bool min_budget) const;
 
   Communicator* comm_;
-  const EngineOptions& options_;
+  const AttachOptions& options_;
   const EngineHost host_;
   std::int64_t free_bytes_ = 0, free_host_bytes_ = 0;
   std::int64_t disk_bytes_ = 0;

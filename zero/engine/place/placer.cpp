@@ -24,16 +24,16 @@ constexpr std::int64_t kRoundingBytes = std::int64_t{64} << 10;  // of a unit: o
 constexpr double kWorthMoving = 0.98;                            // a move must shorten a step to this part
 
 // Returns whether the placement is automatic.
-bool is_ours(const EngineOptions& options) {
+bool is_ours(const AttachOptions& options) {
   return options.offload.automatic && options.offload.fractions.on_device();
 }
 
-bool names_lower_tiers(const EngineOptions& options) {
+bool names_lower_tiers(const AttachOptions& options) {
   const OffloadOptions& offload = options.offload;
   return !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
 }
 
-bool keeps_fp32_sums(const EngineOptions& options) {
+bool keeps_fp32_sums(const AttachOptions& options) {
   if (!options.reduce_dtype) return false;
   if (*options.reduce_dtype != DType::kFloat32)
     throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
@@ -47,6 +47,7 @@ bool keeps_fp32_sums(const EngineOptions& options) {
 }
 
 Placement on_its_device(Placement placement, const EngineHost& host) {
+  placement.updated_elsewhere = host.updated_elsewhere;
   placement.linked = host.open_link != nullptr;
   placement.device_is_apart = host.free_device_bytes != nullptr || host.device_is_elsewhere ||
                               (host.device != nullptr && !host.device->host_readable());
@@ -55,7 +56,7 @@ Placement on_its_device(Placement placement, const EngineHost& host) {
 
 }  // namespace
 
-bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world) {
+bool holds_all_whole(const AttachOptions& options, const Placement& placement, int world) {
   const bool on_device = std::ranges::all_of(placement.tiers, [](const UnitTiers& tiers) {
     return tiers.parameter.on_device() && tiers.gradient.on_device() && tiers.optimizer.on_device();
   });
@@ -69,17 +70,16 @@ void hold_all_whole(Placement& placement) {
   placement.parameter_sharded = placement.gradient_sharded = placement.optimizer_sharded = false;
 }
 
-Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
+Placement placement_of(const AttachOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
   Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
   placement.fp32_sums = keeps_fp32_sums(options);
   set_exchange(placement, mesh, options);
-  placement.updated_elsewhere = options.updated_elsewhere;
   placement.sums = options.sums;
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }
 
-Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
+Placer::Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& options, const std::vector<Unit>& units,
                const UpdateRule& rule, const EngineHost& host)
     : comm_(comm),
       options_(options),
@@ -99,7 +99,8 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& option
   if (chooses || host.probes) {
     const bool known = agreed_least(comm, host.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
-    model_.rates = known ? host.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, host.seams.disk_seam);
+    model_.rates =
+        known ? host.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, host.seams.disk_seam);
     probe_device_rates(host);
     if (!known) budgets_.measure_memory();  // probing a slow disk takes long
   }

@@ -30,7 +30,7 @@ class Placer {
  public:
   // Collective. Throws ConfigError for states that cannot be placed as the options ask, and for too small budgets.
   // `options` must outlive the placer.
-  Placer(Communicator* comm, const Mesh& mesh, const EngineOptions& options, const std::vector<Unit>& units,
+  Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& options, const std::vector<Unit>& units,
          const UpdateRule& rule, const EngineHost& host = {});
 
   const Placement& placement() const { return placement_; }
@@ -74,7 +74,7 @@ class Placer {
   void take_from_first(std::vector<UnitTiers>& tiers);
 
   Communicator* comm_;
-  const EngineOptions& options_;
+  const AttachOptions& options_;
   StepModel model_;
   MachineBudgets budgets_;
   Placement placement_;
@@ -85,12 +85,12 @@ class Placer {
 };
 
 // Local. Returns the placement by stage and fractions only.
-Placement placement_of(const EngineOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
+Placement placement_of(const AttachOptions& options, const std::vector<Unit>& units, const Mesh& mesh);
 
 // Local. Returns whether a single rank, on a device with its own memory, holds units whole there at any stage: its
 // shard is the whole unit, and nothing may leave the device later. Nothing is then gathered, and a gradient stays in
 // the memory of its sum.
-bool holds_all_whole(const EngineOptions& options, const Placement& placement, int world);
+bool holds_all_whole(const AttachOptions& options, const Placement& placement, int world);
 void hold_all_whole(Placement& placement);
 
 }  // namespace zero

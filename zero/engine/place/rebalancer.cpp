@@ -34,15 +34,15 @@ std::int64_t spare_of(GatherBudget budget, const std::vector<Unit>& units, int w
 }  // namespace
 
 Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-                       const EngineOptions& options, const MemoryMonitor::Source& read_memory)
+                       const AttachOptions& options, int local_world, const MemoryMonitor::Source& read_memory)
     : placer_(placer),
       budget_(budget),
       units_(units),
       world_(world),
       gathered_(spare_of(budget, units, world, placer.placement())),
       reserve_(reserve_of(options.offload.monitor, read_memory)),
-      num_ranks_(std::max(options.local_world, 1)),
-      policy_(reserve_, options.local_world),
+      num_ranks_(std::max(local_world, 1)),
+      policy_(reserve_, local_world),
       monitor_(read_memory, placer.movable() ? options.offload.monitor.period : std::chrono::milliseconds(0)) {
   if (!placer.movable() && options.offload.monitor.period.count() > 0)
     seconds_between_looks_ = std::chrono::duration<double>(kSeldom).count();

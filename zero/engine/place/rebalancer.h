@@ -29,7 +29,7 @@ class Rebalancer {
  public:
   // `budget`: the first budget of gathered units. `read_memory`: reader of this machine's free memory.
   Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-             const EngineOptions& options, const MemoryMonitor::Source& read_memory);
+             const AttachOptions& options, int local_world, const MemoryMonitor::Source& read_memory);
 
   // Local. Returns the bytes that this rank would free (> 0) or could take (< 0). `untouched`: bytes that it holds
   // without committed memory.

@@ -6,7 +6,7 @@
 
 namespace zero {
 
-Placement placement_at(const EngineOptions& options, const Mesh& mesh, int stage) {
+Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage) {
   Placement placement =
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
   set_exchange(placement, mesh, options);
@@ -14,7 +14,7 @@ Placement placement_at(const EngineOptions& options, const Mesh& mesh, int stage
   return placement;
 }
 
-StageCost cost_of(const std::vector<Unit>& units, const Mesh& mesh, const EngineOptions& options,
+StageCost cost_of(const std::vector<Unit>& units, const Mesh& mesh, const AttachOptions& options,
                   const Placement& placement, int stage) {
   const OptimizerSpec spec = spec_of(*rule_of(options));
   StageCost cost{.state = state_bytes(units, mesh.shard, placement, spec),

@@ -28,10 +28,10 @@ struct StageCost {
 };
 
 // Returns the placement of `stage`, with everything on the device.
-Placement placement_at(const EngineOptions& options, const Mesh& mesh, int stage);
+Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage);
 
 // `stage`: of the placement.
-StageCost cost_of(const std::vector<Unit>& units, const Mesh& mesh, const EngineOptions& options,
+StageCost cost_of(const std::vector<Unit>& units, const Mesh& mesh, const AttachOptions& options,
                   const Placement& placement, int stage);
 
 }  // namespace zero

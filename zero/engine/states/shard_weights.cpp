@@ -31,7 +31,7 @@ void require_same(Communicator& run, const std::vector<double>& weights) {
 
 }  // namespace
 
-EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world) {
+AttachOptions with_shard_weights(AttachOptions options, Communicator& run, int local_world) {
   if (options.shards != Cut::kWeighted || is_replacement(run)) return options;
   require_possible(options.sync, run.world());
   require_same(run, options.shard_weights);

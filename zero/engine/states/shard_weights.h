@@ -20,7 +20,7 @@ namespace zero {
 // Measures and sets weights if there are none. Collective if the cut is weighted, else Local. On a replacement
 // (zero/comm/replacements.h) it is Local, and changes nothing. Throws ConfigError under "zero.shard_weights" if ranks
 // name different weights, and for a number of servers that the run cannot have.
-EngineOptions with_shard_weights(EngineOptions options, Communicator& run, int local_world);
+AttachOptions with_shard_weights(AttachOptions options, Communicator& run, int local_world);
 
 // Collective. Returns the weights of the mesh's ranks, which are the first ranks of the run: each rank's GiB in steps
 // of 1/16, at least one step. This rank may use `bytes`.

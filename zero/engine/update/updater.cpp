@@ -30,7 +30,7 @@ class Updater::AtWork {
 };
 
 Updater::Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-                 const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm)
+                 const AttachOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm)
     : state_(state),
       rule_(rule),
       comm_(comm),

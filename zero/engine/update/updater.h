@@ -35,7 +35,7 @@ class Updater {
  public:
   // `direction_comm`: gathers directions of matrices whose units are updated on a device.
   Updater(ShardedState& state, const UpdateRule& rule, const std::vector<ParamSpec>& specs,
-          const EngineOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm);
+          const AttachOptions& options, Communicator& comm, Ledger& ledger, Communicator& direction_comm);
 
   // Counts a step of every present parameter. `units`: the units to be enqueued, in that order. `scale` multiplies
   // gradients (clip / gradient_divisor()). Reduced gradients must be readable.
@@ -167,7 +167,7 @@ class Updater {
   bool has_host_tiles(int unit) const;
   bool updates(int unit) const;
   bool whole_matrices(int unit) const { return queue_pass() == Pass::kUpdate && state_.unit(unit).whole_matrices(); }
-  void hold_matrix_memory(const EngineOptions& options);
+  void hold_matrix_memory(const AttachOptions& options);
   void update_matrices(int unit);
   void update_matrices_here(int unit);
   void queue_matrices(int unit);

@@ -11,7 +11,7 @@ namespace zero {
 
 // Queued work uses this memory after the update has returned, only in kUpdate, except for a gather. So all units can
 // share it.
-void Updater::hold_matrix_memory(const EngineOptions& options) {
+void Updater::hold_matrix_memory(const AttachOptions& options) {
   Device& device = state_.device();
   if (device.host_readable() || host_updates(device, options)) return;
   const bool any = std::ranges::any_of(

@@ -5,13 +5,13 @@
 
 namespace zero {
 
-PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const EngineOptions& options,
-                                   const PipelineOptions& pipeline) {
+PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
+                               const PipelineOptions& pipeline) {
   return attach_pipeline(tensors_of(module), world, options, pipeline);
 }
 
-PipelineEngine attach_pipeline(ModelTensors model, World& world, const EngineOptions& options,
-                                   const PipelineOptions& pipeline) {
+PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,
+                               const PipelineOptions& pipeline) {
   return PipelineEngine(std::make_unique<PipelinedModule>(std::move(model), world, options, pipeline));
 }
 

@@ -90,9 +90,9 @@ class PipelineEngine {
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
 // "parallel.schedule" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
 // options that no pipeline can have (sync, local, delayed_update, awaits_load).
-PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const EngineOptions& options,
-                                   const PipelineOptions& pipeline);
-PipelineEngine attach_pipeline(ModelTensors model, World& world, const EngineOptions& options,
-                                   const PipelineOptions& pipeline);
+PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
+                               const PipelineOptions& pipeline);
+PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,
+                               const PipelineOptions& pipeline);
 
 }  // namespace zero

@@ -47,7 +47,7 @@ torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
 
 }  // namespace
 
-PipelinedModule::PipelinedModule(ModelTensors model, World& world, const EngineOptions& options,
+PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachOptions& options,
                                  const PipelineOptions& pipeline)
     : model_(with_quantised_buffers(std::move(model))),
       world_(world),
@@ -64,7 +64,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const EngineO
     refuse_options();
     return;
   }
-  EngineOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
+  AttachOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
   modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineHost{}));
   attached_ = true;
 }
@@ -182,8 +182,8 @@ ModelTensors PipelinedModule::tensors_of_section(int section) const {
 }
 
 // Names of units and groups that only other sections have are no mistake.
-EngineOptions PipelinedModule::options_of_section(const ModelTensors& tensors) const {
-  EngineOptions options = options_;
+AttachOptions PipelinedModule::options_of_section(const ModelTensors& tensors) const {
+  AttachOptions options = options_;
   std::erase_if(options.units, [&](const std::string& unit) {
     return std::ranges::none_of(tensors.parameters, [&](const ModelTensors::Parameter& parameter) {
       return parameter.name.starts_with(unit + ".");

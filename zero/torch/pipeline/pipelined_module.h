@@ -24,7 +24,7 @@ class PipelinedModule {
   using LossOfMicro = PipelineEngine::LossOfMicro;
   using Visit = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
-  PipelinedModule(ModelTensors model, World& world, const EngineOptions& options, const PipelineOptions& pipeline);
+  PipelinedModule(ModelTensors model, World& world, const AttachOptions& options, const PipelineOptions& pipeline);
   ~PipelinedModule();
   PipelinedModule(const PipelinedModule&) = delete;
   PipelinedModule& operator=(const PipelinedModule&) = delete;
@@ -48,7 +48,7 @@ class PipelinedModule {
   void share_first_values();
   void open_groups();
   ModelTensors tensors_of_section(int section) const;
-  EngineOptions options_of_section(const ModelTensors& tensors) const;
+  AttachOptions options_of_section(const ModelTensors& tensors) const;
   void leave_absent();
   std::vector<double> plain_passes(const LossOfMicro& loss);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
@@ -67,7 +67,7 @@ class PipelinedModule {
 
   ModelTensors model_;
   World& world_;
-  const EngineOptions options_;
+  const AttachOptions options_;
   const PipelineOptions pipeline_;
   const Line line_;
   const ModuleParameters parameters_;
