@@ -1,6 +1,6 @@
 // UpdateTimes: says when the updates of a step run, by the schedule's UpdateTiming. The executor runs them.
 //
-//   times.apply({.present = ..., .scale = clip / summed, .rates = rates}, /*late=*/false);   // step(), all ranks agreed
+//   times.apply({.present = ..., .scale = clip / summed, .rates = rates}, /*late=*/false);  // step(), all ranks agreed
 //   times.before_use(unit, untraced);           // ... the next step
 //   times.before_backward();
 //   times.before_agreement();                   // its step(): gradients may change after it

@@ -1,6 +1,6 @@
 // PushServer: a server's side of a run with servers. It takes pushes of workers, updates the weights, and answers.
 //
-//   RankEngine engine(servers, specs, units, server_options(options), observer);     // over all servers, a shard on each
+//   RankEngine engine(servers, specs, units, server_options(options), observer);  // over all servers, a shard on each
 //   PushServer server(engine, run, options);
 //   server.begin(0);
 //   while (!server.is_over()) { const ServedClock clock = server.serve(server.num_clocks() + 1, rules); ... }

@@ -31,7 +31,7 @@ TEST(Pipeline, InterleavedRanksHaveSeveralSections) {
   EXPECT_EQ(order_text(PassOrder::kInterleaved, 2, 2, 1), "F0.1 F1.1 F0.3 B0.3 F1.3 B1.3 B0.1 B1.1");
 }
 
-TEST(Pipeline, ZbVPutsLastSectionBesideFirst) {
+TEST(Pipeline, ZbVPutsLastBesideFirst) {
   const PipelinePlan plan = build_pipeline(PassOrder::kZbV, 3, 6, 6);
   EXPECT_EQ(plan.rank_of_section, (std::vector<int>{0, 1, 2, 2, 1, 0}));
   EXPECT_EQ(plan.sections_of(0), (std::vector<int>{0, 5}));

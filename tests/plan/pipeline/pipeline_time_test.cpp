@@ -39,7 +39,7 @@ TEST(PipelineTime, GpipeBubbleIsTheFormula) {
   });
 }
 
-TEST(PipelineTime, OneForwardOneBackwardIsTheFormula) {
+TEST(PipelineTime, OneForwardOneBackwardEqualsFormula) {
   for_ranks_and_micros(kAnyMicros, [](int p, int k) {
     const PipelineTime time =
         time_of(PassOrder::kOneForwardOneBackward, p, k, {.forward = 1, .inputs = 1, .weights = 1});

@@ -47,7 +47,7 @@ TEST(Sections, SkipConnectionsCrossToAllUsers) {
   EXPECT_EQ(sections.crossings[1], (Crossing{.value = 1, .made_by = 1, .from = 1, .to = {2}}));
 }
 
-TEST(Sections, WritesInPlaceStayWithTheValue) {
+TEST(Sections, InPlaceWritesStayWithValue) {
   ForwardGraph graph = chain({1, 1, 1, 1});
   graph.operators[2].inputs = {1};
   graph.operators[2].outputs = {1};  // writes value 1, so no cut is before it
@@ -55,7 +55,7 @@ TEST(Sections, WritesInPlaceStayWithTheValue) {
   EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
 }
 
-TEST(Sections, LookupsOfTiedParametersFollowTheHead) {
+TEST(Sections, TiedLookupsFollowHead) {
   ForwardGraph graph = chain({1, 4, 4, 1});
   graph.operators[3].params = {0};
   const Sections sections = cut_sections(graph, 2);
@@ -67,7 +67,7 @@ TEST(Sections, LookupsOfTiedParametersFollowTheHead) {
 }
 
 // Only a lookup can be computed apart: this operator needs the value before it.
-TEST(Sections, OtherSharedParametersKeepTheirUsesTogether) {
+TEST(Sections, SharedParametersKeepUsesTogether) {
   ForwardGraph graph = chain({1, 1, 1, 1});
   graph.operators[3].params = {1};
   EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));

@@ -38,8 +38,8 @@ class World {
   explicit World(std::unique_ptr<Communicator> communicator, int local_world = 1, std::string source = "given",
                  const std::string& run = "");
 
-  // Takes a group of the ranks of `of` (open_group()), which must outlive it. It writes no flight records: those of `of`
-  // have the group's collectives.
+  // Takes a group of the ranks of `of` (open_group()), which must outlive it. It writes no flight records: the group's
+  // collectives are in those of `of`.
   World(std::unique_ptr<Communicator> group, const World& of);
 
   // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport)

@@ -6,8 +6,8 @@
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
 // A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the last fifth
-// is for activations and other programs. If `host` gives the bytes that operators need on a device, these bytes and 1/32
-// are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
+// is for activations and other programs. If `host` gives the bytes that operators need on a device, these bytes and
+// 1/32 are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
 // (docs/decisions/0014). A device with its own memory has a separate budget: "auto" is its free memory, and takes
 // nothing of the host's. Without a limit (disk_memory = 0) a disk has 9/10 of its free bytes, shared by the ranks. All
 // ranks of a run measure and take the least; with weighted shards, each has its own. Without a communicator, a process

@@ -1,7 +1,7 @@
 // Recorder: records how a module was constructed, so each tensor can be built later, separately.
 //
-// While a recorder is the thread's OperatorTaker, the dispatcher calls run() for every operator. run() executes the operator
-// on the meta device (shapes, no memory) and stores it as a step of the tape. The step stores tensors as (storage,
+// While a recorder is the thread's OperatorTaker, the dispatcher calls run() for every operator. run() executes it on
+// the meta device (shapes, no memory) and stores it as a step of the tape. The step stores tensors as (storage,
 // sizes, strides, offset). To build one tensor, replay() runs the steps on which its storage depends, on the CPU, with
 // a generator seeded by (seed, parameter name).
 //

@@ -31,7 +31,7 @@ class TensorBase;
 
 namespace zero {
 
-// Makes reads of a storage throw `text`, or allows them again. A storage of libtorch has no public function for the latter.
+// Makes reads of a storage throw `text`, or allows them again. libtorch has no public function that allows them.
 void refuse_reads(c10::StorageImpl& storage, const std::string& text);
 void allow_reads(c10::StorageImpl& storage);
 
