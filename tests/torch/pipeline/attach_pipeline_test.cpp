@@ -1,8 +1,11 @@
 #include "zero/torch/pipeline/attach_pipeline.h"
 
-#include <cstdio>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
+#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,37 +128,49 @@ TEST(AttachPipeline, StagesOverShardsKeepBits) {
   }
 }
 
-// The ranks are processes. Each compares its own run, and its exit status says whether the bits are equal.
-TEST(AttachPipeline, SharedMemoryKeepsBits) {
+// A rank of SharedMemoryKeepsBits, in a process of its own: autograd does not work in a child that only forked.
+TEST(PipelineRank, KeepsBits) {
+  const char* const text = std::getenv("ZERO_TEST_PIPELINE_RANK");
+  if (text == nullptr) GTEST_SKIP() << "is a rank of a test of AttachPipeline";
+  const int rank = std::atoi(text);
   const AttachOptions options{.stage = 3, .clip = 0.5, .accumulate = 4};
   const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
-  const std::string run = "pipeline-" + std::to_string(::getpid());
+  torch::set_num_threads(1);
+  World world = World::from_environment({.transport = "shared_memory",
+                                         .ranks = {.rank = rank,
+                                                   .world = 4,
+                                                   .local_rank = rank,
+                                                   .local_world = 4,
+                                                   .run_id = std::getenv("ZERO_TEST_PIPELINE_RUN")}});
+  torch::manual_seed(7 + rank);
+  Subject subject = tests::tied_net();
+  PipelinedRun mine = tests::train_rank(world, subject, kSteps, options, {.pipeline = 2});
+  if (rank % 2 == 1) mine.losses = plain.losses;  // data rank 1 has other samples
+  expect_same_bits(mine, plain);
+}
+
+TEST(AttachPipeline, SharedMemoryKeepsBits) {
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string run = "ZERO_TEST_PIPELINE_RUN=pipeline-" + std::to_string(::getpid());
   std::vector<pid_t> children;
   for (int rank = 0; rank < 4; ++rank) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      try {
-        torch::set_num_threads(1);
-        World world = World::from_environment(
-            {.transport = "shared_memory",
-             .ranks = {.rank = rank, .world = 4, .local_rank = rank, .local_world = 4, .run_id = run}});
-        torch::manual_seed(7 + rank);
-        Subject subject = tests::tied_net();
-        PipelinedRun mine = tests::train_rank(world, subject, kSteps, options, {.pipeline = 2});
-        if (rank % 2 == 1) mine.losses = plain.losses;  // data rank 1 has other samples
-        expect_same_bits(mine, plain);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << ": " << error.what();
-      }
-      std::fflush(nullptr);
-      ::_exit(::testing::Test::HasFailure() ? 1 : 0);
-    }
+    const std::string number = "ZERO_TEST_PIPELINE_RANK=" + std::to_string(rank);
+    std::vector<char*> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+    for (const std::string* own : {&run, &number}) variables.push_back(const_cast<char*>(own->c_str()));
+    variables.push_back(nullptr);
+    const std::array<const char*, 4> words{program.c_str(), "--gtest_filter=PipelineRank.*", "--gtest_brief=1",
+                                           nullptr};
+    pid_t child = -1;
+    ASSERT_EQ(
+        ::posix_spawn(&child, program.c_str(), nullptr, nullptr, const_cast<char**>(words.data()), variables.data()),
+        0);
     children.push_back(child);
   }
-  for (const pid_t child : children) {
+  for (std::size_t rank = 0; rank < children.size(); ++rank) {
     int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << "rank " << &child - children.data();
+    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
+    EXPECT_EQ(status, 0) << "rank " << rank;
   }
 }
 
