@@ -17,8 +17,7 @@
 // 2 are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
 //
 // Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
-// statistics, GPUs, and the options sync, local and delayed_update. scaled_dot_product_attention() also ends in a
-// ConfigError: its strides on the meta device are others than on the CPU, and later operators differ from the plan.
+// statistics, GPUs, and the options sync, local and delayed_update.
 // There is no save(), load() or evaluation yet: operators outside of passes() throw on parameters of other places.
 #pragma once
 
