@@ -8,6 +8,7 @@ tests/python/style_test.py compares the names of the file with those of the modu
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -49,7 +50,7 @@ def stub(text: str) -> str:
     text = re.sub(r'\n\s*"""\n.*?\n\s*"""', "", text, flags=re.DOTALL)  # docstrings are in the sources
     text = re.sub(r"\n\s+\.\.\.", " ...", text)
     text = re.sub(r"(def [^\n]*:)(?=\n)", r"\1 ...", text)
-    text = text.replace("*args)", "*args: object)")
+    text = text.replace("*args)", "*args: object)").replace("_C.World", "World")
     text = re.sub(r"\bdict(?=[,)\]: ])(?!\[)", "dict[str, typing.Any]", text)
     text = text.replace("collections.abc.Callable,", "collections.abc.Callable[..., typing.Any],")
     text = text.replace("typing.SupportsFloat | typing.SupportsIndex", "float").replace(
@@ -63,7 +64,7 @@ def stub(text: str) -> str:
 def main() -> None:
     text = stub(found())
     STUB.write_text(text)
-    ruff = shutil.which("ruff")
+    ruff = shutil.which("ruff", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     if ruff is not None:
         subprocess.run([ruff, "format", "--quiet", "--line-length", "120", str(STUB)], check=True)
 

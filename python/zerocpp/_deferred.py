@@ -10,7 +10,6 @@ import torch
 
 from zerocpp import _C
 
-
 _open = 0  # scopes that are open in this process
 
 

@@ -466,7 +466,6 @@ def abandon_all() -> None:
             engine._core.abandon()
 
 
-
 def _note(text: str) -> Any:
     try:
         return json.loads(text)

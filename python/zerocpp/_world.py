@@ -44,6 +44,8 @@ def mean(x: float | torch.Tensor, *, world: _C.World | None = None) -> float:
     value = float(x.detach() if isinstance(x, torch.Tensor) else x)
     own = world if world is not None else globals()["world"]()
     return math.fsum(float.fromhex(text) for text in own.gather_text(value.hex())) / own.size
+
+
 def _in_notebook() -> bool:
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return getattr(shell, "kernel", None) is not None
@@ -110,7 +112,7 @@ def _with_cpu_backend(group: Any) -> Any:
     return dist.new_group(dist.get_process_group_ranks(group), backend="gloo", use_local_synchronization=True)
 
 
-_C.World.from_process_group = staticmethod(from_process_group)
+_C.World.from_process_group = staticmethod(from_process_group)  # type: ignore[method-assign]
 
 
 @atexit.register

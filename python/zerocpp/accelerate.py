@@ -63,7 +63,7 @@ class Accelerator(accelerate.Accelerator):
         found = super().prepare(*(args[number] for number in order), device_placement=placed)
         if len(args) < 2:
             return found
-        back = {number: result for number, result in zip(order, found)}
+        back = dict(zip(order, found))
         return tuple(back[number] for number in range(len(args)))
 
     def prepare_model(

@@ -62,6 +62,9 @@ class Stub(ranks.PackageTest):
     def test_names_are_those_of_the_module(self) -> None:
         self.assertEqual(names_of_stub(), ranks.run(names_of_module, ranks=1)[0])
 
+    def test_package_has_the_stub(self) -> None:
+        self.assertEqual((ranks.PACKAGE / "zerocpp/_C.pyi").read_text(), STUB.read_text())
+
 
 class Style(unittest.TestCase):
     def check(self, name: str, *arguments: str, **environment: str) -> None:

@@ -124,6 +124,9 @@ class Wheel(unittest.TestCase):
     def test_solver_of_placements_is_included(self) -> None:
         self.assertIn("libzero_plan_clp.so", {Path(name).name for name in zipfile.ZipFile(self.wheel).namelist()})
 
+    def test_types_are_included(self) -> None:
+        self.assertLessEqual({"zerocpp/_C.pyi", "zerocpp/py.typed"}, set(zipfile.ZipFile(self.wheel).namelist()))
+
     def test_current_folder_has_no_plug_ins(self) -> None:
         # A file that only has the name of a plug-in: the wheel has none for GPUs.
         file = self.folder / "libzero_device_cuda.so"

@@ -121,7 +121,7 @@ unset_z3_leaf_modules = set_z3_leaf_modules
 def _is_of(module: torch.nn.Module, wanted: Any) -> bool:
     if isinstance(wanted, type):
         return isinstance(module, wanted)
-    return f"{type(module).__module__}.{type(module).__qualname__}" == wanted
+    return bool(f"{type(module).__module__}.{type(module).__qualname__}" == wanted)
 
 
 class RepeatingLoader:
