@@ -55,7 +55,8 @@ HeldOut hold_out_classes(std::span<const std::int64_t> labels, double fraction, 
   }
   result.order.resize(labels.size());
   std::iota(result.order.begin(), result.order.end(), 0);
-  std::ranges::stable_partition(result.order, [&](std::int64_t i) { return !held[static_cast<std::size_t>(i)]; });
+  std::stable_partition(result.order.begin(), result.order.end(),
+                        [&](std::int64_t i) { return !held[static_cast<std::size_t>(i)]; });
   return result;
 }
 
