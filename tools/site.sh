@@ -24,9 +24,10 @@ source=build/site/source
 rm -rf "$source"
 mkdir -p "$source"
 cp -r docs README.md CONTRIBUTING.md CHANGELOG.md LICENSE tools/site.css "$source"
-find zero \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
+find zero app plugins include \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
   -exec cp --parents -t "$source" {} +
-cp --parents -t "$source" examples/README.md examples/*/README.md examples/api/*.cpp examples/cluster/*
+cp --parents -t "$source" examples/README.md examples/*/README.md examples/api/*.cpp examples/cluster/* examples/python/*.py \
+  tests/issues/README.md python/README.md
 
 case "${1:-}" in
   '') "$cache/bin/mkdocs" build --strict --config-file tools/site.yml ;;
