@@ -252,7 +252,7 @@ TEST(Executor, UpdatesAreActionsLikeAnyOther) {
       f.passes.end();
       f.reducer.finish();
       const std::int64_t before = comm.traffic().sent_bytes;
-      f.executor.begin_updates({.present = std::vector<bool>(4, true), .lr = 0.5},
+      f.executor.begin_updates({.present = std::vector<bool>(4, true), .rates = {.lr = 0.5}},
                                updated_units(f.executor.schedule()));
       f.executor.update_all();
       f.gatherer.finish();

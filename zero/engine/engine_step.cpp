@@ -287,7 +287,7 @@ EngineProgress EngineStep::progress() const {
           .skipped_in_a_row = skipped_in_a_row_,
           .delayed = num_delayed_,
           .loss_scale = parts_.loss_scale ? parts_.loss_scale->state() : LossScale::State{},
-          .updates = parts_.updater.steps()};
+          .updates = parts_.updater.values().steps()};
 }
 
 void EngineStep::set_progress(const EngineProgress& progress) {
@@ -300,7 +300,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   num_delayed_ = progress.delayed;
   outer_.restore(num_done());
   if (parts_.loss_scale) parts_.loss_scale->restore(progress.loss_scale);
-  parts_.updater.set_steps(progress.updates);
+  parts_.updater.values().set_steps(progress.updates);
 }
 
 void EngineStep::add_to(EngineReport& report) const {

@@ -5,6 +5,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/engine/options/outer_fragments.h"
+#include "zero/engine/outer/outer_pass.h"
 #include "zero/engine/outer/outer_sum.h"
 
 namespace zero {
@@ -60,7 +61,8 @@ void OuterSteps::merge(std::int64_t num_updates) {
 void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_updates) {
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
   OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
-  parts_.executor.update_with(units, /*gathers=*/true, [&](int unit) { parts_.updater.merge(unit, outer, sum); });
+  OuterPass pass(parts_.updater, parts_.state, outer);
+  parts_.executor.update_with(units, /*gathers=*/true, [&](int unit) { pass.merge(unit, sum); });
   parts_.gatherer.finish();
 }
 
@@ -71,7 +73,8 @@ void OuterSteps::take_off(std::vector<int> units, std::int64_t num_updates) {
       parts_.state, parts_.comms,
       OuterFlight::Trip{.units = std::move(units), .overlap = parts_.options.local->overlap, .step = num_updates},
       parts_.ledger, parts_.options.timeline);
-  for (const int unit : flight_->units()) parts_.updater.take_off(unit, outer, *flight_);
+  OuterPass pass(parts_.updater, parts_.state, outer);
+  for (const int unit : flight_->units()) pass.take_differences(unit, *flight_);
   flight_->send();
 }
 
@@ -84,7 +87,8 @@ void OuterSteps::land() {
   statistics_.outer_step({}, [this] {
     const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
     flight_->arrive();
-    for (const int unit : flight_->units()) parts_.updater.land(unit, outer, *flight_);
+    OuterPass pass(parts_.updater, parts_.state, outer);
+    for (const int unit : flight_->units()) pass.move_anchors(unit, *flight_);
     flight_.reset();
   });
 }
