@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/log.h"
+#include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
 
@@ -22,8 +23,7 @@ Replanner::Replanner(EngineParts& parts) : parts_(parts) {
 
 void Replanner::settle(std::int64_t updates) {
   if (!rebalancer_ || !parts_.placer.movable()) return;
-  const auto held = [this](Tier tier) { return parts_.ledger.held(tier, MemoryTag::kGradient); };
-  const std::int64_t untouched = untouched_bytes(updates) + held(Tier::kDevice) + held(Tier::kHost);
+  const std::int64_t untouched = untouched_bytes(updates) + in_memory(MemoryTag::kGradient);
   const std::int64_t wanted = all_reduce_max(parts_.comms.run, rebalancer_->wanted(untouched));
   if (wanted > 0) rebalance(wanted, updates);
 }
@@ -39,11 +39,14 @@ std::int64_t Replanner::wanted(std::int64_t updates) {
 // Pages of moments are committed at the first update, and pages of a second gradient when it is first written.
 std::int64_t Replanner::untouched_bytes(std::int64_t updates) const {
   if (updates > 0) return 0;
-  const auto held = [this](MemoryTag tag) {
-    return parts_.ledger.held(Tier::kDevice, tag) + parts_.ledger.held(Tier::kHost, tag);
-  };
   const bool keeps_gradients = parts_.state.placement().delayed_update;
-  return held(MemoryTag::kMoment) + (keeps_gradients ? held(MemoryTag::kGradient) / 2 : 0);
+  return in_memory(MemoryTag::kMoment) + (keeps_gradients ? in_memory(MemoryTag::kGradient) / 2 : 0);
+}
+
+std::int64_t Replanner::in_memory(MemoryTag tag) const {
+  std::int64_t bytes = 0;
+  for (const Tier tier : kAllTiers) bytes += is_memory(tier) ? parts_.ledger.held(tier, tag) : 0;
+  return bytes;
 }
 
 std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
@@ -59,9 +62,7 @@ std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget b
 }
 
 std::string Replanner::where_states_lie() const {
-  const auto held = [this](Tier tier) { return format_bytes(parts_.ledger.held(tier).state()); };
-  return fmt::format("{} on the device, {} on the host, {} on disk", held(Tier::kDevice), held(Tier::kHost),
-                     held(Tier::kDisk));
+  return format_by_tier([this](Tier tier) { return parts_.ledger.held(tier).state(); });
 }
 
 void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {

@@ -38,6 +38,8 @@ class Replanner {
 
  private:
   std::int64_t untouched_bytes(std::int64_t updates) const;
+  // Returns the bytes with this tag on tiers that are memory.
+  std::int64_t in_memory(MemoryTag tag) const;
   std::int64_t move(const std::vector<UnitTiers>& tiers, GatherBudget budget);
   std::string where_states_lie() const;
 

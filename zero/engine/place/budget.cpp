@@ -162,7 +162,9 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
   if (!placement.parameter_sharded) return false;
   const auto holds = [&](Tier tier) { return state_bytes(units, world, placement, spec, tier).total() > 0; };
   // With a device that has its own memory, the host has no other work.
-  return options.link_bytes_per_second > 0 || holds(Tier::kDisk) || (placement.device_is_apart && holds(Tier::kHost));
+  return options.link_bytes_per_second > 0 || std::ranges::any_of(kLowerTiers, [&](Tier tier) {
+           return (!is_memory(tier) || placement.device_is_apart) && holds(tier);
+         });
 }
 
 int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,

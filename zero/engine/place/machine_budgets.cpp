@@ -63,13 +63,14 @@ bool MachineBudgets::host_takes_the_rest() const {
 }
 
 TierBudgets MachineBudgets::of_states(const StepModel& model, bool min_budget) const {
-  const TierBudgets own = mine(model, min_budget);
-  return {agreed_least(comm_, own.device), agreed_least(comm_, own.host), agreed_least(comm_, own.disk)};
+  TierBudgets budgets = mine(model, min_budget);
+  for (const Tier tier : kAllTiers) budgets[tier] = agreed_least(comm_, budgets[tier]);
+  return budgets;
 }
 
 TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const {
   const OffloadOptions& offload = options_.offload;
-  const Placement away = away_from_device(model.placement, model.units, model.world, Tier::kDisk);
+  const Placement away = away_from_device(model.placement, model.units, model.world, kLastTier);
   TierBudgets budgets{.disk = disk_bytes_};
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);

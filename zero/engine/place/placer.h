@@ -35,7 +35,7 @@ class Placer {
 
   const Placement& placement() const { return placement_; }
   // Returns the placement with everything that may leave the device on another tier.
-  Placement all_away(Tier to = Tier::kDisk) const;
+  Placement all_away(Tier to = kLastTier) const;
   // Returns whether states may move while the model trains: the placement is automatic, the disk has room for all
   // states, the host has room for tiles, and the device is main memory.
   bool movable() const { return movable_; }

@@ -72,7 +72,7 @@ void TileStream::cut(const TileRange& range) {
     for (const TileArray& each : arrays_) {
       if (!each.array->has(range.unit)) continue;
       const TierSplit& split = each.array->split(range.unit);
-      for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+      for (const Tier tier : kLowerTiers) {
         if (split.begin(tier) > begin) end = std::min(end, split.begin(tier));
       }
       moved = moved || way(each, range.unit, begin, host) != Way::kDirect;
