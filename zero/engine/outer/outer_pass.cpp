@@ -39,19 +39,19 @@ void OuterPass::merge(int unit, OuterSum& sum) {
   });
 }
 
-void OuterPass::take_differences(int unit, OuterFlight& flight) {
+void OuterPass::take_differences(int unit, OuterExchange& exchange) {
   updater_.run_alone([&] {
     updater_.values().set_all_present();
-    flight.begin(unit);
-    subtract(unit, flight.elements(), [&] { flight.take_largest(); });
-    flight.pack(unit);
+    exchange.begin(unit);
+    subtract(unit, exchange.elements(), [&] { exchange.take_largest(); });
+    exchange.pack(unit);
   });
 }
 
-void OuterPass::move_anchors(int unit, OuterFlight& flight) {
+void OuterPass::move_anchors(int unit, OuterExchange& exchange) {
   updater_.run_alone([&] {
     updater_.values().set_all_present();
-    updater_.tiles().over(unit, kAnchors, gradient_of(flight.sums(unit)), kUnchanged,
+    updater_.tiles().over(unit, kAnchors, gradient_of(exchange.sums(unit)), kUnchanged,
                           [this](std::size_t /*param*/, const UpdateSpan& span) { outer_.move(span); });
   });
 }

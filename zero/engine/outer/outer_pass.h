@@ -3,13 +3,13 @@
 //   OuterPass pass(updater, state, outer);
 //   pass.merge(unit, sum);                // the outer step at once: anchor, momentum and weights
 //
-//   pass.take_differences(unit, flight);  // or in two halves: into a flight ...
-//   pass.move_anchors(unit, flight);      // ... and, after it has arrived, only anchor and momentum
+//   pass.take_differences(unit, exchange);  // or in two halves: into a exchange ...
+//   pass.move_anchors(unit, exchange);      // ... and, after it has arrived, only anchor and momentum
 //
 // Every pass finishes the updater's queue first. The host works on all tiles. Throws IoError.
 #pragma once
 
-#include "zero/engine/outer/outer_flight.h"
+#include "zero/engine/outer/outer_exchange.h"
 #include "zero/engine/outer/outer_sum.h"
 #include "zero/engine/update/updater.h"
 #include "zero/optim/outer_step.h"
@@ -25,10 +25,10 @@ class OuterPass {
   // Collective. Takes the unit's part of an outer step: all copies take the anchor that they compute from all copies'
   // weights.
   void merge(int unit, OuterSum& sum);
-  // Local. Puts the unit's differences into the flight.
-  void take_differences(int unit, OuterFlight& flight);
+  // Local. Puts the unit's differences into the exchange.
+  void take_differences(int unit, OuterExchange& exchange);
   // Collective. Moves the anchor, and leaves parameters unchanged.
-  void move_anchors(int unit, OuterFlight& flight);
+  void move_anchors(int unit, OuterExchange& exchange);
 
  private:
   // `take_largest` leaves in `elements` the part that is not sent.

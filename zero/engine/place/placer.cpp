@@ -12,8 +12,8 @@
 #include "zero/comm/collectives.h"
 #include "zero/device/device.h"
 #include "zero/engine/options/same_refusal.h"
-#include "zero/engine/place/budget.h"
 #include "zero/engine/place/device_probe.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/rate_probe.h"
 #include "zero/plan/units/estimate.h"
 

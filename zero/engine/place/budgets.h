@@ -1,13 +1,13 @@
-// MachineBudgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
+// Budgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
 //
-//   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, host);
+//   Budgets budgets(&comms.run, options, /*uses_disk=*/true, host);
 //   budgets.free_bytes()                                      // of memory: what "auto" may use
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
 // A budget in bytes counts unchanged. "auto" is 4/5 of this machine's free memory, shared by its ranks; the last fifth
-// is for activations and other programs. If `host` gives the bytes that operators need on a device, these bytes and 1/32
-// are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
+// is for activations and other programs. If `host` gives the bytes that operators need on a device, these bytes and
+// 1/32 are left instead of the fifth. If device_memory has a size, an "auto" host gets the rest of the 4/5
 // (docs/decisions/0014). A device with its own memory has a separate budget: "auto" is its free memory, and takes
 // nothing of the host's. Without a limit (disk_memory = 0) a disk has 9/10 of its free bytes, shared by the ranks. All
 // ranks of a run measure and take the least; with weighted shards, each has its own. Without a communicator, a process
@@ -34,11 +34,11 @@ constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks, std::in
   return share - share / 32 > beside ? share - share / 32 - beside : 0;
 }
 
-class MachineBudgets {
+class Budgets {
  public:
   // Collective. `uses_disk`: states may be placed on the disks of the options; reads the free bytes there, and throws
   // ConfigError or IoError if that fails. `options` must outlive the budgets.
-  MachineBudgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host);
+  Budgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host);
 
   // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();
