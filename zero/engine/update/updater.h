@@ -6,7 +6,7 @@
 //   updater.complete(unit);                            // before its parameters are used
 //   updater.finish();                                  // before gradients change
 //
-// What is done to a tile is a pass: RulePass, SumsPass, FactorsPass, MatrixPass, OuterPass. As in torch.optim, a
+// A pass is the work on a tile: RulePass, SumsPass, FactorsPass, MatrixPass, OuterPass. As in torch.optim, a
 // parameter without a gradient on any rank keeps its values and moments. An overlapped update does not run in step().
 // It runs as its tiles arrive while the model computes, at the latest before an operator needs the unit, so it is
 // exact. Bits do not depend on the number of threads, on tiers, or on the time of the update. Local, but with some
