@@ -54,9 +54,9 @@ WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz", "support", "tools"
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
 INSIDE = {"zero/engine/rank_engine.h", "zero/engine/options/engine_host.h", "zero/memory/disk/disk_seam.h",
-          "zero/memory/link/link.h", "zero/memory/link/paced_link.h", "zero/memory/memory_monitor.h",
+          "zero/memory/link/link.h", "zero/memory/link/paced_link.h", "zero/memory/memory_watch.h",
           "zero/torch/activations/activation_store_shared.h", "zero/torch/attach_host.h"}
-DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|EngineHost|EngineSeams|Link|LinkClock|MemoryMonitor|RankEngine);")
+DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|RankEngine|EngineHost|EngineSeams|Link|LinkClock|MemoryWatch);")
 
 ROOMS_OF_STATES = ("engine", "memory", "optim")
 LIST_OF_BYTES = "tools/state_bytes.txt"

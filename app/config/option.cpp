@@ -1,8 +1,10 @@
 #include "app/config/option.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -206,18 +208,18 @@ class Assignment {
     TierFractions fractions;
     double device = -1;
     for (const auto& [tier, fraction] : *entries) {
-      double* part = tier == "host"     ? &fractions.host
-                     : tier == "disk"   ? &fractions.disk
-                     : tier == "device" ? &device
-                                        : nullptr;
-      if (part == nullptr) {
-        constexpr std::array kTiers{std::string_view("device"), std::string_view("host"), std::string_view("disk")};
-        refuse(fmt::format("{} is not a tier", shown(tier)), did_you_mean(tier, kTiers));
+      const auto* known = std::ranges::find(kTierTable, std::string_view(tier), &TierFacts::name);
+      if (known == kTierTable.end()) {
+        std::array<std::string_view, kNumTiers> names;
+        std::ranges::transform(kTierTable, names.begin(), &TierFacts::name);
+        refuse(fmt::format("{} is not a tier", shown(tier)), did_you_mean(tier, names));
       }
-      *part = number(fraction);
+      (known->tier == Tier::kDevice ? device : fractions[known->tier]) = number(fraction);
     }
     constexpr double kSlack = 1e-6;
-    const double sum = fractions.host + fractions.disk + std::max(device, 0.0);
+    double sum = 0;
+    for (const Tier tier : kLowerTiers) sum += fractions[tier];
+    sum += std::max(device, 0.0);
     if (sum > 1 + kSlack || (device >= 0 && sum < 1 - kSlack))
       refuse(fmt::format("they sum to {:g}, {}", sum, sum > 1 ? "which is more than 1" : "not 1"));
     member = fractions;
@@ -431,8 +433,9 @@ struct Reading {
   Value operator()(const Names& member) const { return (*this)(member.names); }
   Value operator()(const TierFractions& member) const {
     Value::Table entries;
-    if (member.disk > 0) entries.emplace_back("disk", Value(member.disk));
-    if (member.host > 0) entries.emplace_back("host", Value(member.host));
+    for (const Tier tier : kLowerTiers | std::views::reverse) {
+      if (member[tier] > 0) entries.emplace_back(std::string(name_of(tier)), Value(member[tier]));
+    }
     return Value(std::move(entries));
   }
   Value operator()(const std::vector<GroupKeys>& member) const {

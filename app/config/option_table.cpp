@@ -392,7 +392,7 @@ constexpr std::array kOptions{
     Option{"zero.stage", number_at<kEngine, &AttachOptions::stage>, Range{.lowest = 0, .highest = 3},
            "states that are split over ranks; 0: none; 1: optimizer states; 2: also gradients; 3: also parameters"},
     Option{"zero.group", kGroup, kNatural,
-           "neighbouring ranks that hold the model once; 0: all ranks; auto: docs/distributed/copies.md"},
+           "neighbouring ranks that hold one copy of the model; 0: all ranks; auto: docs/distributed/copies.md"},
     Option{"zero.secondary_group", number_at<kEngine, &AttachOptions::secondary_group>, kNatural,
            "neighbouring ranks that keep gathered weights for later gathers of a step (hpZ); needs stage 3; 0: off"},
     Option{"zero.shards", word_at<kCuts, kEngine, &AttachOptions::shards>, kAny,

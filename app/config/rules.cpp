@@ -260,7 +260,8 @@ void check_weighted_shards(const LoadedConfig& loaded) {
   bool some_leave = false;
   for (const auto& [name, fractions] : states) {
     some_leave = some_leave || !fractions.on_device();
-    if (!fractions.on_device() && fractions.host != 1 && fractions.disk != 1)
+    const bool is_split = std::ranges::none_of(kLowerTiers, [&all = fractions](Tier tier) { return all[tier] == 1; });
+    if (!fractions.on_device() && is_split)
       refuse(loaded, name,
              "with zero.shards weighted each rank has different shards, so each state must be on one tier",
              "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");

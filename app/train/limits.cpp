@@ -1,7 +1,10 @@
 #include "app/train/limits.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
+#include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 
@@ -13,15 +16,13 @@ std::int64_t states_on(const EngineReport& report, Tier tier) {
 }
 
 std::string where_states_lie(const EngineReport& report) {
-  return fmt::format("states of a rank: {} on the device, {} on the host, {} on disk",
-                     format_bytes(states_on(report, Tier::kDevice)), format_bytes(states_on(report, Tier::kHost)),
-                     format_bytes(states_on(report, Tier::kDisk)));
+  return "states of a rank: " + format_by_tier([&report](Tier tier) { return states_on(report, tier); });
 }
 
 }  // namespace
 
 bool off_device(const EngineReport& report) {
-  return states_on(report, Tier::kHost) > 0 || states_on(report, Tier::kDisk) > 0;
+  return std::ranges::any_of(kLowerTiers, [&report](Tier tier) { return states_on(report, tier) > 0; });
 }
 
 std::string first_limits(const EngineReport& report) {

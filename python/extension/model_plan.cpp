@@ -9,7 +9,7 @@
 
 #include "zero/base/text/bytes.h"
 #include "zero/engine/options/option_numbers.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/placer.h"
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/partition.h"

@@ -1,5 +1,5 @@
-// `--zero.group`: processes that hold a model once in each group train what others train, go on where others stopped, and
-// say what crosses between groups.
+// `--zero.group`: processes that hold one copy of the model in each group train what others train, go on where others
+// stopped, and say what crosses between groups.
 #include <vector>
 
 #include <fmt/format.h>
@@ -86,10 +86,10 @@ TEST_F(GroupsSlow, DefaultToRanksOfOneMachine) {
   };
   const std::string chosen = plan("");
   EXPECT_TRUE(says(chosen, "copies 2 of the model, each on 2 ranks")) << chosen;
-  EXPECT_TRUE(says(chosen, "zero.group auto: the 2 ranks of each machine hold the model once")) << chosen;
+  EXPECT_TRUE(says(chosen, "zero.group auto: the 2 ranks of each machine hold one copy of the model")) << chosen;
   for (const char* named : {"--zero.group 0", "--zero.stage 0", "--sync.servers 1"})
     EXPECT_FALSE(says(plan(named), "zero.group auto")) << named;
-  EXPECT_TRUE(says(plan("--comm.reduce_wire int8"), "all 4 ranks hold the model once: comm.gather_wire and"));
+  EXPECT_TRUE(says(plan("--comm.reduce_wire int8"), "all 4 ranks hold one copy of the model: comm.gather_wire and"));
   EXPECT_FALSE(says(plan("--comm.reduce_wire int8"), "copies 2"));
 }
 
@@ -97,14 +97,14 @@ TEST_F(GroupsSlow, DefaultToRanksOfOneMachine) {
 
 TEST_F(GroupsSlow, AllRanksIfMachinesLackRoom) {
   const Ran alone = folder_.zero("plan c.toml -n 2 --machines 2");
-  EXPECT_TRUE(says(one_line(alone.output), "all 2 ranks hold the model once: each machine has one rank"));
+  EXPECT_TRUE(says(one_line(alone.output), "all 2 ranks hold one copy of the model: each machine has one rank"));
   // All that a rank of four needs, and less than one of two does.
   const Json four = Json::parse(folder_.zero("plan c.toml -n 4 --zero.group 0 --json").output);
   const auto states = four.at("stages")[3].at("memory_bytes").at("total").get<std::int64_t>();
   const Ran small =
       folder_.zero("plan c.toml -n 4 --machines 2 --zero.device_memory " + std::to_string(2 * states) + "B");
   EXPECT_EQ(small.status, 0) << small.errors;
-  EXPECT_TRUE(says(one_line(small.output), "all 4 ranks hold the model once: those of one machine would need"))
+  EXPECT_TRUE(says(one_line(small.output), "all 4 ranks hold one copy of the model: those of one machine would need"))
       << small.output;
 }
 
@@ -116,9 +116,10 @@ TEST_F(GroupsSlow, AllRanksForALongChain) {
     EXPECT_EQ(ran.status, 0) << ran.errors;
     return one_line(ran.output);
   };
-  EXPECT_TRUE(says(plan("-n 8 --machines 2"), "the 4 ranks of each machine hold the model once"));
+  EXPECT_TRUE(says(plan("-n 8 --machines 2"), "the 4 ranks of each machine hold one copy of the model"));
   const std::string many = plan("-n 256 --machines 64");
-  EXPECT_TRUE(says(many, "all 256 ranks hold the model once: sums along the chain of 64 copies would take")) << many;
+  EXPECT_TRUE(says(many, "all 256 ranks hold one copy of the model: sums along the chain of 64 copies would take"))
+      << many;
 }
 
 // Machines that a launcher tells of, on this one.
@@ -153,7 +154,8 @@ TEST_F(GroupsOfMachines, OneMachineGroupsKeepBits) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const Ran ran = train_on({2, 2}, "machines");
   EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
-  EXPECT_TRUE(says(ran.output, "zero.group auto: the 2 ranks of each machine hold the model once")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "zero.group auto: the 2 ranks of each machine hold one copy of the model"))
+      << ran.output;
   const Json report = Json::parse(folder_.read("machines/report.json"));
   EXPECT_EQ(report.at("copies").at("number"), 2);
   EXPECT_EQ(report.at("parameters_sha256"), report_of("-n 4", "one").at("parameters_sha256"));
@@ -164,7 +166,8 @@ TEST_F(GroupsOfMachines, UnequalMachinesShareOneModel) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const Ran ran = train_on({2, 1}, "unequal");
   EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
-  EXPECT_TRUE(says(ran.output, "zero.group auto: all 3 ranks hold the model once: the machines have unequal numbers"))
+  EXPECT_TRUE(
+      says(ran.output, "zero.group auto: all 3 ranks hold one copy of the model: the machines have unequal numbers"))
       << ran.output;
   EXPECT_FALSE(Json::parse(folder_.read("unequal/report.json")).contains("copies"));
 }

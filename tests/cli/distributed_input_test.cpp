@@ -47,7 +47,7 @@ TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
 
 TEST_F(DistributedInput, RefusesGroupThatLeavesARemainder) {
   expect_refused("-n 4 --zero.group 3", "zero.group = 3: 4 ranks cannot be divided into groups of this size",
-                 "use 0 (all ranks hold the model once), or one of 1, 2, 4");
+                 "use 0 (all ranks hold one copy of the model), or one of 1, 2, 4");
 }
 
 TEST_F(DistributedInput, RefusesSharesThatMissMicroBatch) {

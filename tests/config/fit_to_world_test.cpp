@@ -44,7 +44,7 @@ TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   fit_to_world(loaded, 6);
 }
 
-// The ranks that hold the model once.
+// The ranks that hold one copy of the model.
 
 TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
   auto loaded = given(6, 1, 0);
@@ -205,7 +205,7 @@ TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
 }
 
-// One for each rank that holds the model once.
+// One for each rank that holds one copy of the model.
 
 TEST(FitToWorld, NamedWeightsMatchModelRanks) {
   const auto fitted = [](std::vector<double> weights, int group, std::int64_t world) {

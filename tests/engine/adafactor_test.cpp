@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/update/factor_sums.h"
 #include "zero/optim/whole/adafactor_kernel.h"
 #include "zero/optim/whole/factor_squares.h"

@@ -1,4 +1,4 @@
-// Copies of a model: some ranks hold it once, and all together train what as many ranks without copies train, to the bit.
+// Copies of a model: some ranks hold each, and all together train what as many ranks without copies train, to the bit.
 #include <cmath>
 #include <limits>
 

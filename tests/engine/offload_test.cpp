@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/placer.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/plan/units/estimate.h"

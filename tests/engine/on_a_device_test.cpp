@@ -14,7 +14,7 @@
 #include "zero/base/error/error.h"
 #include "zero/device/host_device.h"
 #include "zero/device/open_device.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/update/matrix_directions.h"
 
 #include "tests/engine/block_specs.h"

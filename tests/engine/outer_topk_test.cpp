@@ -8,7 +8,7 @@
 
 #include "zero/base/numbers/topk_blocks.h"
 #include "zero/engine/outer/outer_sum.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
 

@@ -42,7 +42,7 @@ class StateFaults : public TrainFaultTest {
     return found;
   }
 
-  static std::string told_by(int rank) { return fmt::format("zero train: rank {}: ", rank); }
+  static std::string line_of(int rank) { return fmt::format("zero train: rank {}: ", rank); }
 
   // The only one that says why the rank ends. Of several, which ends first decides on the status; strace makes an end
   // slow.
@@ -66,7 +66,7 @@ TEST_F(StateFaults, FailingIoUringEndsTheRun) {
     if (command.text().find(kRefused) != std::string::npos) GTEST_SKIP() << "io_uring is refused here";
     const auto strace = fail_calls("io_uring_enter", command.wait_for_rank(ranks - 1));
     if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
-    expect_ends(command, ranks, told_by(ranks - 1));
+    expect_ends(command, ranks, line_of(ranks - 1));
   }
 }
 
@@ -91,8 +91,8 @@ TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
       GTEST_SKIP() << "strace is not here, or may not trace: " << command.text();
     EXPECT_TRUE(command.wait_for("step 1/100000")) << command.text();
     command.finish();
-    const bool first_told = !lines_with(command, told_by(0) + "unit ").empty();
-    const std::string said = told_by(first_told ? 0 : ranks - 1) + "unit ";
+    const bool first_told = !lines_with(command, line_of(0) + "unit ").empty();
+    const std::string said = line_of(first_told ? 0 : ranks - 1) + "unit ";
     expect_ends(command, ranks, said);
     for (const std::string& told : lines_with(command, said)) {
       EXPECT_NE(told.find(": write of "), std::string::npos) << told;

@@ -101,7 +101,7 @@ TEST_P(HostsBits, AreThoseOfOneHost) {
 
   if (*GetParam().mode != 0) return;
 
-  // A host of several ranks holds the model once (zero.group = "auto").
+  // A host of several ranks holds one copy of the model (zero.group = "auto").
   const int copies = several.contains("copies") ? several.at("copies").at("number").get<int>() : 1;
   EXPECT_EQ(copies, GetParam().ranks_of_each() == 1 ? 1 : GetParam().hosts);
   EXPECT_FALSE(one.contains("copies"));

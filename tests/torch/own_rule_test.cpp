@@ -1,7 +1,7 @@
 // Training with an update rule that a user wrote.
 #include <gtest/gtest.h>
 
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/update/matrix_directions.h"
 
 #include "tests/support/message_of.h"

@@ -13,7 +13,7 @@
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/options/same_options.h"
 #include "zero/engine/options/same_refusal.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/link/lane_link.h"
 #include "zero/memory/link/paced_link.h"
@@ -34,7 +34,7 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
                            const Placer& placer, const OptimizerSpec& spec) {
   const int shard = comms.mesh.shard;
   // If device and host are both main memory, bytes of states on the host are not free for the device.
-  const MachineBudgets& budgets = placer.budgets();
+  const Budgets& budgets = placer.budgets();
   GatherBudget mine;
   refuse_together(comms, options, [&] {
     mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
@@ -103,7 +103,7 @@ std::vector<std::string> names_of(const std::vector<Unit>& units) {
 }
 
 // A test's reader is called by one thread at a time.
-MemoryMonitor::Source source_of(const EngineHost& host) {
+MemoryWatch::Source source_of(const EngineHost& host) {
   if (!host.seams.read_memory) return read_memory;
   return [read = host.seams.read_memory, mutex = std::make_shared<std::mutex>()] {
     const std::scoped_lock lock(*mutex);

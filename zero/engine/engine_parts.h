@@ -3,7 +3,7 @@
 //   EngineParts parts(comm, specs, units, options, observer, host);
 //   parts.executor.access(u);
 //
-// The parts know units and bytes, not steps. UpdateTimes, EngineStep, Replanner, EngineStatistics and StateAccess use
+// The parts know units and bytes, not steps. UpdateTimes, EngineStep, StateMover, EngineStatistics and StateAccess use
 // them. Construction is Collective. Throws ConfigError before anything is allocated, as RankEngine does; IoError if the
 // disk of the states fails.
 #pragma once
@@ -26,7 +26,7 @@
 #include "zero/engine/unit_comms.h"
 #include "zero/engine/update/updater.h"
 #include "zero/engine/wire/engine_comms.h"
-#include "zero/memory/memory_monitor.h"
+#include "zero/memory/memory_watch.h"
 
 namespace zero {
 
@@ -41,7 +41,7 @@ struct EngineParts {
   const AttachOptions options;
   const int local_world;  // ranks that share this machine's memory
   // reader of this machine's free memory, or a test's; several threads may call it
-  const MemoryMonitor::Source read_memory;
+  const MemoryWatch::Source read_memory;
   const EngineComms comms;
   const std::vector<Unit> units;        // units as this rank sees them
   std::optional<LossScale> loss_scale;  // empty: no loss scale

@@ -130,7 +130,7 @@ double EngineStatistics::exchanged_in_step() const {
 
 WorkSeconds EngineStatistics::work_seconds() const {
   return {parts_.gatherer.timer().seconds(), parts_.reducer.timer().seconds(),
-          parts_.updater.seconds() + parts_.updater.device_seconds(), parts_.unit_comms.waited_seconds()};
+          parts_.updater.seconds() + parts_.updater.tiles().device_seconds(), parts_.unit_comms.waited_seconds()};
 }
 
 WorkSeconds EngineStatistics::take_work_seconds() {

@@ -43,7 +43,7 @@ std::string told(const StepReport& report, const StepSync& agreed) {
 
 void EngineStep::begin_backward() {
   if (parts_.passes.in_own_backward()) return;
-  replanner_.look();
+  state_mover_.look();
   update_times_.before_backward();
   parts_.passes.begin_backward();
   scaled_before_ = num_scaled_;
@@ -83,8 +83,8 @@ StepReport EngineStep::carry_out(const StepSync& agreed, const StepRates& rates)
   anchor();
   statistics_.before_update();
   ++num_taken_;
-  replanner_.rebalance(agreed.wanted_bytes, num_updates_);
-  if (num_taken_ == kProfileStep) replanner_.learn(statistics_.profile(), num_updates_);
+  state_mover_.rebalance(agreed.wanted_bytes, num_updates_);
+  if (num_taken_ == kProfileStep) state_mover_.learn(statistics_.profile(), num_updates_);
 
   const double divisor = gradient_divisor(parts_, passes);
   const std::optional<LocalSteps>& local = parts_.options.local;
@@ -193,7 +193,7 @@ void EngineStep::require_scaled(int passes) const {
 
 StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits& limits) {
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
-                .wanted_bytes = replanner_.wanted(num_updates_),
+                .wanted_bytes = state_mover_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
                 .max_loss = limits.max_loss,
@@ -287,7 +287,7 @@ EngineProgress EngineStep::progress() const {
           .skipped_in_a_row = skipped_in_a_row_,
           .delayed = num_delayed_,
           .loss_scale = parts_.loss_scale ? parts_.loss_scale->state() : LossScale::State{},
-          .updates = parts_.updater.steps()};
+          .updates = parts_.updater.values().steps()};
 }
 
 void EngineStep::set_progress(const EngineProgress& progress) {
@@ -300,7 +300,7 @@ void EngineStep::set_progress(const EngineProgress& progress) {
   num_delayed_ = progress.delayed;
   outer_.restore(num_done());
   if (parts_.loss_scale) parts_.loss_scale->restore(progress.loss_scale);
-  parts_.updater.set_steps(progress.updates);
+  parts_.updater.values().set_steps(progress.updates);
 }
 
 void EngineStep::add_to(EngineReport& report) const {

@@ -1,6 +1,6 @@
 // EngineStep: carries out RankEngine::step().
 //
-//   EngineStep step(parts, update, replanner, statistics);
+//   EngineStep step(parts, update, state_mover, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});
 //
 // The passes end, and ranks exchange their findings once. All ranks then update, or all skip because a gradient or a
@@ -17,7 +17,7 @@
 #include "zero/engine/engine_statistics.h"
 #include "zero/engine/options/step_report.h"
 #include "zero/engine/outer_steps.h"
-#include "zero/engine/replanner.h"
+#include "zero/engine/state_mover.h"
 #include "zero/engine/update_times.h"
 #include "zero/engine/wire/step_sync.h"
 
@@ -25,10 +25,10 @@ namespace zero {
 
 class EngineStep {
  public:
-  EngineStep(EngineParts& parts, UpdateTimes& update_times, Replanner& replanner, EngineStatistics& statistics)
+  EngineStep(EngineParts& parts, UpdateTimes& update_times, StateMover& state_mover, EngineStatistics& statistics)
       : parts_(parts),
         update_times_(update_times),
-        replanner_(replanner),
+        state_mover_(state_mover),
         statistics_(statistics),
         outer_(parts, update_times, statistics) {}
 
@@ -79,7 +79,7 @@ class EngineStep {
 
   EngineParts& parts_;
   UpdateTimes& update_times_;
-  Replanner& replanner_;
+  StateMover& state_mover_;
   EngineStatistics& statistics_;
   std::int64_t num_taken_ = 0;  // by this process, skipped steps included
   std::int64_t num_updates_ = 0;

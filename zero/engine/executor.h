@@ -5,8 +5,8 @@
 //   executor.update_all();
 //   executor.close_step(all_agree);                        // a new schedule if there was none, or this step differed
 //
-// It decides nothing. StepReplay names the actions while events follow the schedule, and Demand names them otherwise.
-// UpdateTimes says when updates run. Collective like its actions, unless said otherwise.
+// It decides nothing. ScheduleReplay names the actions while events follow the schedule, and Demand names them
+// otherwise. UpdateTimes says when updates run. Collective like its actions, unless said otherwise.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 #include "zero/engine/reduce/reducer.h"
 #include "zero/engine/update/updater.h"
 #include "zero/plan/schedule/demand.h"
-#include "zero/plan/schedule/step_replay.h"
+#include "zero/plan/schedule/schedule_replay.h"
 
 namespace zero {
 
@@ -61,13 +61,13 @@ class Executor {
   bool in_backward() const { return in_backward_; }
   // Returns the backward passes of this step. The last of `accumulate` passes reduces if `reduce last` is set.
   int finished_backwards() const { return finished_backwards_; }
-  const StepReplay& replay() const { return replay_; }
+  const ScheduleReplay& replay() const { return replay_; }
   const Schedule& schedule() const { return replay_.schedule(); }
   // Sets the receiver of every event of a step. Null: off.
   void tell(PassTimes* times) { times_ = times; }
-  // Call it when placement or budget have changed; see StepReplay.
+  // Call it when placement or budget have changed; see ScheduleReplay.
   void placement_changed(GatherBudget budget);
-  // Ends the step. `same_everywhere`: see StepReplay::end_step().
+  // Ends the step. `same_everywhere`: see ScheduleReplay::end_step().
   void close_step(bool same_everywhere);
   // Begins the step again, because its gradients were dropped. Not within a backward pass.
   void restart_step();
@@ -86,7 +86,7 @@ class Executor {
   Reducer& reducer_;
   Updater& updater_;
   PassTimes* times_ = nullptr;
-  StepReplay replay_;
+  ScheduleReplay replay_;
   Demand demand_;
   int finished_backwards_ = 0;
   bool in_backward_ = false;

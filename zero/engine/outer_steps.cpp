@@ -5,6 +5,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/engine/options/outer_fragments.h"
+#include "zero/engine/outer/outer_pass.h"
 #include "zero/engine/outer/outer_sum.h"
 
 namespace zero {
@@ -34,22 +35,23 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
     return true;
   }
   if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_times_.settle(); });
-  fly();
+  continue_exchange();
   if (ends >= 0) {
-    land();
+    end_exchange();
     statistics_.outer_step({.fragment = ends, .ends = true}, [&] {
       parts_.executor.run_rule(*make_mixing(*parts_.rule, local.mix), fragment(ends), /*gathers=*/true);
     });
   }
   if (begins >= 0) {
-    statistics_.outer_step({.fragment = begins, .begins = true}, [&] { take_off(fragment(begins), num_updates); });
+    statistics_.outer_step({.fragment = begins, .begins = true},
+                           [&] { begin_exchange(fragment(begins), num_updates); });
   }
   return ends >= 0;
 }
 
 void OuterSteps::merge(std::int64_t num_updates) {
   if (!apart_) return;
-  land();
+  end_exchange();
   statistics_.outer_step({.begins = true, .ends = true}, [&] {
     update_times_.settle();
     merge_units(all_units(), num_updates);
@@ -60,37 +62,40 @@ void OuterSteps::merge(std::int64_t num_updates) {
 void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_updates) {
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
   OuterSum sum(parts_.state, parts_.comms, num_updates, parts_.ledger, parts_.options.timeline);
-  parts_.executor.update_with(units, /*gathers=*/true, [&](int unit) { parts_.updater.merge(unit, outer, sum); });
+  OuterPass pass(parts_.updater, parts_.state, outer);
+  parts_.executor.update_with(units, /*gathers=*/true, [&](int unit) { pass.merge(unit, sum); });
   parts_.gatherer.finish();
 }
 
-void OuterSteps::take_off(std::vector<int> units, std::int64_t num_updates) {
-  ZERO_CHECK(!flight_, "a fragment's flight begins during another flight");
+void OuterSteps::begin_exchange(std::vector<int> units, std::int64_t num_updates) {
+  ZERO_CHECK(!exchange_, "a fragment's exchange begins during another exchange");
   const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
-  flight_.emplace(
+  exchange_.emplace(
       parts_.state, parts_.comms,
-      OuterFlight::Trip{.units = std::move(units), .overlap = parts_.options.local->overlap, .step = num_updates},
+      OuterExchange::Plan{.units = std::move(units), .overlap = parts_.options.local->overlap, .step = num_updates},
       parts_.ledger, parts_.options.timeline);
-  for (const int unit : flight_->units()) parts_.updater.take_off(unit, outer, *flight_);
-  flight_->send();
+  OuterPass pass(parts_.updater, parts_.state, outer);
+  for (const int unit : exchange_->units()) pass.take_differences(unit, *exchange_);
+  exchange_->send();
 }
 
-void OuterSteps::fly() {
-  if (flight_) statistics_.outer_step({}, [this] { flight_->go_on(); });
+void OuterSteps::continue_exchange() {
+  if (exchange_) statistics_.outer_step({}, [this] { exchange_->go_on(); });
 }
 
-void OuterSteps::land() {
-  if (!flight_) return;
+void OuterSteps::end_exchange() {
+  if (!exchange_) return;
   statistics_.outer_step({}, [this] {
     const OuterStep outer(*parts_.rule, *parts_.options.local, parts_.comms.mesh.copies);
-    flight_->arrive();
-    for (const int unit : flight_->units()) parts_.updater.land(unit, outer, *flight_);
-    flight_.reset();
+    exchange_->arrive();
+    OuterPass pass(parts_.updater, parts_.state, outer);
+    for (const int unit : exchange_->units()) pass.move_anchors(unit, *exchange_);
+    exchange_.reset();
   });
 }
 
 void OuterSteps::finish() {
-  land();
+  end_exchange();
 }
 
 void OuterSteps::restore(std::int64_t done) {

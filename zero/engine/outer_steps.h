@@ -6,11 +6,11 @@
 //   report.merged = outer.step_done(done, num_updates);
 //   outer.merge(num_updates);                 // all units, now: before a program ends
 //
-// With fragments, an outer step merges some of the units. With an overlap, a fragment is summed (OuterFlight) while the
-// copies take steps. Bits depend only on the number of steps. finish() ends the exchange, so a fragment's new anchors
-// can be read after the step that took its differences. A checkpoint holds these anchors and no exchange in progress;
-// the number of steps fixes the step after which a result is applied to the weights. No-op if copies do not train
-// apart. Collective. Throws IoError, CommError.
+// With fragments, an outer step merges some of the units. With an overlap, a fragment is summed (OuterExchange) while
+// the copies take steps. Bits depend only on the number of steps. finish() ends the exchange, so a fragment's new
+// anchors can be read after the step that took its differences. A checkpoint holds these anchors and no exchange in
+// progress; the number of steps fixes the step after which a result is applied to the weights. No-op if copies do not
+// train apart. Collective. Throws IoError, CommError.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_statistics.h"
-#include "zero/engine/outer/outer_flight.h"
+#include "zero/engine/outer/outer_exchange.h"
 #include "zero/engine/update_times.h"
 
 namespace zero {
@@ -42,16 +42,16 @@ class OuterSteps {
 
  private:
   void merge_units(const std::vector<int>& units, std::int64_t num_updates);
-  void take_off(std::vector<int> units, std::int64_t num_updates);
-  void fly();
-  void land();
+  void begin_exchange(std::vector<int> units, std::int64_t num_updates);
+  void continue_exchange();
+  void end_exchange();
   std::vector<int> fragment(int number) const;
   std::vector<int> all_units() const { return fragment(-1); }
 
   EngineParts& parts_;
   UpdateTimes& update_times_;
   EngineStatistics& statistics_;
-  std::optional<OuterFlight> flight_;
+  std::optional<OuterExchange> exchange_;
   bool apart_ = false;  // copies have changed since the last outer step of all units
 };
 

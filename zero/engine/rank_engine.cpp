@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) {
+IoError with_rank(int rank, const std::vector<Unit>& units, const IoError& error) {
   if (error.unit() < 0) return error.within(fmt::format("rank {}", rank));
   return error.within(fmt::format("rank {}: unit {}", rank, units[static_cast<std::size_t>(error.unit())].name));
 }
@@ -19,23 +19,23 @@ IoError told_by(int rank, const std::vector<Unit>& units, const IoError& error) 
 RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units,
                        const AttachOptions& options, UnitObserver& observer, const EngineHost& host) try
     : parts_(comm, std::move(specs), units, options, observer, host),
-      io_([this](const IoError& error) { return told_by(parts_.comms.run.rank(), parts_.state.units(), error); }),
+      io_([this](const IoError& error) { return with_rank(parts_.comms.run.rank(), parts_.state.units(), error); }),
       update_times_(parts_),
       statistics_(parts_),
-      replanner_(parts_),
-      step_(parts_, update_times_, replanner_, statistics_),
+      state_mover_(parts_),
+      step_(parts_, update_times_, state_mover_, statistics_),
       states_(parts_, update_times_, step_, io_),
       gradients_(parts_, io_),
       served_(parts_, step_, io_) {
 } catch (const IoError& error) {
-  throw told_by(comm.rank(), units, error);
+  throw with_rank(comm.rank(), units, error);
 }
 
 RankEngine::~RankEngine() = default;
 
 void RankEngine::settle() {
   if (step_.num_taken() > 0) return;
-  io_.run([this] { replanner_.settle(step_.num_updates()); });
+  io_.run([this] { state_mover_.settle(step_.num_updates()); });
 }
 
 GatheredUnit RankEngine::use(int unit, Use why) {
@@ -119,7 +119,7 @@ void RankEngine::finish(bool ends) {
 EngineReport RankEngine::report() const {
   EngineReport report;
   statistics_.add_to(report);
-  replanner_.add_to(report);
+  state_mover_.add_to(report);
   step_.add_to(report);
   return report;
 }

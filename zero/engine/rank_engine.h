@@ -9,7 +9,7 @@
 // It knows units and flat bytes, not tensors. The seam (zero/torch) reports what the model does; the observer receives
 // the address of each gathered unit. The engine decides nothing: the schedule, or Demand if there is none (zero/plan),
 // names the units to gather, release, reduce and update. Placer and Rebalancer choose the tiers of states. Executor,
-// StepPasses, UpdateTimes, EngineStep, Replanner, StateAccess and ServedAccess carry this out. If a read or write of
+// StepPasses, UpdateTimes, EngineStep, StateMover, StateAccess and ServedAccess carry this out. If a read or write of
 // states fails, every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise:
 // every rank's model does the same things in the same order. One thread at a time.
 #pragma once
@@ -25,9 +25,9 @@
 #include "zero/engine/gradient_access.h"
 #include "zero/engine/options/engine_resources.h"
 #include "zero/engine/options/options.h"
-#include "zero/engine/replanner.h"
 #include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"
+#include "zero/engine/state_mover.h"
 #include "zero/engine/update_times.h"
 
 namespace zero {
@@ -94,7 +94,7 @@ class RankEngine final : private UnitPins {
   FatalIo io_;
   UpdateTimes update_times_;
   EngineStatistics statistics_;
-  Replanner replanner_;
+  StateMover state_mover_;
   EngineStep step_;
   StateAccess states_;
   GradientAccess gradients_;

@@ -129,7 +129,7 @@ bool StateAccess::is_average(int state) const {
 // The rule begins an average with the first update of its parameter; before that the array holds zeros.
 void StateAccess::read_average(int unit, int state, const StateContents::ReadVisit& visit) {
   const Unit& description = parts_.state.unit(unit);
-  const std::vector<std::int64_t>& updates = parts_.updater.steps();
+  const std::vector<std::int64_t>& updates = parts_.updater.values().steps();
   const auto is_new = [&updates](const Slice& slice) { return updates[static_cast<std::size_t>(slice.param)] == 0; };
   StateContents& contents = parts_.state.contents();
   if (std::ranges::none_of(description.slices, is_new)) return contents.read_shard(unit, state, visit);

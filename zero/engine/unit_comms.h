@@ -33,13 +33,13 @@ class UnitComms {
   UnitComms(const UnitComms&) = delete;
   UnitComms& operator=(const UnitComms&) = delete;
 
-  // The ranks that hold the model once, for gathers of units and sums of their gradients.
+  // The ranks that hold one copy of the model, for gathers of units and sums of their gradients.
   Communicator& of_units() { return on_device(host_units()); }
   // The same ranks without a codec, for the states' memory.
   Communicator& of_states() { return on_device(comms_.copy); }
   // The secondary group, for gathers of secondary parts. Null: no secondary parts are kept.
   Communicator* of_parts();
-  // The ranks that hold the model once, for directions of matrices on the device.
+  // The ranks that hold one copy of the model, for directions of matrices on the device.
   Communicator& of_directions();
   // Returns how sums of gradients continue over the copies of the model.
   GradientSum::Copies over_copies() const;

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "zero/memory/memory_monitor.h"
+#include "zero/memory/memory_watch.h"
 
 namespace zero {
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "zero/engine/options/uncut.h"
+#include "zero/engine/options/options.h"
 #include "zero/plan/units/partition.h"
 
 namespace zero {
 
 PushLayout::PushLayout(const std::vector<ParamSpec>& specs, const AttachOptions& options)
-    : units_(units_of(specs, 1, uncut(options))),
+    : units_(units_of(specs, 1, with_equal_ranges(options))),
       cut_(units_of(specs, options.sync.servers, options)),
       servers_(options.sync.servers),
       fp32_sums_(options.reduce_dtype == DType::kFloat32) {

@@ -10,7 +10,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/comm/board/arrivals.h"
-#include "zero/engine/options/uncut.h"
+#include "zero/engine/options/options.h"
 
 namespace zero {
 namespace {
@@ -48,7 +48,7 @@ AttachOptions server_options(AttachOptions options) {
 
 AttachOptions worker_options(AttachOptions options) {
   require_served(options);
-  options = uncut(std::move(options));
+  options = with_equal_ranges(std::move(options));
   options.stage = 0;
   options.ema = 0;
   options.offload = {};

@@ -6,7 +6,7 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/group.h"
-#include "zero/engine/options/uncut.h"
+#include "zero/engine/options/options.h"
 
 namespace zero {
 namespace {
@@ -31,7 +31,8 @@ std::vector<Unit> units_of_role(const std::vector<ParamSpec>& specs, const Commu
                                 const AttachOptions& options) {
   const SyncPlan& sync = options.sync;
   if (!sync.has_servers()) return units_of(specs, run.world(), options);
-  return sync.is_server(run.rank()) ? units_of(specs, sync.servers, options) : units_of(specs, 1, uncut(options));
+  return sync.is_server(run.rank()) ? units_of(specs, sync.servers, options)
+                                    : units_of(specs, 1, with_equal_ranges(options));
 }
 
 AttachedRole::AttachedRole(Communicator& run, AttachOptions options) : run_(run), asked_(std::move(options)) {

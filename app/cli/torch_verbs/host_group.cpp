@@ -26,10 +26,10 @@ bool is_open(const Config& config, bool on_cpu) {
 }
 
 HostGroup of_all(int world, const std::string& why) {
-  return {.line = fmt::format("zero.group auto: all {} ranks hold the model once: {}", world, why)};
+  return {.line = fmt::format("zero.group auto: all {} ranks hold one copy of the model: {}", world, why)};
 }
 
-// Returns why the keys need all ranks to hold the model once; "" if they do not.
+// Returns why the keys need all ranks to hold one copy of the model; "" if they do not.
 std::string why_all(const Config& config, int ranks_of_host) {
   if (ranks_of_host == 1) return "each machine has one rank";
   if (config.engine.wire.gather != WireCodec::kNone || config.engine.wire.reduce != WireCodec::kNone)
@@ -44,7 +44,7 @@ struct Room {
   bool is_there = false;
 };
 
-// Plans the training if each group of `group` ranks holds the model once.
+// Plans the training if each group of `group` ranks holds one copy of the model.
 TrainingPlan plan_with(const PlanRequest& request, int group, int ranks_of_host) {
   AttachOptions attach = attach_options(request.loaded.config, ranks_of_host);
   attach.group = group;
@@ -63,9 +63,9 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   return room;
 }
 
-// Returns the time of a step's exchange if each machine holds the model once, over the time if all ranks hold it once,
-// in thousandths. Sums pass along a chain of copies. The links are the cluster's; without a cluster only the network
-// takes time, and then its speed does not matter.
+// Returns the time of a step's exchange if each machine holds one copy of the model, over the time if all ranks hold
+// one copy, in thousandths. Sums pass along a chain of copies. The links are the cluster's; without a cluster only the
+// network takes time, and then its speed does not matter.
 std::int64_t copies_take(const PlanRequest& request, int ranks_of_host) {
   const Cluster machines{.hosts = static_cast<int>(request.machines), .ranks = ranks_of_host, .network = 1e9};
   const Cluster& cluster = request.cluster ? *request.cluster : machines;
@@ -82,9 +82,10 @@ HostGroup choice(int world, int ranks_of_host, std::int64_t copies_take, const R
     return of_all(world, fmt::format("those of one machine would need {} there, and have {}", format_bytes(room.needed),
                                      format_bytes(room.free)));
   return {.ranks = ranks_of_host,
-          .line = fmt::format("zero.group auto: the {} ranks of each machine hold the model once, and only gradients "
-                              "cross between machines (0: all {} ranks hold it once)",
-                              ranks_of_host, world)};
+          .line = fmt::format(
+              "zero.group auto: the {} ranks of each machine hold one copy of the model, and only gradients "
+              "cross between machines (0: all {} ranks hold one copy)",
+              ranks_of_host, world)};
 }
 
 // Returns the number of ranks of each machine if all machines have equally many, and if neighbouring ranks are on one

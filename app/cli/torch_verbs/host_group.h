@@ -1,11 +1,11 @@
-// HostGroup: the number of ranks that hold the model once if zero.group is "auto".
+// HostGroup: the number of ranks that hold one copy of the model if zero.group is "auto".
 //
 //   const HostGroup group = group_of_run(loaded, world, local_rank, device);   // Collective
 //   if (group.ranks > 0) job.attach.group = group.ranks;
-//   job.group_line = group.line;      // "zero.group auto: the 4 ranks of each machine hold the model once"
+//   job.group_line = group.line;      // "zero.group auto: the 4 ranks of each machine hold one copy of the model"
 //
-// On several machines, the ranks of each machine hold the model once. Gathers then stay within a machine, and only
-// gradients are sent between machines. In these cases all ranks together hold it once: machines have one rank or
+// On several machines, the ranks of each machine hold one copy of the model. Gathers then stay within a machine, and
+// only gradients are sent between machines. In these cases all ranks together hold one copy: machines have one rank or
 // unequal numbers of ranks; a machine has no room for the states; sums along the chain of copies would take longer
 // (many machines); codecs should reduce the bytes that all ranks send each other. Nothing is chosen, and `line` is
 // empty, on one machine, at stage 0, with servers, with local steps, and on GPUs. The choice does not change the bits.

@@ -234,12 +234,12 @@ std::string as_json(const TrainingPlan& plan, std::span<const int> stages, const
                       {"sent_bytes", cost.sent_bytes},
                       {"part_sent_bytes", cost.part_sent_bytes},
                       {"crossing_bytes", cost.crossing_bytes},
-                      {"gathered_peak_bytes", cost.gathered_peak_bytes},
-                      {"host_read_bytes", cost.of(Tier::kHost).read_bytes},
-                      {"host_written_bytes", cost.of(Tier::kHost).written_bytes},
-                      {"disk_read_bytes", cost.of(Tier::kDisk).read_bytes},
-                      {"disk_written_bytes", cost.of(Tier::kDisk).written_bytes},
-                      {"moves", schedule->moves}};
+                      {"gathered_peak_bytes", cost.gathered_peak_bytes}};
+  for (const Tier tier : kLowerTiers) {
+    json["schedule"][fmt::format("{}_read_bytes", name_of(tier))] = cost.of(tier).read_bytes;
+    json["schedule"][fmt::format("{}_written_bytes", name_of(tier))] = cost.of(tier).written_bytes;
+  }
+  json["schedule"]["moves"] = schedule->moves;
   return json.dump(1) + "\n";
 }
 
@@ -254,7 +254,7 @@ std::string as_text(const TrainingPlan& plan, std::span<const int> stages, const
   if (cost.num_part_gathers > 0)
     text += fmt::format("  of these gathers {} within {} ranks, which send {} of it\n", cost.num_part_gathers,
                         plan.options.secondary_group, format_bytes(cost.part_sent_bytes));
-  for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+  for (const Tier tier : kLowerTiers) {
     if (cost.of(tier) == TierTraffic{}) continue;
     text += fmt::format("  a step reads {} of states from {} and writes {}\n", format_bytes(cost.of(tier).read_bytes),
                         name_of(tier), format_bytes(cost.of(tier).written_bytes));

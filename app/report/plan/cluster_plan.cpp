@@ -14,7 +14,7 @@
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 #include "zero/comm/rendezvous/rank_set.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/plan/schedule/schedule.h"
 #include "zero/plan/served/served_clock.h"
 
@@ -174,7 +174,7 @@ void add(Exchange& exchange, const Exchange& other, double times) {
 
 // Returns the seconds of a fragment's exchange that the steps of its flight do not cover. Differences are sent in the
 // first half of these steps, and sums in the second. With outer_topk there are no sums, and the largest elements are
-// sent in all steps (zero/engine/outer/outer_flight.h).
+// sent in all steps (zero/engine/outer/outer_exchange.h).
 double uncovered(double seconds, const TrainingPlan& plan, double step) {
   const int overlap = plan.options.local->overlap;
   if (plan.options.wire.outer_topk > 0) return std::max(0.0, seconds - overlap * step);

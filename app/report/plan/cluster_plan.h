@@ -4,9 +4,9 @@
 //   found.ways[found.best]
 //   text += cluster_table(found);
 //
-// A way is a stage and a group of ranks that hold the model once. Gradients are summed in each step, or copies train
-// apart (local). Stage 3 over several machines may have secondary groups of a machine's ranks, if weights do not stay
-// gathered. Other ways have servers and workers (zero/plan/served/served_clock.h). A step takes the seconds of the
+// A way is a stage and a group of ranks that hold one copy of the model. Gradients are summed in each step, or copies
+// train apart (local). Stage 3 over several machines may have secondary groups of a machine's ranks, if weights do not
+// stay gathered. Other ways have servers and workers (zero/plan/served/served_clock.h). A step takes the seconds of the
 // slowest rank's computation and of the exchange, without overlap. With servers, it is the time for the samples of a
 // step of the other ways. The best way is the fastest that fits and has the mathematics of one model. If several ways
 // are within 3 % of it, the best is the way that holds least. Other ways are named, with their cost, if they take far

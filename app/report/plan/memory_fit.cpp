@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/memory/disk/disk_tier.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
@@ -165,7 +165,7 @@ class Search {
     if (mesh_of(plan_).copies == 1 || plan_.options.local) return false;
     Variation one_copy = now_;
     one_copy.group = 0;
-    return add("--zero.group 0 (all ranks hold the model once)", one_copy);
+    return add("--zero.group 0 (all ranks hold one copy of the model)", one_copy);
   }
   bool try_disk() {
     Variation away = now_;

@@ -2,8 +2,8 @@
 
 #include <limits>
 
-#include "zero/engine/place/budget.h"
-#include "zero/engine/place/machine_budgets.h"
+#include "zero/engine/place/budgets.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/placer.h"
 #include "zero/plan/units/estimate.h"
 

@@ -154,10 +154,11 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
                          {"sent_within_bytes", cost->sent_within},
                          {"sent_between_bytes", cost->sent_between},
                          {"formula", {{"sent_within_bytes", cost->sent_within_formula}}}};
-  if (const auto passes = update_passes(plan))
-    json["passes"] = {{"num_passes", passes->num_passes},
-                      {"factors_first", passes->factors_first},
-                      {"states_bytes_of_each", {{"host", passes->host_bytes}, {"disk", passes->disk_bytes}}}};
+  if (const auto passes = update_passes(plan)) {
+    json["passes"] = {{"num_passes", passes->num_passes}, {"factors_first", passes->factors_first}};
+    for (const Tier tier : kLowerTiers)
+      json["passes"]["states_bytes_of_each"][std::string(name_of(tier))] = passes->bytes[tier];
+  }
   json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
   if (plan.machine) json["memory"] = fit_json(plan);

@@ -294,9 +294,8 @@ std::string passes_row(const TrainingPlan& plan) {
   std::string text = fmt::format("{} makes {} passes over its parameters: sums over whole parameters come first",
                                  name_of(plan.options.optimizer), passes->num_passes);
   if (passes->factors_first) text += ", and before these it reads gradients of matrices for their rows and columns";
-  for (const auto& [tier, bytes] :
-       {std::pair(Tier::kHost, passes->host_bytes), std::pair(Tier::kDisk, passes->disk_bytes)})
-    if (bytes > 0)
+  for (const Tier tier : kLowerTiers)
+    if (const std::int64_t bytes = passes->bytes[tier]; bytes > 0)
       text += fmt::format("; the {} of master copies and moments on {} are read {} times a step", format_bytes(bytes),
                           name_of(tier), passes->num_passes);
   return named_row("passes", text);

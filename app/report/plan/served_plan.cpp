@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/text/bytes.h"
-#include "zero/engine/options/uncut.h"
+#include "zero/engine/options/options.h"
 #include "zero/plan/served/pushed_part.h"
 #include "zero/plan/units/partition.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 // Returns the units as a worker has them.
 std::vector<Unit> whole_units(const TrainingPlan& plan) {
-  return plan.options.shards == Cut::kRange ? plan.units : units_of(plan.specs, 1, uncut(plan.options));
+  return plan.options.shards == Cut::kRange ? plan.units : units_of(plan.specs, 1, with_equal_ranges(plan.options));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/text/bytes.h"
-#include "zero/engine/options/uncut.h"
+#include "zero/engine/options/options.h"
 #include "zero/plan/units/cut.h"
 #include "zero/plan/units/factored.h"
 #include "zero/plan/units/partition.h"
@@ -81,7 +81,7 @@ ShardsPlan shards_plan(const TrainingPlan& plan) {
   if (plan.options.shards == Cut::kWeighted) shards.by_rank = owned;
   for (const Unit& unit : plan.units) shards.room += shard_numel(unit, mesh.shard);
   if (mesh.copies > 1) return shards;
-  const AttachOptions in_ranges = uncut(plan.options);
+  const AttachOptions in_ranges = with_equal_ranges(plan.options);
   const std::vector<Unit> units = units_of(plan.specs, plan.world, in_ranges);
   const auto moved = [&](const AttachOptions& options, int others) {
     return moved_share(cut_for(units, options, mesh.shard), mesh.shard, cut_for(units, options, others), others);

@@ -22,7 +22,7 @@ struct ShardsPlan {
     std::int64_t numel = 0;
     double bytes = 0;  // of their states, at a stage that splits all states
   };
-  Owned smallest, largest;  // of the ranks that hold the model once
+  Owned smallest, largest;  // of the ranks that hold one copy of the model
   std::int64_t room = 0;    // elements of a rank's shards, with padding; of the largest rank if they differ
   // With zero.shards weighted: what each rank owns, in their order. A joining rank has the mean weight of the others.
   std::vector<Owned> by_rank;

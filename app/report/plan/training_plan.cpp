@@ -73,10 +73,9 @@ std::optional<UpdatePasses> update_passes(const TrainingPlan& plan) {
     const StateBytes held = state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), spec, tier);
     return held.master + held.moment + (own_masters ? held.parameter : 0);
   };
-  return UpdatePasses{.num_passes = spec.num_reads,
-                      .factors_first = std::ranges::any_of(plan.units, &Unit::factored),
-                      .host_bytes = bytes_on(Tier::kHost),
-                      .disk_bytes = bytes_on(Tier::kDisk)};
+  UpdatePasses passes{.num_passes = spec.num_reads, .factors_first = std::ranges::any_of(plan.units, &Unit::factored)};
+  for (const Tier tier : kLowerTiers) passes.bytes[tier] = bytes_on(tier);
+  return passes;
 }
 
 }  // namespace zero

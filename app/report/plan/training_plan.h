@@ -92,8 +92,8 @@ std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan);
 struct UpdatePasses {
   int num_passes = 1;
   bool factors_first = false;  // before the passes, it reads gradients of matrices for their rows and columns
-  // Bytes of a rank's master copies and moments that each pass reads from host and disk.
-  std::int64_t host_bytes = 0, disk_bytes = 0;
+  // Bytes of a rank's master copies and moments that each pass reads from lower tiers.
+  PerLowerTier<std::int64_t> bytes;
 };
 // Returns nothing if the rule makes one pass.
 std::optional<UpdatePasses> update_passes(const TrainingPlan& plan);

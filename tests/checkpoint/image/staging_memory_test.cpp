@@ -188,7 +188,7 @@ TEST(StagingMemory, OneThreadReadsTheMonitorsSource) {
       return MemoryReading{.free_bytes = kPlenty};
     };
     ScriptedModel model(comm, small_specs(), options_of({}), {.seams = {.read_memory = slow}});
-    MemoryMonitor monitor(model.engine().resources().read_memory, std::chrono::milliseconds(1));
+    MemoryWatch monitor(model.engine().resources().read_memory, std::chrono::milliseconds(1));
     for (int i = 0; i < 20; ++i) (void)memory_has_room(model.engine().resources(), kPage);
     EXPECT_EQ(most, 1);
   });

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "zero/engine/outer/outer_flight.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/outer/outer_exchange.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
 
@@ -199,7 +199,7 @@ TEST(OuterFragments, KeepByteBudgetsInFlight) {
   const auto units = make_units(small_specs(), {});
   Placement placement = place(3, Reduce::kAuto, 1);
   set_exchange(placement, {.shard = 2, .copies = 2}, options);
-  EXPECT_GT(OuterFlight::bytes(units, 2, placement), 0);
+  EXPECT_GT(OuterExchange::bytes(units, 2, placement), 0);
   const std::int64_t least = working_bytes(units, 2, placement, /*min_budget=*/true) +
                              state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
   for (int quarter = 0; quarter <= 4; ++quarter) {

@@ -38,10 +38,10 @@ TEST(StepCosts, CountsPartsAroundTheUpdate) {
   EXPECT_EQ(amount(amounts, Amount::kGradientBelow), 0);
   EXPECT_EQ(amount(amounts, Amount::kParameterAbove), 0);
   EXPECT_EQ(amount(amounts, Amount::kParameterBelow), 20);
-  EXPECT_EQ(amount(amounts, Amount::kParameterDisk), 90);
-  EXPECT_EQ(amount(amounts, Amount::kGradientHost), 40);
-  EXPECT_EQ(amount(amounts, Amount::kOptimizerHost), 30);
-  EXPECT_EQ(amount(amounts, Amount::kOptimizerDisk), 40);
+  EXPECT_EQ(amount(amounts, on(Amount::kParameter, Tier::kDisk)), 90);
+  EXPECT_EQ(amount(amounts, on(Amount::kGradient, Tier::kHost)), 40);
+  EXPECT_EQ(amount(amounts, on(Amount::kOptimizer, Tier::kHost)), 30);
+  EXPECT_EQ(amount(amounts, on(Amount::kOptimizer, Tier::kDisk)), 40);
   EXPECT_EQ(amount(amounts, Amount::kUpdated), 100);
 }
 
@@ -66,10 +66,10 @@ TEST(StepCosts, CostsIgnoreUnitSize) {
 TEST(StepCosts, FrozenUnitHasNoUpdateCosts) {
   const Unit frozen = one_unit(64, DType::kFloat32, 0, /*trainable=*/false);
   const StepCosts costs = costs_of(model_of(3), frozen);
-  for (int amount = static_cast<int>(Amount::kGradientHost); amount < kNumAmounts; ++amount)
+  for (int amount = static_cast<int>(on(Amount::kGradient, Tier::kHost)); amount < kNumAmounts; ++amount)
     EXPECT_EQ(costs[static_cast<std::size_t>(amount)], BusySeconds{}) << amount;
   const Amounts amounts = amounts_of(model_of(3), frozen, {.parameter = {.device = 16, .host = 16}});
-  EXPECT_EQ(amount(amounts, Amount::kParameterHost), 16);
+  EXPECT_EQ(amount(amounts, on(Amount::kParameter, Tier::kHost)), 16);
   EXPECT_EQ(amount(amounts, Amount::kParameterAbove), 0);
 }
 

@@ -44,7 +44,7 @@ TEST(Mesh, RefusedGroupSizeNamesValidOnes) {
   for (const int group : {-1, 4, 5, 7, 12}) {
     const std::string message = message_of<ConfigError>([&] { mesh_of(6, group); });
     EXPECT_TRUE(says(message, "zero.group")) << message;
-    EXPECT_TRUE(says(message, "use 0 (all ranks hold the model once), or one of 1, 2, 3, 6")) << message;
+    EXPECT_TRUE(says(message, "use 0 (all ranks hold one copy of the model), or one of 1, 2, 3, 6")) << message;
   }
 }
 

@@ -36,6 +36,16 @@ TEST(TierSplit, ItsPartsFollowEachOther) {
   EXPECT_EQ(half.begin(Tier::kDisk), (1 << 19) + (1 << 18));
 }
 
+TEST(TierSplit, ElementsNameTheirTier) {
+  const TierSplit split{.device = 10, .disk = 5};
+  EXPECT_EQ(split.tier_of(9), Tier::kDevice);
+  EXPECT_EQ(split.tier_of(10), Tier::kDisk);
+  EXPECT_EQ(split.tier_of(15), Tier::kDisk) << "the end of the range";
+  EXPECT_EQ((TierSplit{.device = 10}).tier_of(10), Tier::kDevice);
+  EXPECT_EQ((TierSplit{.host = 10}).tier_of(10), Tier::kHost);
+  EXPECT_EQ(TierSplit{}.tier_of(0), Tier::kDevice);
+}
+
 TEST(TierSplit, NextRangeTakesTheExcess) {
   // Half of 6000 is no whole block.
   EXPECT_EQ(split({6000, 6000}, {.host = 0.5}), (std::vector<TierSplit>{{.host = 6000}, {.device = 6000}}));

@@ -52,7 +52,7 @@ TEST(ClusterPlan, SkipsPlansThatDoNotFit) {
   cluster.memory = least;
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
   EXPECT_EQ(best_of(plan).held, least);
-  EXPECT_EQ(best_of(plan).mesh.shard, 4) << "all ranks hold it once";
+  EXPECT_EQ(best_of(plan).mesh.shard, 4) << "all ranks hold one copy";
   EXPECT_CONTAINS(cluster_table(plan), "too large");
 }
 

@@ -12,7 +12,7 @@
 #include <memory>
 
 #include "zero/comm/device_link.h"
-#include "zero/memory/memory_monitor.h"
+#include "zero/memory/memory_watch.h"
 #include "zero/plan/model/step_model.h"
 
 namespace zero {
@@ -28,7 +28,7 @@ struct EngineSeams {
   // Clock of the link; must outlive the engine. Null: the machine's.
   const LinkClock* link_clock = nullptr;
   // Reader of this machine's free memory; one thread at a time calls it. Empty: read_memory().
-  MemoryMonitor::Source read_memory{};
+  MemoryWatch::Source read_memory{};
 };
 
 struct EngineHost {

@@ -26,6 +26,12 @@ ParameterValues values_of(const AttachOptions& options, const ParamSpec& spec) {
   return {.weight_decay = usual};
 }
 
+AttachOptions with_equal_ranges(AttachOptions options) {
+  options.shards = Cut::kRange;
+  options.shard_weights.clear();
+  return options;
+}
+
 bool is_hidden_matrix(const ParamSpec& spec) {
   if (spec.shape.size() < 2 || spec.own_unit) return false;
   const std::size_t end = spec.name.rfind('.');

@@ -78,18 +78,19 @@ using WeightSource = std::function<void(const std::string& name, std::span<float
 
 struct AttachOptions {
   int stage = 3;
-  // Neighbouring ranks that hold the model once; divides the number of ranks. Shards belong to these ranks, which
-  // gather among themselves. Gradients are summed over all ranks. 0: all ranks hold it once; with `local` each rank
-  // holds it.
+  // Neighbouring ranks that hold one copy of the model; divides the number of ranks. Shards belong to these ranks,
+  // which gather among themselves. Gradients are summed over all ranks. 0: all ranks hold one copy; with `local` each
+  // rank holds it.
   int group = 0;
-  // Stage 3: neighbours, among the ranks that hold the model once, that together keep all gathered weights between a
-  // unit's first gather and its update (zero/plan/units/secondary.h). Later gathers of a step use only these ranks.
-  // Must divide those ranks, and be neither 1 nor all of them. 0: off.
+  // Stage 3: neighbours, among the ranks that hold one copy of the model, that together keep all gathered weights
+  // between a unit's first gather and its update (zero/plan/units/secondary.h). Later gathers of a step use only these
+  // ranks. Must divide those ranks, and be neither 1 nor all of them. 0: off.
   int secondary_group = 0;
-  // Owners of a unit's elements, among the ranks that hold the model once, or the servers. kHash is only for stage 3.
+  // Owners of a unit's elements, among the ranks that hold one copy of the model, or the servers. kHash is only for
+  // stage 3.
   Cut shards = Cut::kRange;
-  // With kWeighted: one positive number for each rank that holds the model once, the same in every copy, or for each
-  // server. Empty: attach() measures the ranks' memory (zero/engine/states/shard_weights.h).
+  // With kWeighted: one positive number for each rank that holds one copy of the model, the same in every copy, or for
+  // each server. Empty: attach() measures the ranks' memory (zero/engine/states/shard_weights.h).
   std::vector<double> shard_weights{};
   // Copies of the model train apart: gradients are summed only over the ranks of a copy, and outer steps merge the
   // copies. Absent: gradients are summed over all ranks. See Engine::merge_copies().
@@ -97,7 +98,7 @@ struct AttachOptions {
   // Servers: the first ranks hold and update all states, and the other ranks, the workers, compute gradients for them.
   SyncPlan sync;
   // Codecs of gathered parameters (stage 3; each shard stays exact on its owner), of gradients before their sum over
-  // the ranks that hold the model once, and of outer steps. Operators outside training gather exact parameters.
+  // the ranks that hold one copy of the model, and of outer steps. Operators outside training gather exact parameters.
   WireCodecs wire;
   // Alignment of parameters and shards, in bytes; attach() sets it for the device.
   std::int64_t align_bytes = kHostAlignBytes;
@@ -154,6 +155,10 @@ struct ParameterValues {
 };
 ParameterValues values_of(const AttachOptions& options, const ParamSpec& spec);
 
+// Returns the same options with equal ranges. units_of() then makes whole units: for a single rank, and for a worker
+// whose servers cut units in another way.
+AttachOptions with_equal_ranges(AttachOptions options);
+
 // Returns whether a parameter is a matrix of a hidden layer: two or more dimensions, but no embedding and no head. A
 // head belongs to a module called "lm_head", "head", "classifier" or "score", or is tied to an embedding.
 bool is_hidden_matrix(const ParamSpec& spec);
@@ -175,11 +180,11 @@ bool host_updates(const Device& device, const AttachOptions& options);
 // Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
 void require_rule(const AttachOptions& options, const UpdateRule& rule);
 
-// Returns the units of a model, cut for the `world` ranks that hold it once, or for the servers. Throws as make_units()
-// and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as require_rule() does, or
-// "zero.shard_weights". Throws it under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a
-// matrix and no trained parameter is one. Weighted units have the view of the rank with the largest weight
-// (as_seen_by()); without weights all ranks have the same weight.
+// Returns the units of a model, cut for the `world` ranks that hold one copy of it, or for the servers. Throws as
+// make_units() and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as
+// require_rule() does, or "zero.shard_weights". Throws it under "optimizer.name", or "optimizer.rule" of a user's own,
+// if the rule needs a matrix and no trained parameter is one. Weighted units have the view of the rank with the largest
+// weight (as_seen_by()); without weights all ranks have the same weight.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options);
 
 // Returns the mesh of `world` ranks. Throws ConfigError under "zero.group" if the group does not divide them, and under

@@ -12,8 +12,8 @@
 #include "zero/comm/collectives.h"
 #include "zero/device/device.h"
 #include "zero/engine/options/same_refusal.h"
-#include "zero/engine/place/budget.h"
 #include "zero/engine/place/device_probe.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/rate_probe.h"
 #include "zero/plan/units/estimate.h"
 
@@ -116,7 +116,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& option
                          tile_bytes(units, mesh.shard, all_away(), spec_of(rule), 1) <= offload.host_memory.bytes;
   // A device with its own memory cannot free pages of an array in use. With a rule without sharded states (stages 0 and
   // 1, SGD without momentum), nothing may leave the device.
-  const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), Tier::kDisk).total();
+  const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), kLastTier).total();
   movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
              may_leave > 0 && may_leave <= budgets_.disk_bytes();
   const bool apart = host.device != nullptr && !host.device->host_readable();
@@ -143,10 +143,8 @@ void Placer::probe_device_rates(const EngineHost& host) {
 }
 
 void Placer::count_held() {
-  const auto states = [&](Tier tier) {
-    return state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
-  };
-  held_ = {states(Tier::kDevice), states(Tier::kHost), states(Tier::kDisk)};
+  for (const Tier tier : kAllTiers)
+    held_[tier] = state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
 }
 
 Placement Placer::all_away(Tier to) const {
@@ -169,7 +167,7 @@ bool Placer::fits_device() const {
 // Returns the least budget of the device: the rest that other tiers leave, rounded up by some blocks of each unit.
 TierBudgets Placer::least_of_device() const {
   TierBudgets least = budgets_.of_states(model_, /*min_budget=*/true);
-  const std::int64_t left = device_bytes(placement_) - least.host - least.disk;
+  const std::int64_t left = device_bytes(placement_) - (least.total() - least.device);
   const auto rounding = static_cast<std::int64_t>(model_.units.size()) * kRoundingBytes;
   least.device = std::max(device_bytes(all_away()), left > 0 ? left + rounding : 0);
   return least;
@@ -196,7 +194,7 @@ void Placer::choose() {
                                   format_bytes(states), format_bytes(minimum.device), format_bytes(minimum.host)),
                       "set a disk for the rest (zero.disk = [\"/path\"]), or use more ranks or a higher stage");
   }
-  const bool is_room = roomy.device >= 0 && states <= roomy.device + roomy.host + roomy.disk;
+  const bool is_room = roomy.device >= 0 && states <= roomy.total();
   placement_.tiers = within(is_room ? roomy : minimum);
 }
 
@@ -240,7 +238,8 @@ std::optional<std::vector<UnitTiers>> Placer::learn(const StepProfile& profile, 
   model_.profile = profile;
   if (!chosen_within_) return std::nullopt;
   spare = agreed_least(comm_, spare);
-  TierBudgets budgets{held_.device, chosen_within_->host, chosen_within_->disk};
+  TierBudgets budgets = *chosen_within_;
+  budgets.device = held_.device;
   if (const MemoryBudget& host = options_.offload.host_memory; host.kind == MemoryBudget::Kind::kBytes) {
     const std::int64_t tiles = tile_bytes(model_.units, model_.world, all_away(), model_.optimizer, depth);
     budgets.host = std::max(held_.host, std::min(budgets.host, host.bytes - tiles));

@@ -8,10 +8,10 @@
 //
 // Given fractions are used unchanged. Otherwise all states stay on the device if they fit. If they do not,
 // best_placement() decides what moves to the host, within its budget, and to a named disk; with "min" every movable
-// state moves. Budgets are MachineBudgets'. Rates are probed for this choice; for a device that the host cannot read,
-// also its copies and updates. Ranks first agree on budgets and rates, so all choose alike. A single rank with such a
-// device holds units whole there at any stage, if nothing leaves it. Bytes and seconds are a rank's. `comm` is the
-// run's; without it a process plans for an unspecified machine, and a disk that is not here has no rate.
+// state moves. The class Budgets gives the bytes of each tier. Rates are probed for this choice; for a device that the
+// host cannot read, also its copies and updates. Ranks first agree on budgets and rates, so all choose alike. A single
+// rank with such a device holds units whole there at any stage, if nothing leaves it. Bytes and seconds are a rank's.
+// `comm` is the run's; without it a process plans for an unspecified machine, and a disk that is not here has no rate.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@
 #include "zero/comm/communicator.h"
 #include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/options.h"
-#include "zero/engine/place/machine_budgets.h"
+#include "zero/engine/place/budgets.h"
 #include "zero/plan/placement/best_placement.h"
 #include "zero/plan/units/mesh.h"
 
@@ -35,7 +35,7 @@ class Placer {
 
   const Placement& placement() const { return placement_; }
   // Returns the placement with everything that may leave the device on another tier.
-  Placement all_away(Tier to = Tier::kDisk) const;
+  Placement all_away(Tier to = kLastTier) const;
   // Returns whether states may move while the model trains: the placement is automatic, the disk has room for all
   // states, the host has room for tiles, and the device is main memory.
   bool movable() const { return movable_; }
@@ -56,7 +56,7 @@ class Placer {
   std::optional<std::vector<UnitTiers>> learn(const StepProfile& profile, int depth, std::int64_t spare);
   void adopt(const std::vector<UnitTiers>& tiers);
   // As measured when states were placed.
-  const MachineBudgets& budgets() const { return budgets_; }
+  const Budgets& budgets() const { return budgets_; }
 
   // Return this machine's rates, and a step's seconds at these rates. The profile is zero if not measured.
   const TierRates& rates() const { return model_.rates; }
@@ -76,7 +76,7 @@ class Placer {
   Communicator* comm_;
   const AttachOptions& options_;
   StepModel model_;
-  MachineBudgets budgets_;
+  Budgets budgets_;
   Placement placement_;
   TierBudgets held_;
   std::optional<TierBudgets> chosen_within_;  // the programme's budgets; empty if it was not used

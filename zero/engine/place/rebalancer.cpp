@@ -15,7 +15,7 @@ constexpr std::int64_t kMostReserve = std::int64_t{1} << 50;
 // If only gathered units can be released, little can be freed, so it is enough to measure seldom, between steps.
 constexpr std::chrono::milliseconds kSeldom{200};
 
-std::int64_t reserve_of(const MonitorOptions& options, const MemoryMonitor::Source& read_memory) {
+std::int64_t reserve_of(const MonitorOptions& options, const MemoryWatch::Source& read_memory) {
   if (options.reserve_bytes > 0) return std::min(options.reserve_bytes, kMostReserve);
   return default_reserve(read_memory().free_bytes);
 }
@@ -34,7 +34,7 @@ std::int64_t spare_of(GatherBudget budget, const std::vector<Unit>& units, int w
 }  // namespace
 
 Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-                       const AttachOptions& options, int local_world, const MemoryMonitor::Source& read_memory)
+                       const AttachOptions& options, int local_world, const MemoryWatch::Source& read_memory)
     : placer_(placer),
       budget_(budget),
       units_(units),

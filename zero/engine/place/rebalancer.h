@@ -4,7 +4,7 @@
 //   mine.wanted_bytes = rebalancer.wanted();                           // Local, once a step
 //   if (auto change = rebalancer.change(agreed.wanted_bytes)) ...      // Collective: move, gather within the budget
 //
-// After each step a rank knows the least free memory during it (MemoryMonitor), and the bytes to free for that
+// After each step a rank knows the least free memory during it (MemoryWatch), and the bytes to free for that
 // (MemoryPolicy). Ranks agree on the largest number of bytes that any rank needs, and all do the same. They first
 // release gathered units, down to two at a time. Then states leave the host, and then the device, to the tiers that the
 // linear programme finds best within the rest. When memory is free again, this is undone in reverse order. States that
@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "zero/engine/place/placer.h"
-#include "zero/memory/memory_monitor.h"
 #include "zero/memory/memory_policy.h"
+#include "zero/memory/memory_watch.h"
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {
@@ -29,7 +29,7 @@ class Rebalancer {
  public:
   // `budget`: the first budget of gathered units. `read_memory`: reader of this machine's free memory.
   Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Unit>& units, int world,
-             const AttachOptions& options, int local_world, const MemoryMonitor::Source& read_memory);
+             const AttachOptions& options, int local_world, const MemoryWatch::Source& read_memory);
 
   // Local. Returns the bytes that this rank would free (> 0) or could take (< 0). `untouched`: bytes that it holds
   // without committed memory.
@@ -75,7 +75,7 @@ class Rebalancer {
   double next_look_ = 0, seconds_between_looks_ = 0;
   MemoryReading worst_;
   MemoryPolicy policy_;
-  MemoryMonitor monitor_;
+  MemoryWatch monitor_;
 };
 
 }  // namespace zero

@@ -3,7 +3,7 @@
 //   GradientSum sum(comms.copy, copies, GradientSum::blocks_of(units, shard, placement, min_budget), ledger);
 //   Work work = sum.begin({.in = gradient, .out = shard}, {.unit = u});      // Collective over the run
 //
-// If the model is held once, it is a reduce_scatter. If there are copies, partial sums pass from copy to copy
+// If there is one copy of the model, it is a reduce_scatter. If there are copies, partial sums pass from copy to copy
 // (zero/comm/copies_reduce.h) with the bits of a run without copies, or copies send codes. Each running sum then needs
 // a block. With a device that the host cannot read, the block is in main memory: StagedCommunicator sums the bytes that
 // it has copied down, and the reducer's own sum knows no copies. Works must be waited for in the order in which they
@@ -26,7 +26,7 @@ namespace zero {
 
 class GradientSum {
  public:
-  // The ranks that hold the same shard in other copies. `across` is null if the model is held once, or if the
+  // The ranks that hold the same shard in other copies. `across` is null if there is one copy of the model, or if the
   // communicator of the copy sums over all copies itself. `coded`: `across` sends codes. `most_begun`: sums that may
   // run at once if `across` is null.
   struct Copies {
@@ -34,7 +34,7 @@ class GradientSum {
     bool coded = false;
     std::size_t most_begun = std::numeric_limits<std::size_t>::max();
   };
-  // Staging blocks for `shard` ranks that hold the model once. `min_budget`: one sum at a time.
+  // Staging blocks for `shard` ranks that hold one copy of the model. `min_budget`: one sum at a time.
   struct Blocks {
     std::size_t count = 0;
     std::int64_t numel = 0;  // of the largest shard, fp32; coded: of a block for each copy

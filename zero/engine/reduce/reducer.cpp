@@ -176,14 +176,14 @@ void Reducer::reduce(int unit) {
   std::byte* sum = nullptr;
   if (state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
-    tell_landed();
+    report_landed();
     sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
     if (request.accumulate) state_.streams().fetch_gradient(unit, sum);
   }
   // On a device that the host cannot read, the sum so far is complete only after the host has copied it up.
   if (sum == nullptr && request.accumulate && !state_.device().host_readable()) {
     wait_for(unit);
-    tell_landed();
+    report_landed();
   }
   request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
                  static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
@@ -199,7 +199,7 @@ void Reducer::reduce(int unit) {
   ++state.num_rounds;
   arrivals_.take(unit);
   while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
-  tell_landed();
+  report_landed();
 }
 
 void Reducer::offload(Pending& pending) {
@@ -233,7 +233,7 @@ void Reducer::wait_oldest() {
   landed_.emplace_back(oldest.unit, oldest.pass);
 }
 
-void Reducer::tell_landed() {
+void Reducer::report_landed() {
   for (const auto& [unit, pass] : std::exchange(landed_, {})) summed_(unit, pass);
 }
 
@@ -248,7 +248,7 @@ void Reducer::end_backward() {
 
 void Reducer::wait() {
   while (!pending_.empty()) wait_oldest();
-  tell_landed();
+  report_landed();
 }
 
 void Reducer::finish() {

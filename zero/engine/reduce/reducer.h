@@ -31,8 +31,8 @@ namespace zero {
 
 class Reducer {
  public:
-  // `min_budget`: waits for each reduction at once ("min"). `comm`: the ranks that hold the model once. `copies`: the
-  // ranks that hold this rank's shard in other copies.
+  // `min_budget`: waits for each reduction at once ("min"). `comm`: the ranks that hold one copy of the model.
+  // `copies`: the ranks that hold this rank's shard in other copies.
   Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
           Timeline* timeline = nullptr, GradientSum::Copies copies = {});
   Reducer(const Reducer&) = delete;
@@ -108,7 +108,7 @@ class Reducer {
   void sum_given(int unit);
   void offload(Pending& pending);
   void wait_oldest();
-  void tell_landed();
+  void report_landed();
   void wait_for(int unit);
   // Waits for late peers, which may still read the last step's whole gradients.
   void before_whole_gradients_change();

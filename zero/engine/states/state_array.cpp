@@ -16,17 +16,8 @@ constexpr std::int64_t kZeroesBytes = std::int64_t{4} << 20;
 constexpr std::int64_t kMoveBytes = std::int64_t{2} << 20;  // of one disk request
 constexpr std::size_t kMovesInFlight = 8;
 
-constexpr std::size_t index_of(Tier tier) {
-  return static_cast<std::size_t>(tier);
-}
-
 std::int64_t whole_pages(std::int64_t bytes) {
   return (bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes;
-}
-
-Tier tier_of(const TierSplit& split, std::int64_t element) {
-  if (element < split.device) return Tier::kDevice;
-  return element < split.device + split.host ? Tier::kHost : Tier::kDisk;
 }
 
 }  // namespace
@@ -35,7 +26,7 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
     : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
   ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has no other tier");
   ZERO_CHECK(!movable_ || device_->host_readable(), "a movable state on a device that cannot release memory");
-  std::array<std::int64_t, kNumTiers> held{}, taken{};
+  PerTier<std::int64_t> held, taken;
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {
     const std::int64_t size = layout_.element_bytes[unit];
     if (size == 0) layout_.splits[unit] = {};
@@ -46,24 +37,26 @@ StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, co
     for (const Tier tier : kAllTiers) {
       const std::int64_t bytes = tier_bytes(values, tier, size);
       const std::int64_t place = movable_ ? whole_pages(split.numel() * size) : bytes;
-      ZERO_CHECK(tier != Tier::kDisk || bytes == 0 || disk_ != nullptr,
-                 "a state is on disk, and there is no disk tier");
-      if (tier == Tier::kDisk) {
-        offsets_[index_of(tier)].push_back(place > 0 ? disk_->reserve(place) : 0);
+      ZERO_CHECK(is_memory(tier) || bytes == 0 || disk_ != nullptr, "a state is on disk, and there is no disk tier");
+      if (is_memory(tier)) {
+        offsets_[tier].push_back(taken[tier]);
       } else {
-        offsets_[index_of(tier)].push_back(taken[index_of(tier)]);
+        offsets_[tier].push_back(place > 0 ? disk_->reserve(place) : 0);
       }
-      held[index_of(tier)] += bytes;
-      taken[index_of(tier)] += place;
+      held[tier] += bytes;
+      taken[tier] += place;
     }
     // Parameters and masters are loaded before their first read.
     if (split.disk > 0 && (tag == MemoryTag::kMoment || tag == MemoryTag::kGradient))
       zero_disk(unit, disk_place(unit, split.begin(Tier::kDisk)), tier_bytes(split, Tier::kDisk, size));
   }
-  memory_[0] = allocate_device(static_cast<std::size_t>(taken[index_of(Tier::kDevice)]));
-  const auto on_host = static_cast<std::size_t>(taken[index_of(Tier::kHost)]);
-  memory_[1] = tiers.crosses ? tiers.device->allocate_pinned(on_host) : allocate_host(on_host);
-  for (const Tier tier : kAllTiers) charges_[index_of(tier)] = Charge(tiers.ledger, tier, tag, held[index_of(tier)]);
+  memory_.device = allocate_device(static_cast<std::size_t>(taken.device));
+  for (const Tier tier : kLowerTiers) {
+    if (!is_memory(tier)) continue;
+    const auto bytes = static_cast<std::size_t>(taken[tier]);
+    memory_[tier] = tiers.crosses ? tiers.device->allocate_pinned(bytes) : allocate_host(bytes);
+  }
+  for (const Tier tier : kAllTiers) charges_[tier] = Charge(tiers.ledger, tier, tag, held[tier]);
 }
 
 // Writes zeros instead of assuming them: a range without a checksum could not be verified when it is read.
@@ -82,11 +75,8 @@ std::byte* StateArray::on_device(int unit) const {
 }
 
 std::byte* StateArray::memory(int unit, std::int64_t element) const {
-  const TierSplit& split = this->split(unit);
-  const auto index = static_cast<std::size_t>(unit);
-  if (element < split.begin(Tier::kHost) || split.on_device()) return place(index, Tier::kDevice, element);
-  if (element < split.begin(Tier::kDisk) || split.disk == 0) return place(index, Tier::kHost, element);
-  return nullptr;
+  const Tier tier = split(unit).tier_of(element);
+  return is_memory(tier) ? place(static_cast<std::size_t>(unit), tier, element) : nullptr;
 }
 
 std::int64_t StateArray::disk_offset(int unit, std::int64_t element) const {
@@ -97,13 +87,12 @@ std::int64_t StateArray::disk_offset(int unit, std::int64_t element) const {
 
 std::byte* StateArray::place(std::size_t unit, Tier tier, std::int64_t element) const {
   const std::int64_t first = movable_ ? 0 : layout_.splits[unit].begin(tier);
-  return memory_[index_of(tier)].data() + offsets_[index_of(tier)][unit] +
-         bytes_of(static_cast<int>(unit), element - first);
+  return memory_[tier].data() + offsets_[tier][unit] + bytes_of(static_cast<int>(unit), element - first);
 }
 
 std::int64_t StateArray::disk_place(std::size_t unit, std::int64_t element) const {
   const std::int64_t first = movable_ ? 0 : layout_.splits[unit].begin(Tier::kDisk);
-  return offsets_[index_of(Tier::kDisk)][unit] + (element - first) * layout_.element_bytes[unit];
+  return offsets_[Tier::kDisk][unit] + (element - first) * layout_.element_bytes[unit];
 }
 
 std::vector<StatePiece> StateArray::pieces_to(const std::vector<TierSplit>& splits) const {
@@ -116,9 +105,10 @@ std::vector<StatePiece> StateArray::pieces_to(const std::vector<TierSplit>& spli
     const TierSplit& then = splits[unit];
     ZERO_CHECK(now.numel() == then.numel(), "a state of {} elements on the tiers of {}", now.numel(), then.numel());
     std::set<std::int64_t> cuts{0, now.numel()};
-    for (const TierSplit& split : {now, then}) cuts.insert({split.device, split.device + split.host});
+    for (const TierSplit& split : {now, then})
+      for (const Tier tier : kLowerTiers) cuts.insert(split.begin(tier));
     for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
-      const Tier from = tier_of(now, *cut), to = tier_of(then, *cut);
+      const Tier from = now.tier_of(*cut), to = then.tier_of(*cut);
       for (std::int64_t at = *cut; from != to && at < *std::next(cut); at += kMostPieceBytes / size)
         pieces.push_back({unit, at, std::min(*std::next(cut) - at, kMostPieceBytes / size), from, to});
     }
@@ -135,7 +125,7 @@ void StateArray::settle(const std::vector<TierSplit>& splits) {
 
 void StateArray::move(StatePiece& piece, Tier to) {
   const std::int64_t bytes = this->bytes(piece);
-  if (piece.from == Tier::kDisk || to == Tier::kDisk) {
+  if (!is_memory(piece.from) || !is_memory(to)) {
     copy_by_disk(piece, to);
   } else {
     const Lane lane = to == Tier::kDevice ? Lane::kUp : Lane::kDown;
@@ -143,11 +133,11 @@ void StateArray::move(StatePiece& piece, Tier to) {
     device_->copy(lane, {place(piece.unit, to, piece.begin), size}, {place(piece.unit, piece.from, piece.begin), size});
     device_->join(device_->mark(lane));
   }
-  if (piece.from != Tier::kDisk)
+  if (is_memory(piece.from))
     drop_pages({place(piece.unit, piece.from, piece.begin), static_cast<std::size_t>(whole_pages(bytes))});
   const auto charge = [&](Tier tier, int sign) {
-    Charge& held = charges_[index_of(tier)];
-    held.resize(held.bytes() + sign * (tier == Tier::kDisk ? whole_pages(bytes) : bytes));
+    Charge& held = charges_[tier];
+    held.resize(held.bytes() + sign * (is_memory(tier) ? bytes : whole_pages(bytes)));
   };
   charge(piece.from, -1);
   charge(to, 1);
@@ -157,7 +147,7 @@ void StateArray::move(StatePiece& piece, Tier to) {
 // Uses requests of whole pages: tiers meet at page bounds, and the memory of a unit's last elements ends at a page.
 void StateArray::copy_by_disk(const StatePiece& piece, Tier to) {
   const std::int64_t bytes = whole_pages(this->bytes(piece));
-  const bool writes = to == Tier::kDisk;
+  const bool writes = !is_memory(to);
   const int unit = static_cast<int>(piece.unit);
   const std::span<std::byte> memory(place(piece.unit, writes ? piece.from : to, piece.begin),
                                     static_cast<std::size_t>(bytes));

@@ -4,7 +4,7 @@
 //   moments.memory(u, 0)               // element 0 of unit u if in memory: it and the rest of its tier's part
 //   moments.disk_offset(u, element)    // an element's place in the disk tier
 //
-// It has one arena on the device, one on the host, and one place a unit on disk, all zero at first. A movable array
+// It has one arena on each tier that is memory, and one place a unit on disk, all zero at first. A movable array
 // reserves its full address range on every tier, and commits memory only where its splits place elements. Moving a
 // state is then only a copy:
 //
@@ -14,7 +14,6 @@
 // Local, but construction is Collective if `allocate_device` is.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <vector>
 
@@ -93,10 +92,10 @@ class StateArray {
   Device* device_ = nullptr;
   DiskTier* disk_ = nullptr;
   bool movable_ = false;
-  std::array<Allocation, 2> memory_;  // device, host
-  std::array<Charge, kNumTiers> charges_;
+  PerTier<Allocation> memory_;  // empty for a tier that is no memory
+  PerTier<Charge> charges_;
   // By tier and unit, in bytes: the beginning of the tier's part, or, in a movable array, the place of element 0.
-  std::array<std::vector<std::int64_t>, kNumTiers> offsets_;
+  PerTier<std::vector<std::int64_t>> offsets_;
 };
 
 }  // namespace zero

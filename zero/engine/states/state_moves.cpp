@@ -19,11 +19,11 @@ class Room {
       of(placed.piece.to) += bytes_of(placed);
       of(placed.piece.from) -= bytes_of(placed);
     }
-    for (std::int64_t& bytes : bytes_) bytes = std::max<std::int64_t>(bytes, 0);
+    for (const Tier tier : kAllTiers) of(tier) = std::max<std::int64_t>(of(tier), 0);
   }
   bool holds(const PlacedPiece& placed) const {
     const Tier to = placed.piece.to;
-    return to == Tier::kDisk || bytes_of(placed) <= bytes_[static_cast<std::size_t>(to)];
+    return to == kLastTier || bytes_of(placed) <= bytes_[to];
   }
   void move(PlacedPiece& placed, Tier to) {
     of(placed.piece.from) += bytes_of(placed);
@@ -32,8 +32,8 @@ class Room {
   }
 
  private:
-  std::int64_t& of(Tier tier) { return bytes_[static_cast<std::size_t>(tier)]; }
-  std::array<std::int64_t, kNumTiers> bytes_{};
+  std::int64_t& of(Tier tier) { return bytes_[tier]; }
+  PerTier<std::int64_t> bytes_;
 };
 
 }  // namespace
@@ -42,16 +42,16 @@ std::int64_t move_pieces(std::vector<PlacedPiece> pieces) {
   Room room(pieces);
   std::int64_t moved = 0;
   for (const PlacedPiece& placed : pieces) moved += bytes_of(placed);
-  std::ranges::stable_partition(pieces, [](const PlacedPiece& placed) { return placed.piece.to == Tier::kDisk; });
+  std::ranges::stable_partition(pieces, [](const PlacedPiece& placed) { return placed.piece.to == kLastTier; });
   while (!pieces.empty()) {
     std::vector<PlacedPiece> rest;
     for (PlacedPiece& placed : pieces) room.holds(placed) ? room.move(placed, placed.piece.to) : rest.push_back(placed);
     const bool stuck = rest.size() == pieces.size();
     pieces = std::move(rest);
     if (!stuck) continue;
-    const auto waits = std::ranges::find_if(pieces, [](const auto& each) { return each.piece.from != Tier::kDisk; });
+    const auto waits = std::ranges::find_if(pieces, [](const auto& each) { return each.piece.from != kLastTier; });
     ZERO_CHECK(waits != pieces.end(), "states that should fit do not fit");
-    room.move(*waits, Tier::kDisk);
+    room.move(*waits, kLastTier);
   }
   return moved;
 }

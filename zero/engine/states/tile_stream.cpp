@@ -72,15 +72,15 @@ void TileStream::cut(const TileRange& range) {
     for (const TileArray& each : arrays_) {
       if (!each.array->has(range.unit)) continue;
       const TierSplit& split = each.array->split(range.unit);
-      for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+      for (const Tier tier : kLowerTiers) {
         if (split.begin(tier) > begin) end = std::min(end, split.begin(tier));
       }
       moved = moved || way(each, range.unit, begin, host) != Way::kDirect;
     }
     if (moved) end = std::min(end, begin + kTileNumel);
-    Flight flight;
-    flight.tile = {.unit = range.unit, .begin = begin, .numel = end - begin};
-    waiting_.push_back(std::move(flight));
+    MovingTile moving;
+    moving.tile = {.unit = range.unit, .begin = begin, .numel = end - begin};
+    waiting_.push_back(std::move(moving));
     begin = end;
   }
 }
@@ -90,8 +90,8 @@ std::size_t TileStream::padded_bytes(const Tile& tile, const StateArray& array) 
   return static_cast<std::size_t>((bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes);
 }
 
-void TileStream::cross(Flight& flight, bool down) {
-  const Tile& tile = flight.tile;
+void TileStream::cross(MovingTile& moving, bool down) {
+  const Tile& tile = moving.tile;
   if (link_ == nullptr || link_transfers_.empty() || !on_host(tile.unit, tile.begin)) return;
   for (const LinkTransfer& link_transfer : link_transfers_) {
     if (link_transfer.access != TileAccess::kReadWrite && (link_transfer.access == TileAccess::kRead) != down) continue;
@@ -99,14 +99,14 @@ void TileStream::cross(Flight& flight, bool down) {
     if (bytes == 0) continue;
     static std::byte nowhere{};  // the same at both ends: nothing is copied
     const std::span block(&nowhere, static_cast<std::size_t>(bytes));
-    flight.transfers.push_back(down ? link_->down(block, block, tile.unit) : link_->up(block, block, tile.unit));
+    moving.transfers.push_back(down ? link_->down(block, block, tile.unit) : link_->up(block, block, tile.unit));
   }
 }
 
-void TileStream::start(Flight& flight) {
-  flight.started = true;
-  Tile& tile = flight.tile;
-  cross(flight, /*down=*/true);
+void TileStream::start(MovingTile& moving) {
+  moving.started = true;
+  Tile& tile = moving.tile;
+  cross(moving, /*down=*/true);
   const bool host = on_host(tile.unit, tile.begin);
   tile.on_host = host || device_.host_readable();
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
@@ -117,7 +117,7 @@ void TileStream::start(Flight& flight) {
     const Way way = this->way(arrays_[i], tile.unit, tile.begin, host);
     tile.data[i] = held;
     if (way == Way::kDirect) continue;
-    flight.staged[i] = tile.data[i] = staging_.acquire(array.bytes_of(tile.unit, kTileNumel), 0);
+    moving.staged[i] = tile.data[i] = staging_.acquire(array.bytes_of(tile.unit, kTileNumel), 0);
     if (access == TileAccess::kWrite || access == TileAccess::kSend) continue;
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool up = access == TileAccess::kBring;
@@ -130,9 +130,9 @@ void TileStream::start(Flight& flight) {
           return link->up(block, block, unit);
         });
       }
-      flight.transfers.push_back(std::move(read));
+      moving.transfers.push_back(std::move(read));
     } else {
-      flight.transfers.push_back(up ? link_->up({tile.data[i], bytes}, {held, bytes}, tile.unit)
+      moving.transfers.push_back(up ? link_->up({tile.data[i], bytes}, {held, bytes}, tile.unit)
                                     : link_->down({tile.data[i], bytes}, {held, bytes}, tile.unit));
     }
   }
@@ -148,9 +148,9 @@ void TileStream::read_ahead() {
 // Polls the transfers: done() begins the second leg of a transfer, from disk to link or from link to disk.
 void TileStream::begin_second_legs() {
   if (link_ == nullptr || disk_ == nullptr) return;
-  for (const std::deque<Flight>* flights : {&current_, &waiting_, &writing_}) {
-    for (const Flight& flight : *flights) {
-      for (const Transfer& transfer : flight.transfers) static_cast<void>(transfer.done());
+  for (const std::deque<MovingTile>* tiles : {&current_, &waiting_, &writing_}) {
+    for (const MovingTile& moving : *tiles) {
+      for (const Transfer& transfer : moving.transfers) static_cast<void>(transfer.done());
     }
   }
 }
@@ -200,61 +200,61 @@ bool TileStream::ready() {
 
 void TileStream::put_back() {
   if (current_.empty()) return;
-  Flight flight = std::move(current_.front());
+  MovingTile moving = std::move(current_.front());
   current_.pop_front();
-  const Tile& tile = flight.tile;
+  const Tile& tile = moving.tile;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const TileAccess access = arrays_[i].access;
     const StateArray& array = *arrays_[i].array;
     const bool down = access == TileAccess::kSend;
     const bool sent = down && !device_.host_readable() && tile.data[i] != nullptr;
     if (access == TileAccess::kRead || access == TileAccess::kBring) continue;
-    if (flight.staged[i] == nullptr && !sent) continue;
+    if (moving.staged[i] == nullptr && !sent) continue;
     std::byte* held = array.memory(tile.unit, tile.begin);
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
-    if (flight.staged[i] == nullptr) {  // its copy is in kDown, and the transfer has its mark
-      flight.transfers.push_back(link_->down({held, bytes}, {held, bytes}, tile.unit));
+    if (moving.staged[i] == nullptr) {  // its copy is in kDown, and the transfer has its mark
+      moving.transfers.push_back(link_->down({held, bytes}, {held, bytes}, tile.unit));
       continue;
     }
     if (held == nullptr) {
       const auto write = [this, place = array.disk_offset(tile.unit, tile.begin),
-                          block = std::span(flight.staged[i], padded_bytes(tile, array)), unit = tile.unit] {
+                          block = std::span(moving.staged[i], padded_bytes(tile, array)), unit = tile.unit] {
         tell_host_touches(reads(block), "a tile is written to the disk");
         return disk_->write(place, block, unit);
       };
       if (link_ != nullptr && down) {
-        const std::span<std::byte> block(flight.staged[i], bytes);
-        flight.transfers.push_back(chain(link_->down(block, block, tile.unit), write));
+        const std::span<std::byte> block(moving.staged[i], bytes);
+        moving.transfers.push_back(chain(link_->down(block, block, tile.unit), write));
       } else {
-        flight.transfers.push_back(write());
+        moving.transfers.push_back(write());
       }
       continue;
     }
     if (for_the_host_) follow(device_, Lane::kUp, Lane::kCompute);
-    flight.transfers.push_back(down ? link_->down({held, bytes}, {flight.staged[i], bytes}, tile.unit)
-                                    : link_->up({held, bytes}, {flight.staged[i], bytes}, tile.unit));
+    moving.transfers.push_back(down ? link_->down({held, bytes}, {moving.staged[i], bytes}, tile.unit)
+                                    : link_->up({held, bytes}, {moving.staged[i], bytes}, tile.unit));
   }
-  cross(flight, /*down=*/false);
-  if (flight.transfers.empty()) {
-    release(flight);
+  cross(moving, /*down=*/false);
+  if (moving.transfers.empty()) {
+    release(moving);
     return;
   }
-  writing_.push_back(std::move(flight));
+  writing_.push_back(std::move(moving));
   begin_second_legs();
   while (writing_.size() > depth_) retire_oldest();
 }
 
-void TileStream::release(const Flight& flight) {
+void TileStream::release(const MovingTile& moving) {
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    if (flight.staged[i] == nullptr) continue;
+    if (moving.staged[i] == nullptr) continue;
     const bool brought = arrays_[i].access == TileAccess::kBring;
-    staging_.release(flight.staged[i], brought ? used_in(device_, Lane::kUp) : LastUse{});
+    staging_.release(moving.staged[i], brought ? used_in(device_, Lane::kUp) : LastUse{});
   }
 }
 
 bool TileStream::settled(int unit) {
   retire_done();
-  const auto of_unit = [unit](const Flight& flight) { return flight.tile.unit == unit; };
+  const auto of_unit = [unit](const MovingTile& moving) { return moving.tile.unit == unit; };
   return std::ranges::none_of(current_, of_unit) && std::ranges::none_of(writing_, of_unit);
 }
 
@@ -262,8 +262,8 @@ std::int64_t TileStream::copy_unsettled(int unit, std::size_t array, std::byte* 
   put_back();
   retire_done();
   std::int64_t num_settled = next_unit() == unit ? next_begin() : arrays_[array].array->split(unit).numel();
-  for (const Flight& flight : writing_) {
-    const Tile& tile = flight.tile;
+  for (const MovingTile& moving : writing_) {
+    const Tile& tile = moving.tile;
     if (tile.unit != unit) continue;
     num_settled = std::min(num_settled, tile.begin);
     const std::int64_t size = arrays_[array].array->element_bytes(unit);
@@ -290,7 +290,7 @@ void TileStream::retire_done() {
 }
 
 void TileStream::retire_oldest() {
-  Flight oldest = std::move(writing_.front());
+  MovingTile oldest = std::move(writing_.front());
   writing_.pop_front();
   for (Transfer& write : oldest.transfers) write.wait();
   release(oldest);
@@ -300,9 +300,9 @@ void TileStream::finish() {
   put_back();
   // Drops the data that was read for tiles that the caller did not take.
   while (!waiting_.empty()) {
-    Flight flight = std::move(waiting_.front());
+    MovingTile moving = std::move(waiting_.front());
     waiting_.pop_front();
-    writing_.push_back(std::move(flight));
+    writing_.push_back(std::move(moving));
   }
   while (!writing_.empty()) retire_oldest();
 }

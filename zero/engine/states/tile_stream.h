@@ -101,7 +101,7 @@ class TileStream {
   void finish();
 
  private:
-  struct Flight {
+  struct MovingTile {
     Tile tile;
     std::array<std::byte*, kMaxTileArrays> staged{};  // blocks of the arrays that are on disk here
     std::vector<Transfer> transfers;
@@ -112,13 +112,13 @@ class TileStream {
   Way way(const TileArray& array, int unit, std::int64_t element, bool on_host) const;
   bool on_host(int unit, std::int64_t element) const;
   void cut(const TileRange& range);
-  void cross(Flight& flight, bool down);
+  void cross(MovingTile& moving, bool down);
   void read_ahead();
-  void start(Flight& flight);
+  void start(MovingTile& moving);
   void begin_second_legs();
   void retire_oldest();
   void retire_done();
-  void release(const Flight& flight);
+  void release(const MovingTile& moving);
   void tell_host_touches(const Access& access, std::string_view who) const;
   void tell_host_takes(const Tile& tile) const;
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
@@ -132,10 +132,10 @@ class TileStream {
   bool for_the_host_;  // for this pass
   std::vector<TileArray> arrays_;
   std::vector<LinkTransfer> link_transfers_;
-  bool reads_ = false;          // some array is read
-  std::deque<Flight> waiting_;  // tiles not handed out yet; the first `depth` with a part on disk are being read
-  std::deque<Flight> current_;  // the tile in use, or none
-  std::deque<Flight> writing_;
+  bool reads_ = false;              // some array is read
+  std::deque<MovingTile> waiting_;  // tiles not handed out yet; the first `depth` with a part on disk are being read
+  std::deque<MovingTile> current_;  // the tile in use, or none
+  std::deque<MovingTile> writing_;
 };
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// unit_blocks(): the division of a unit's flat range among the ranks that hold the model once.
+// unit_blocks(): the division of a unit's flat range among the ranks that hold one copy of the model.
 //
 //   comm.all_gather(shard, whole, {.unit = u, .blocks = unit_blocks(state.unit(u), sizeof(float))}).wait();
 //

@@ -1,12 +1,12 @@
-// EngineComms: the communicators of an engine: the ranks of the run, and the ranks that hold the model once.
+// EngineComms: the communicators of an engine: the ranks of the run, and the ranks that hold one copy of the model.
 //
 //   EngineComms comms(world, options.group);
 //   comms.copy.rank()          // number of this rank's shard
 //   comms.run.rank() == 0      // prints for all ranks
 //
 // Gathers of units and offsets of shards concern the copy. Losses, errors, budgets and steps, on which all ranks must
-// agree, concern the run. Sums of gradients concern both (GradientSum). If the model is held once, the copy is the run.
-// `secondary` is the group of the copy's ranks that together keep all secondary parts of weights
+// agree, concern the run. Sums of gradients concern both (GradientSum). If there is one copy of the model, the copy is
+// the run. `secondary` is the group of the copy's ranks that together keep all secondary parts of weights
 // (zero/plan/units/secondary.h). A unit on a device that the host cannot read is exchanged once its bytes are copied
 // down, at other times on each rank. Such exchanges need numbers of their own, so `units` is a group of the copy's
 // ranks, if the transport has groups. Construction is Collective; everything else Local. Throws ConfigError under
@@ -22,13 +22,13 @@ namespace zero {
 
 class EngineComms {
  private:
-  std::unique_ptr<Communicator> own_copy_, own_across_;  // null: the model is held once
+  std::unique_ptr<Communicator> own_copy_, own_across_;  // null: there is one copy of the model
   std::unique_ptr<Communicator> own_units_;              // null: units share the numbers of all other collectives
   std::unique_ptr<Communicator> own_secondary_;          // null: no secondary parts are kept
 
  public:
-  // `group`: ranks that hold the model once; 0: all. `secondary_group`: neighbours among these that keep parts, a
-  // divisor of `group`; 0: none.
+  // `group`: ranks that hold one copy of the model; 0: all. `secondary_group`: neighbours among these that keep parts,
+  // a divisor of `group`; 0: none.
   EngineComms(Communicator& run, int group, bool units_apart = false, int secondary_group = 0);
 
   const Mesh mesh;

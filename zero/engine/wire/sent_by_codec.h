@@ -21,7 +21,7 @@ static_assert(kWireCodecNames.size() == kSentTopk);
 
 struct SentByCodec {
   using Bytes = std::array<std::int64_t, kSentCodecs.size()>;
-  Bytes group{};   // to the ranks that hold the model once with this one
+  Bytes group{};   // to the ranks that hold one copy of the model with this one
   Bytes copies{};  // to other copies of the model
 
   SentByCodec& operator+=(const SentByCodec& more) {

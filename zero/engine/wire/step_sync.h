@@ -70,8 +70,8 @@ struct StepSync {
 // (parameters, traces, rates) stay those of `verdict`.
 void add_part(StepSync& verdict, const StepSync& other);
 
-// `shard`: ranks that hold the model once; 0: all. If gradients are summed over all copies, all copies have the same
-// sums of squares.
+// `shard`: ranks that hold one copy of the model; 0: all. If gradients are summed over all copies, all copies have the
+// same sums of squares.
 StepSync exchange(Communicator& comm, const RankStep& sent, int shard = 0);
 
 }  // namespace zero

@@ -15,12 +15,12 @@
 
 namespace zero {
 
-// Collective over the ranks that hold the model once. Null: no codec. `min_budget`: staging for one collective at a
-// time.
+// Collective over the ranks that hold one copy of the model. Null: no codec. `min_budget`: staging for one collective
+// at a time.
 std::unique_ptr<CodedCommunicator> open_unit_wire(const EngineComms& comms, const std::vector<Unit>& units,
                                                   const WireCodecs& wire, bool min_budget);
 
-// Local. Returns the bytes of its staging on a rank, for `shard` ranks that hold the model once.
+// Local. Returns the bytes of its staging on a rank, for `shard` ranks that hold one copy of the model.
 std::int64_t unit_wire_bytes(const std::vector<Unit>& units, int shard, const WireCodecs& wire, bool min_budget);
 
 // Collective over the ranks that hold the same shard. Null if copies add their gradients without a codec, or train

@@ -33,18 +33,22 @@ class CostSheet {
   void down(Amount amount, StepPhase phase, std::int64_t bytes) {
     add(amount, phase, Resource::kLinkDown, static_cast<double>(bytes), rates_.link_down);
   }
-  void read(Amount amount, StepPhase phase, std::int64_t bytes) {
-    on_disk(amount, phase, Resource::kDiskRead, bytes, rates_.disk_read);
+  // Read and write a state on each tier that is no memory.
+  void read(Amount state, StepPhase phase, std::int64_t bytes) {
+    on_disk(state, phase, Resource::kDiskRead, bytes, rates_.disk_read);
   }
-  void write(Amount amount, StepPhase phase, std::int64_t bytes) {
-    on_disk(amount, phase, Resource::kDiskWrite, bytes, rates_.disk_write);
+  void write(Amount state, StepPhase phase, std::int64_t bytes) {
+    on_disk(state, phase, Resource::kDiskWrite, bytes, rates_.disk_write);
   }
   const StepCosts& costs() const { return costs_; }
 
  private:
-  void on_disk(Amount amount, StepPhase phase, Resource way, std::int64_t bytes, double rate) {
-    add(amount, phase, way, static_cast<double>(bytes), rate);
-    add(amount, phase, Resource::kDisk, rates_.disk_share * static_cast<double>(bytes), rate);
+  void on_disk(Amount state, StepPhase phase, Resource way, std::int64_t bytes, double rate) {
+    for (const Tier tier : kLowerTiers) {
+      if (is_memory(tier)) continue;
+      add(on(state, tier), phase, way, static_cast<double>(bytes), rate);
+      add(on(state, tier), phase, Resource::kDisk, rates_.disk_share * static_cast<double>(bytes), rate);
+    }
   }
 
   TierRates rates_;
@@ -52,37 +56,37 @@ class CostSheet {
 };
 
 void add_prefetches(CostSheet& sheet, StepPhase phase, std::int64_t bytes) {
-  for (const Amount held : {Amount::kParameterHost, Amount::kParameterDisk}) sheet.up(held, phase, bytes);
-  sheet.read(Amount::kParameterDisk, phase, bytes);
+  for (const Tier tier : kLowerTiers) sheet.up(on(Amount::kParameter, tier), phase, bytes);
+  sheet.read(Amount::kParameter, phase, bytes);
 }
 
 // Every reduction but the first adds to the sum so far, which is fetched first.
 void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
-  for (const Amount held : {Amount::kGradientHost, Amount::kGradientDisk}) {
-    sheet.down(held, StepPhase::kBackward, reductions * bytes);
-    sheet.up(held, StepPhase::kBackward, (reductions - 1) * bytes);
+  for (const Tier tier : kLowerTiers) {
+    sheet.down(on(Amount::kGradient, tier), StepPhase::kBackward, reductions * bytes);
+    sheet.up(on(Amount::kGradient, tier), StepPhase::kBackward, (reductions - 1) * bytes);
   }
-  sheet.write(Amount::kGradientDisk, StepPhase::kBackward, reductions * bytes);
-  sheet.read(Amount::kGradientDisk, StepPhase::kBackward, (reductions - 1) * bytes);
+  sheet.write(Amount::kGradient, StepPhase::kBackward, reductions * bytes);
+  sheet.read(Amount::kGradient, StepPhase::kBackward, (reductions - 1) * bytes);
 }
 
 void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient, int num_reads,
                 int gradient_reads) {
   constexpr auto kUpdate = StepPhase::kUpdate;
-  sheet.read(Amount::kOptimizerDisk, kUpdate, num_reads * bytes.optimizer);
-  sheet.write(Amount::kOptimizerDisk, kUpdate, bytes.optimizer);
+  sheet.read(Amount::kOptimizer, kUpdate, num_reads * bytes.optimizer);
+  sheet.write(Amount::kOptimizer, kUpdate, bytes.optimizer);
   // The update writes parameters. If parameters are their own master, it also reads them.
   const std::int64_t read = own_master ? num_reads * bytes.parameter : 0;
-  sheet.read(Amount::kParameterDisk, kUpdate, read);
-  sheet.write(Amount::kParameterDisk, kUpdate, bytes.parameter);
+  sheet.read(Amount::kParameter, kUpdate, read);
+  sheet.write(Amount::kParameter, kUpdate, bytes.parameter);
   sheet.down(Amount::kParameterAbove, kUpdate, read);
   sheet.up(Amount::kParameterAbove, kUpdate, bytes.parameter);
   sheet.up(Amount::kParameterBelow, kUpdate, read);
   sheet.down(Amount::kParameterBelow, kUpdate, bytes.parameter);
-  sheet.read(Amount::kGradientDisk, kUpdate, gradient_reads * bytes.gradient);
+  sheet.read(Amount::kGradient, kUpdate, gradient_reads * bytes.gradient);
   if (rounds_gradient) {  // rounds the fp32 sum of bf16 gradients in an extra pass, before the norm is known
-    sheet.read(Amount::kGradientDisk, kUpdate, bytes.gradient);
-    sheet.write(Amount::kGradientDisk, kUpdate, bytes.gradient);
+    sheet.read(Amount::kGradient, kUpdate, bytes.gradient);
+    sheet.write(Amount::kGradient, kUpdate, bytes.gradient);
   }
   sheet.down(Amount::kGradientAbove, kUpdate, gradient_reads * bytes.gradient);
   sheet.up(Amount::kGradientBelow, kUpdate, gradient_reads * bytes.gradient);
@@ -95,9 +99,9 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
     return;
   }
   sheet.add(Amount::kUpdated, kUpdate, Resource::kCompute, 1, rates.device_update_numel);
-  for (const Amount off_device : {Amount::kOptimizerHost, Amount::kOptimizerDisk}) {
-    sheet.add(off_device, kUpdate, Resource::kCompute, -1, rates.device_update_numel);
-    sheet.add(off_device, kUpdate, Resource::kUpdate, 1, rates.update_numel);
+  for (const Tier tier : kLowerTiers) {
+    sheet.add(on(Amount::kOptimizer, tier), kUpdate, Resource::kCompute, -1, rates.device_update_numel);
+    sheet.add(on(Amount::kOptimizer, tier), kUpdate, Resource::kUpdate, 1, rates.update_numel);
   }
 }
 
@@ -187,8 +191,8 @@ double cost_at_end(const StepCosts& costs, Amount amount, const PhaseEnd& end) {
   const auto in = [&](StepPhase phase) {
     return costs[index_of(amount)][static_cast<std::size_t>(phase)][static_cast<std::size_t>(end.resource)];
   };
-  const bool parameter = amount == Amount::kParameterHost || amount == Amount::kParameterDisk;
-  const bool gradient = amount == Amount::kGradientHost || amount == Amount::kGradientDisk;
+  const bool parameter = amount < Amount::kGradient;
+  const bool gradient = !parameter && amount < Amount::kOptimizer;
   switch (end.phase) {
     case StepPhase::kForward:
       return parameter ? in(end.phase) : 0;
@@ -241,13 +245,13 @@ Amounts amounts_of(const StepModel& model, const Unit& unit, const UnitTiers& ti
   const auto set = [&](Amount amount, std::int64_t numel) {
     amounts[index_of(amount)] = static_cast<double>(std::max<std::int64_t>(numel, 0));
   };
-  set(Amount::kParameterHost, tiers.parameter.host);
-  set(Amount::kParameterDisk, tiers.parameter.disk);
+  const auto set_lower = [&](Amount state, const TierSplit& split) {
+    for (const Tier tier : kLowerTiers) set(on(state, tier), split.numel(tier));
+  };
+  set_lower(Amount::kParameter, tiers.parameter);
   if (!unit.trainable) return amounts;
-  set(Amount::kGradientHost, tiers.gradient.host);
-  set(Amount::kGradientDisk, tiers.gradient.disk);
-  set(Amount::kOptimizerHost, tiers.optimizer.host);
-  set(Amount::kOptimizerDisk, tiers.optimizer.disk);
+  set_lower(Amount::kGradient, tiers.gradient);
+  set_lower(Amount::kOptimizer, tiers.optimizer);
   set(Amount::kUpdated, tiers.optimizer.numel());
   // Every state's first elements are on the device, so one boundary describes it. Whole states never leave the device.
   const std::int64_t updated = tiers.optimizer.numel();

@@ -15,26 +15,27 @@
 namespace zero {
 
 enum class Amount : std::uint8_t {
-  // Elements of the state on that tier.
-  kParameterHost,
-  kParameterDisk,
-  kGradientHost,
-  kGradientDisk,
-  kOptimizerHost,
-  kOptimizerDisk,
-  // An element's update runs where its moments are: on the device, or on the host for host and disk. A gradient or
+  // Elements of the state on each lower tier, from the fastest: see on().
+  kParameter = 0,
+  kGradient = kParameter + kNumLowerTiers,
+  kOptimizer = kGradient + kNumLowerTiers,
+  // An element's update runs where its moments are: on the device, or on the host for all lower tiers. A gradient or
   // parameter can be above its update (it is on the device, the update on the host) or below it (it is off the device,
   // the update on it).
-  kGradientAbove,
+  kGradientAbove = kOptimizer + kNumLowerTiers,
   kGradientBelow,
   kParameterAbove,
   kParameterBelow,
   // All elements that this rank updates, on any tier.
   kUpdated
 };
-constexpr int kNumAmounts = 11;
+constexpr int kNumAmounts = static_cast<int>(Amount::kUpdated) + 1;
 constexpr std::size_t index_of(Amount amount) {
   return static_cast<std::size_t>(amount);
+}
+// Returns the amount of a state on a lower tier: on(Amount::kGradient, Tier::kDisk).
+constexpr Amount on(Amount state, Tier tier) {
+  return static_cast<Amount>(index_of(state) + index_of(tier) - 1);
 }
 
 using Amounts = std::array<double, kNumAmounts>;

@@ -22,11 +22,7 @@
 namespace zero {
 
 // Bytes that states may take on each tier of one rank, after gathered units and staging are subtracted.
-struct TierBudgets {
-  std::int64_t device = 0;
-  std::int64_t host = 0;
-  std::int64_t disk = 0;
-};
+using TierBudgets = PerTier<std::int64_t>;
 
 // A disk budget that was derived from free space: this rank's share of it.
 struct FreeDisk {

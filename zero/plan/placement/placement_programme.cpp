@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ranges>
+#include <utility>
 
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/partition.h"
@@ -21,12 +23,12 @@ int column_of(std::size_t which, Amount amount) {
 struct StateColumns {
   TierSplit UnitTiers::*state;
   std::int64_t ElementBytes::*bytes;
-  Amount host, disk;
+  Amount amount;  // see on()
 };
 constexpr std::array<StateColumns, 3> kStates{{
-    {&UnitTiers::parameter, &ElementBytes::parameter, Amount::kParameterHost, Amount::kParameterDisk},
-    {&UnitTiers::gradient, &ElementBytes::gradient, Amount::kGradientHost, Amount::kGradientDisk},
-    {&UnitTiers::optimizer, &ElementBytes::optimizer, Amount::kOptimizerHost, Amount::kOptimizerDisk},
+    {&UnitTiers::parameter, &ElementBytes::parameter, Amount::kParameter},
+    {&UnitTiers::gradient, &ElementBytes::gradient, Amount::kGradient},
+    {&UnitTiers::optimizer, &ElementBytes::optimizer, Amount::kOptimizer},
 }};
 
 std::vector<UnitClass> classes_of(const StepModel& model, const std::vector<PhaseEnd>& ends) {
@@ -55,8 +57,13 @@ double clean(double fraction) {
 }
 
 TierFractions fractions(const std::vector<double>& x, std::size_t which, const StateColumns& state) {
-  const double disk = clean(x[static_cast<std::size_t>(column_of(which, state.disk))]);
-  return {std::min(clean(x[static_cast<std::size_t>(column_of(which, state.host))]), 1 - disk), disk};
+  TierFractions fractions;
+  double rest = 1;
+  for (const Tier tier : kLowerTiers | std::views::reverse) {
+    fractions[tier] = std::min(clean(x[static_cast<std::size_t>(column_of(which, on(state.amount, tier)))]), rest);
+    rest -= fractions[tier];
+  }
+  return fractions;
 }
 
 }  // namespace
@@ -112,10 +119,12 @@ LinearProgramme PlacementProgramme::programme(const TierBudgets& budgets) const 
   for (const UnitClass& units : classes_) {
     for (const StateColumns& state : kStates) {
       const bool moves = can_move(units, state.state);
-      // Without moments, the host fraction still says where the update runs. An update does not run on disk.
+      // Without moments, the host's fraction still says where the update runs. An update does not run on disk.
       const bool has_bytes = units.bytes.*state.bytes > 0;
-      programme.add_column({.upper = moves && (budgets.host > 0 || !has_bytes) ? 1.0 : 0.0});
-      programme.add_column({.upper = moves && budgets.disk > 0 && has_bytes ? 1.0 : 0.0});
+      for (const Tier tier : kLowerTiers) {
+        const bool may_hold = budgets[tier] > 0 ? has_bytes || is_memory(tier) : !has_bytes && is_memory(tier);
+        programme.add_column({.upper = moves && may_hold ? 1.0 : 0.0});
+      }
     }
     // Gradient and parameter, above and below their update.
     for (int apart = 0; apart < 4; ++apart) programme.add_column({.upper = units.trainable ? 1.0 : 0.0});
@@ -179,41 +188,41 @@ void PlacementProgramme::add_class_rows(LinearProgramme& programme, bool all_lea
     for (const StateColumns& state : kStates) {
       if (!can_move(classes_[which], state.state)) continue;
       const bool leaves = all_leaves && classes_[which].bytes.*state.bytes > 0;
-      programme.add_row({{column(state.host), 1}, {column(state.disk), 1}}, {.lower = leaves ? 1.0 : 0.0, .upper = 1});
+      std::vector<LinearProgramme::Term> sum;
+      for (const Tier tier : kLowerTiers) sum.push_back({column(on(state.amount, tier)), 1});
+      programme.add_row(std::move(sum), {.lower = leaves ? 1.0 : 0.0, .upper = 1});
     }
     if (!classes_[which].trainable) continue;
     // The elements of the state on the device, minus the elements whose update runs there, are `above` minus `below`.
-    const auto balance = [&](Amount host, Amount disk, Amount above, Amount below) {
-      programme.add_row({{column(Amount::kOptimizerHost), 1},
-                         {column(Amount::kOptimizerDisk), 1},
-                         {column(host), -1},
-                         {column(disk), -1},
-                         {column(above), -1},
-                         {column(below), 1}},
-                        {.lower = 0, .upper = 0});
+    const auto balance = [&](Amount state, Amount above, Amount below) {
+      std::vector<LinearProgramme::Term> terms;
+      for (const Tier tier : kLowerTiers) terms.push_back({column(on(Amount::kOptimizer, tier)), 1});
+      for (const Tier tier : kLowerTiers) terms.push_back({column(on(state, tier)), -1});
+      terms.push_back({column(above), -1});
+      terms.push_back({column(below), 1});
+      programme.add_row(std::move(terms), {.lower = 0, .upper = 0});
     };
-    balance(Amount::kGradientHost, Amount::kGradientDisk, Amount::kGradientAbove, Amount::kGradientBelow);
-    balance(Amount::kParameterHost, Amount::kParameterDisk, Amount::kParameterAbove, Amount::kParameterBelow);
+    balance(Amount::kGradient, Amount::kGradientAbove, Amount::kGradientBelow);
+    balance(Amount::kParameter, Amount::kParameterAbove, Amount::kParameterBelow);
   }
 }
 
 void PlacementProgramme::add_budget_rows(LinearProgramme& programme, const TierBudgets& budgets) const {
   const double scale = std::max(1.0, static_cast<double>(bytes_.total));
-  std::vector<LinearProgramme::Term> device, host, disk;
+  PerTier<std::vector<LinearProgramme::Term>> rows;
   for (std::size_t which = 0; which < classes_.size(); ++which) {
     for (const StateColumns& state : kStates) {
       const double share = classes_[which].numel * static_cast<double>(classes_[which].bytes.*state.bytes) / scale;
       if (share == 0 || !can_move(classes_[which], state.state)) continue;
-      host.push_back({column_of(which, state.host), share});
-      disk.push_back({column_of(which, state.disk), share});
-      device.push_back({column_of(which, state.host), -share});
-      device.push_back({column_of(which, state.disk), -share});
+      for (const Tier tier : kLowerTiers) {
+        rows[tier].push_back({column_of(which, on(state.amount, tier)), share});
+        rows.device.push_back({column_of(which, on(state.amount, tier)), -share});
+      }
     }
   }
   const auto room = [&](std::int64_t bytes) { return static_cast<double>(bytes) / scale + kSlack; };
-  programme.add_row(std::move(device), {.upper = room(budgets.device - bytes_.total)});
-  programme.add_row(std::move(host), {.upper = room(budgets.host)});
-  programme.add_row(std::move(disk), {.upper = room(budgets.disk)});
+  programme.add_row(std::move(rows.device), {.upper = room(budgets.device - bytes_.total)});
+  for (const Tier tier : kLowerTiers) programme.add_row(std::move(rows[tier]), {.upper = room(budgets[tier])});
 }
 
 std::optional<PlacementProgramme::Solution> PlacementProgramme::solve(const TierBudgets& budgets) const {
@@ -234,8 +243,9 @@ std::optional<PlacementProgramme::Solution> PlacementProgramme::solve(const Tier
     for (const StateColumns& state : kStates) {
       const auto bytes = static_cast<double>(std::max<std::int64_t>(classes_[which].bytes.*state.bytes, 1));
       const double weight = classes_[which].numel * bytes / scale;
-      programme.columns[static_cast<std::size_t>(column_of(which, state.host))].cost = weight;
-      programme.columns[static_cast<std::size_t>(column_of(which, state.disk))].cost = 2 * weight;
+      for (const Tier tier : kLowerTiers)
+        programme.columns[static_cast<std::size_t>(column_of(which, on(state.amount, tier)))].cost =
+            facts_of(tier).cost * weight;
     }
   }
   if (auto least = zero::solve(programme)) x = std::move(least);

@@ -72,8 +72,7 @@ class LowerTiers {
     add(split, element_bytes, &TierTraffic::written_bytes);
   }
   void add(const TierSplit& split, std::int64_t element_bytes, std::int64_t TierTraffic::*bytes) {
-    for (const Tier tier : {Tier::kHost, Tier::kDisk})
-      cost_.tiers[static_cast<std::size_t>(tier)].*bytes += tier_bytes(split, tier, element_bytes);
+    for (const Tier tier : kLowerTiers) cost_.tiers[tier].*bytes += tier_bytes(split, tier, element_bytes);
   }
 
   const Placement& placement_;

@@ -1,7 +1,7 @@
 // Prints schedules and actions as text.
 #include <algorithm>
 #include <array>
-#include <initializer_list>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,18 +12,15 @@ namespace zero {
 namespace {
 
 // Lists the tiers that hold a part: "host and disk".
-std::string tiers_text(const TierSplit& split, std::initializer_list<Tier> among) {
+std::string tiers_text(const TierSplit& split, std::span<const Tier> among = kAllTiers) {
   std::string text;
   for (const Tier tier : among) {
     if (split.numel(tier) > 0) text += fmt::format("{}{}", text.empty() ? "" : " and ", name_of(tier));
   }
   return text;
 }
-std::string tiers_text(const TierSplit& split) {
-  return tiers_text(split, {Tier::kDevice, Tier::kHost, Tier::kDisk});
-}
 std::string lower_tiers_text(const TierSplit& split) {
-  return tiers_text(split, {Tier::kHost, Tier::kDisk});
+  return tiers_text(split, kLowerTiers);
 }
 
 // Describes an update: " on host (optimizer state on disk)". An element with any state off the device is updated on the

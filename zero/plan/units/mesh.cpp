@@ -40,7 +40,7 @@ Mesh mesh_of(int world, int group, std::string_view key) {
   if (group < 0 || group > world || world % group != 0) {
     throw ConfigError(
         key, fmt::format("{}", group), fmt::format("{} ranks cannot be divided into groups of this size", world),
-        fmt::format("use 0 (all ranks hold the model once), or one of {}", fmt::join(divisors(world), ", ")));
+        fmt::format("use 0 (all ranks hold one copy of the model), or one of {}", fmt::join(divisors(world), ", ")));
   }
   return {.shard = group, .copies = world / group};
 }

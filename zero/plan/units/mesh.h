@@ -23,7 +23,7 @@
 namespace zero {
 
 struct Mesh {
-  int shard = 1;   // ranks that together hold the model once
+  int shard = 1;   // ranks that together hold one copy of the model
   int copies = 1;  // number of copies
 
   int world() const { return shard * copies; }
@@ -34,8 +34,8 @@ struct Mesh {
   bool operator==(const Mesh&) const = default;
 };
 
-// Makes a mesh. `group`: ranks that hold the model once; 0: all. Throws ConfigError under `key` if it does not divide
-// the world.
+// Makes a mesh. `group`: ranks that hold one copy of the model; 0: all. Throws ConfigError under `key` if it does not
+// divide the world.
 Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 
 // Makes a mesh of copies that train apart; `group` 0: one rank per copy. Also throws ConfigError under "sync.mode" for

@@ -85,7 +85,8 @@ void spread_over_tiers(Placement& placement, const std::vector<Unit>& units, int
 }
 
 Placement away_from_device(Placement placement, const std::vector<Unit>& units, int world, Tier to) {
-  const TierFractions all = to == Tier::kHost ? TierFractions{.host = 1} : TierFractions{.disk = 1};
+  TierFractions all;
+  all[to] = 1;
   spread_over_tiers(placement, units, world,
                     {.parameter = placement.parameter_sharded ? all : TierFractions{},
                      .gradient = placement.gradient_sharded ? all : TierFractions{},

@@ -14,10 +14,16 @@ namespace {
 constexpr double kFractionSlack = 1e-9;
 
 void check(TierFractions fractions, std::string_view key) {
-  const double off_device = fractions.host + fractions.disk;
-  if (fractions.host >= 0 && fractions.disk >= 0 && off_device <= 1 + kFractionSlack) return;
-  throw ConfigError(key, fmt::format("{{host = {}, disk = {}}}", fractions.host, fractions.disk),
-                    "each fraction must be 0 or more, and their sum 1 or less",
+  double off_device = 0;
+  bool valid = true;
+  std::string text;
+  for (const Tier tier : kLowerTiers) {
+    off_device += fractions[tier];
+    valid = valid && fractions[tier] >= 0;
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name_of(tier), fractions[tier]);
+  }
+  if (valid && off_device <= 1 + kFractionSlack) return;
+  throw ConfigError(key, "{" + text + "}", "each fraction must be 0 or more, and their sum 1 or less",
                     "use for example {host = 0.6, disk = 0.4}; the rest is on the device");
 }
 
@@ -51,20 +57,32 @@ class Portion {
 std::vector<TierSplit> split_over_tiers(std::span<const std::int64_t> numels, TierFractions fractions,
                                         std::string_view key) {
   check(fractions, key);
-  Portion device(1 - fractions.host - fractions.disk);
-  Portion memory(1 - fractions.disk);
+  // For each tier but the last, the portion on it and on all faster tiers.
+  std::vector<Portion> portions;
+  for (const Tier tier : kAllTiers) {
+    if (tier == kLastTier) break;
+    double portion = 1;
+    for (const Tier slower : kLowerTiers) {
+      if (slower > tier) portion -= fractions[slower];
+    }
+    portions.emplace_back(portion);
+  }
   std::vector<TierSplit> splits;
   for (const std::int64_t numel : numels) {
-    const std::int64_t on_device = device.of(numel);
-    const std::int64_t in_memory = memory.of(numel, on_device);
-    splits.push_back({on_device, in_memory - on_device, numel - in_memory});
+    TierSplit& split = splits.emplace_back();
+    std::int64_t faster = 0;
+    for (const Tier tier : kAllTiers) {
+      const std::int64_t end = tier == kLastTier ? numel : portions[index_of(tier)].of(numel, faster);
+      split[tier] = end - faster;
+      faster = end;
+    }
   }
   return splits;
 }
 
 std::int64_t tier_bytes(const TierSplit& split, Tier tier, std::int64_t element_bytes) {
   const std::int64_t bytes = split.numel(tier) * element_bytes;
-  if (tier != Tier::kDisk) return bytes;
+  if (is_memory(tier)) return bytes;
   return (bytes + kDiskPageBytes - 1) / kDiskPageBytes * kDiskPageBytes;
 }
 

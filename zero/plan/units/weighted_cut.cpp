@@ -52,11 +52,12 @@ std::vector<Unit> as_seen_by(std::vector<Unit> units, int own) {
 
 void require_weights(std::span<const double> weights, int owners, std::string_view key, std::string_view owner) {
   const auto refuse = [&](std::string_view reason) {
-    throw ConfigError(key, fmt::format("[{}]", weights_text(weights)), reason,
-                      fmt::format("give a positive number for each of the {} that hold the model once, for example "
-                                  "[{}]; or leave it out (\"auto\") to measure the memory of each {}",
-                                  format_count(owners, owner),
-                                  fmt::join(std::vector<int>(static_cast<std::size_t>(owners), 1), ", "), owner));
+    throw ConfigError(
+        key, fmt::format("[{}]", weights_text(weights)), reason,
+        fmt::format("give a positive number for each of the {} that hold one copy of the model, for example "
+                    "[{}]; or leave it out (\"auto\") to measure the memory of each {}",
+                    format_count(owners, owner), fmt::join(std::vector<int>(static_cast<std::size_t>(owners), 1), ", "),
+                    owner));
   };
   if (std::ssize(weights) != owners)
     refuse(fmt::format("{} for {}", format_count(std::ssize(weights), "weight"), format_count(owners, owner)));

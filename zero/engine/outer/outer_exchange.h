@@ -1,12 +1,12 @@
-// OuterFlight: exchanges the sum over the copies of a fragment's differences while the copies continue to train.
+// OuterExchange: exchanges the sum over the copies of a fragment's differences while the copies continue to train.
 //
-//   OuterFlight flight(state, comms, {.units = units_of_fragment(...), .overlap = 4, .step = step}, ledger, timeline);
-//   flight.begin(u);                                    // zeros; for each of flight.units()
-//   ... flight.elements()[i] = anchor - weight ...      // of this rank's update range
-//   flight.pack(u);
-//   flight.send();                                      // begins; the copies take a step
-//   flight.go_on();                                     // after each of `overlap` steps
-//   flight.arrive();                                    // waits for the rest; then read flight.sums(u)
+//   OuterExchange exchange(state, comms, {.units = units_of_fragment(...), .overlap = 4}, ledger, timeline);
+//   exchange.begin(u);                                 // zeros; for each of exchange.units()
+//   ... exchange.elements()[i] = anchor - weight ...   // of this rank's update range
+//   exchange.pack(u);
+//   exchange.send();                                   // begins; the copies take a step
+//   exchange.go_on();                                  // after each of `overlap` steps
+//   exchange.arrive();                                 // waits for the rest; then read exchange.sums(u)
 //
 // See zero/engine/options/outer_fragments.h. OuterSum does the same for one unit, at once, with the same bytes. A chunk
 // is exchanged after each step, because a whole message would delay the step's own exchanges. The copies exchange
@@ -21,17 +21,17 @@
 
 #include "zero/base/process/timeline.h"
 #include "zero/comm/work.h"
-#include "zero/engine/outer/flight_chunks.h"
+#include "zero/engine/outer/exchange_chunks.h"
 #include "zero/engine/states/sharded_state.h"
 #include "zero/engine/wire/engine_comms.h"
 #include "zero/memory/account/charge.h"
 
 namespace zero {
 
-class OuterFlight {
+class OuterExchange {
  public:
   // `overlap`: steps until arrive(), 1 or more. `step`: the run's step, on which a codec's rounding depends.
-  struct Trip {
+  struct Plan {
     std::vector<int> units{};
     int overlap = 1;
     std::int64_t step = 0;
@@ -41,9 +41,9 @@ class OuterFlight {
   // With top-k each copy sends its largest elements to all others. Memory is staging in the ledger while the object
   // lives: twice the fragment's shard in fp32, or once and the messages with a codec or top-k; one unit's bytes; and
   // the largest unit if states are whole. There must be more than one copy. All must outlive the object.
-  OuterFlight(const ShardedState& state, const EngineComms& comms, Trip trip, Ledger& ledger, Timeline* timeline);
+  OuterExchange(const ShardedState& state, const EngineComms& comms, Plan plan, Ledger& ledger, Timeline* timeline);
 
-  const std::vector<int>& units() const { return trip_.units; }
+  const std::vector<int>& units() const { return plan_.units; }
 
   void begin(int unit);
   float* elements();
@@ -57,7 +57,7 @@ class OuterFlight {
   // Returns the sums of the update range; valid until the next call.
   const float* sums(int unit);
 
-  // Returns the bytes of the flight of the largest fragment.
+  // Returns the bytes of the exchange of the largest fragment.
   static std::int64_t bytes(const std::vector<Unit>& units, int shard, const Placement& placement);
 
  private:
@@ -92,10 +92,10 @@ class OuterFlight {
 
   const ShardedState& state_;
   const EngineComms& comms_;
-  Trip trip_;
+  Plan plan_;
   Timeline* timeline_;
   Sizes sizes_;
-  FlightChunks out_, back_;
+  ExchangeChunks out_, back_;
   Allocation values_;               // differences; at the end the sums, unless as_they_are()
   Allocation sent_, came_;          // a message for each copy; if as_they_are(), received into values_
   std::vector<std::byte> scratch_;  // one unit's part of a message

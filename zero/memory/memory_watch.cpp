@@ -1,4 +1,4 @@
-#include "zero/memory/memory_monitor.h"
+#include "zero/memory/memory_watch.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,13 +12,13 @@ MemoryReading read_memory() {
   return {.free_bytes = available_memory(), .pressure = memory_pressure()};
 }
 
-MemoryMonitor::MemoryMonitor(Source read, std::chrono::milliseconds period) : read_(std::move(read)) {
+MemoryWatch::MemoryWatch(Source read, std::chrono::milliseconds period) : read_(std::move(read)) {
   if (period.count() == 0) return;
   const SignalsBlocked blocked;
   thread_ = std::thread([this, period] { watch(period); });
 }
 
-MemoryMonitor::~MemoryMonitor() {
+MemoryWatch::~MemoryWatch() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -27,12 +27,12 @@ MemoryMonitor::~MemoryMonitor() {
   if (thread_.joinable()) thread_.join();
 }
 
-void MemoryMonitor::watch(std::chrono::milliseconds period) {
+void MemoryWatch::watch(std::chrono::milliseconds period) {
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, period, [this] { return ends_; })) look();
 }
 
-void MemoryMonitor::look() {
+void MemoryWatch::look() {
   try {
     const MemoryReading now = read_();
     worst_.free_bytes = std::min(worst_.free_bytes, now.free_bytes);
@@ -42,13 +42,13 @@ void MemoryMonitor::look() {
   }
 }
 
-void MemoryMonitor::look_now() {
+void MemoryWatch::look_now() {
   if (!thread_.joinable()) return;
   const std::lock_guard lock(mutex_);
   look();
 }
 
-MemoryReading MemoryMonitor::take_worst() {
+MemoryReading MemoryWatch::take_worst() {
   const std::lock_guard lock(mutex_);
   look();
   if (failed_ != nullptr) std::rethrow_exception(std::exchange(failed_, nullptr));

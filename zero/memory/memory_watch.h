@@ -1,6 +1,6 @@
-// MemoryMonitor: watches how much of this machine's memory other programs leave free.
+// MemoryWatch: watches how much of this machine's memory other programs leave free.
 //
-//   MemoryMonitor monitor(read_memory, std::chrono::milliseconds(20));
+//   MemoryWatch monitor(read_memory, std::chrono::milliseconds(20));
 //   ...                                                      // a step
 //   const MemoryReading worst = monitor.take_worst();        // since the last call
 //
@@ -31,14 +31,14 @@ struct MemoryReading {
 // Reads this machine, and this process's control group.
 MemoryReading read_memory();
 
-class MemoryMonitor {
+class MemoryWatch {
  public:
   using Source = std::function<MemoryReading()>;
   // `period` 0: no thread; only take_worst() reads.
-  MemoryMonitor(Source read, std::chrono::milliseconds period);
-  MemoryMonitor(const MemoryMonitor&) = delete;
-  MemoryMonitor& operator=(const MemoryMonitor&) = delete;
-  ~MemoryMonitor();
+  MemoryWatch(Source read, std::chrono::milliseconds period);
+  MemoryWatch(const MemoryWatch&) = delete;
+  MemoryWatch& operator=(const MemoryWatch&) = delete;
+  ~MemoryWatch();
 
   // Returns the least free memory and the highest pressure since the last call, including now.
   MemoryReading take_worst();

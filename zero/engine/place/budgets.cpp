@@ -1,4 +1,4 @@
-#include "zero/engine/place/machine_budgets.h"
+#include "zero/engine/place/budgets.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/rate_probe.h"
 #include "zero/memory/disk/disk_room.h"
 #include "zero/memory/disk/disk_seam.h"
@@ -26,14 +26,14 @@ bool is_in_bytes(const MemoryBudget& budget) {
 
 }  // namespace
 
-MachineBudgets::MachineBudgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host)
+Budgets::Budgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host)
     : comm_(comm), options_(options), host_(host) {
   measure_memory();
   if (!uses_disk || options.offload.disk.empty()) return;
   disk_bytes_ = options.offload.disk_memory > 0 ? options.offload.disk_memory : agreed_least(comm_, room_on_disk());
 }
 
-void MachineBudgets::measure_memory() {
+void Budgets::measure_memory() {
   const bool is_here = comm_ != nullptr || host_.free_device_bytes != nullptr;
   const auto measure = [&](std::int64_t free, int ranks, std::int64_t beside = 0) {
     const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
@@ -44,32 +44,33 @@ void MachineBudgets::measure_memory() {
     free_bytes_ = measure(host_.free_device_bytes(), host_.ranks_on_device, host_.beside_on_device);
 }
 
-std::int64_t MachineBudgets::room_on_disk() const {
+std::int64_t Budgets::room_on_disk() const {
   const TimedCalls calls = DiskSeam::or_none(host_.seams.disk_seam).opening_calls(options_.offload.disk_timeout);
   const auto is_here = [&calls](const std::string& folder) { return is_folder_here(folder, calls); };
   if (comm_ == nullptr && !std::ranges::all_of(options_.offload.disk, is_here)) return kUnlimited;
   return free_disk().share(room_on(options_.offload.disk, calls));
 }
 
-FreeDisk MachineBudgets::free_disk() const {
+FreeDisk Budgets::free_disk() const {
   FreeDisk disk{.ranks = std::max(host_.local_world, 1)};
   if (options_.offload.disk_memory == 0) disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
   return disk;
 }
 
-bool MachineBudgets::host_takes_the_rest() const {
+bool Budgets::host_takes_the_rest() const {
   return options_.offload.host_memory.kind == MemoryBudget::Kind::kAuto &&
          (is_in_bytes(options_.device_memory) || device_is_apart());
 }
 
-TierBudgets MachineBudgets::of_states(const StepModel& model, bool min_budget) const {
-  const TierBudgets own = mine(model, min_budget);
-  return {agreed_least(comm_, own.device), agreed_least(comm_, own.host), agreed_least(comm_, own.disk)};
+TierBudgets Budgets::of_states(const StepModel& model, bool min_budget) const {
+  TierBudgets budgets = mine(model, min_budget);
+  for (const Tier tier : kAllTiers) budgets[tier] = agreed_least(comm_, budgets[tier]);
+  return budgets;
 }
 
-TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const {
+TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
   const OffloadOptions& offload = options_.offload;
-  const Placement away = away_from_device(model.placement, model.units, model.world, Tier::kDisk);
+  const Placement away = away_from_device(model.placement, model.units, model.world, kLastTier);
   TierBudgets budgets{.disk = disk_bytes_};
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);
@@ -100,7 +101,7 @@ TierBudgets MachineBudgets::mine(const StepModel& model, bool min_budget) const 
   return budgets;
 }
 
-void MachineBudgets::require_memory(const StepModel& model, const Placement& placement, const TierBudgets& held) const {
+void Budgets::require_memory(const StepModel& model, const Placement& placement, const TierBudgets& held) const {
   const MemoryBudget& memory = options_.device_memory;
   if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
   const GatherBudget budget =

@@ -1,4 +1,4 @@
-#include "zero/plan/schedule/step_replay.h"
+#include "zero/plan/schedule/schedule_replay.h"
 
 #include <string>
 #include <vector>
@@ -34,7 +34,7 @@ struct Followed {
   int num_foreseen = 0;
 };
 
-Followed follow_all(StepReplay& replay, const std::vector<Event>& events) {
+Followed follow_all(ScheduleReplay& replay, const std::vector<Event>& events) {
   Followed followed;
   for (const Event& event : events) {
     followed.num_foreseen +=
@@ -43,14 +43,14 @@ Followed follow_all(StepReplay& replay, const std::vector<Event>& events) {
   return followed;
 }
 
-StepReplay at_stage(int stage) {
+ScheduleReplay at_stage(int stage) {
   return {kTwoUnits, 2, place(stage, Reduce::kAuto, 1), {}};
 }
 
 // Nobody foresees it.
 
-TEST(StepReplay, FirstStepHasNoMismatch) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, FirstStepHasNoMismatch) {
+  ScheduleReplay replay = at_stage(3);
   const Followed followed = follow_all(replay, kWholeStep);
   EXPECT_EQ(followed.num_foreseen, 0);
   EXPECT_TRUE(followed.actions.empty());
@@ -60,8 +60,8 @@ TEST(StepReplay, FirstStepHasNoMismatch) {
 
 // Of the schedule.
 
-TEST(StepReplay, SecondStepGetsEveryAction) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, SecondStepGetsEveryAction) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   EXPECT_TRUE(replay.trace().events.empty());
@@ -75,8 +75,8 @@ TEST(StepReplay, SecondStepGetsEveryAction) {
   EXPECT_FALSE(replay.mismatched());
 }
 
-TEST(StepReplay, DroppedPassesLeaveTheSchedule) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, DroppedPassesLeaveTheSchedule) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   follow_all(replay, {access_to(1), access_to(0), {EventKind::kBackward, -1, {}}});
@@ -87,8 +87,8 @@ TEST(StepReplay, DroppedPassesLeaveTheSchedule) {
   EXPECT_FALSE(replay.mismatched());
 }
 
-TEST(StepReplay, ShortStepLeavesTheSchedule) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, ShortStepLeavesTheSchedule) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   follow_all(replay, {access_to(0), access_to(1)});
@@ -101,8 +101,8 @@ TEST(StepReplay, ShortStepLeavesTheSchedule) {
   EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
 }
 
-TEST(StepReplay, MismatchEndsForecastForStep) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, MismatchEndsForecastForStep) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   std::vector<Event> other = kWholeStep;
@@ -114,8 +114,8 @@ TEST(StepReplay, MismatchEndsForecastForStep) {
   EXPECT_EQ(follow_all(replay, other).num_foreseen, static_cast<int>(other.size()));
 }
 
-TEST(StepReplay, ExtraEventIsMismatch) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, ExtraEventIsMismatch) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   follow_all(replay, kWholeStep);
@@ -124,8 +124,8 @@ TEST(StepReplay, ExtraEventIsMismatch) {
   EXPECT_TRUE(replay.mismatched());
 }
 
-TEST(StepReplay, ShortStepBecomesNextSchedule) {
-  StepReplay replay = at_stage(3);
+TEST(ScheduleReplay, ShortStepBecomesNextSchedule) {
+  ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   const std::vector<Event> shorter{access_to(0), access_to(1)};
@@ -134,16 +134,16 @@ TEST(StepReplay, ShortStepBecomesNextSchedule) {
   EXPECT_EQ(replay.schedule().entries.size(), 2U);
 }
 
-TEST(StepReplay, NextScheduleNeedsAllRanksTraces) {
-  StepReplay replay = at_stage(2);
+TEST(ScheduleReplay, NextScheduleNeedsAllRanksTraces) {
+  ScheduleReplay replay = at_stage(2);
   follow_all(replay, kWholeStep);
   replay.end_step(false);
   EXPECT_TRUE(replay.schedule().entries.empty());
   EXPECT_EQ(replay.schedule().reduce_order, (std::vector<int>{1, 0})) << "reversed, whatever the data";
 }
 
-TEST(StepReplay, ChangedPlacementEntersNextScheduleOnly) {
-  StepReplay replay = at_stage(2);
+TEST(ScheduleReplay, ChangedPlacementEntersNextScheduleOnly) {
+  ScheduleReplay replay = at_stage(2);
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   follow_all(replay, kWholeStep);
@@ -156,8 +156,8 @@ TEST(StepReplay, ChangedPlacementEntersNextScheduleOnly) {
   EXPECT_EQ(replay.schedule().budget.capacity_bytes, 4096);
 }
 
-TEST(StepReplay, IssuesActionBeforeServingEntry) {
-  StepReplay replay(kTwoUnits, 2, place(2, Reduce::kAuto, 1, /*delayed_update=*/true), {});
+TEST(ScheduleReplay, IssuesActionBeforeServingEntry) {
+  ScheduleReplay replay(kTwoUnits, 2, place(2, Reduce::kAuto, 1, /*delayed_update=*/true), {});
   EXPECT_FALSE(replay.done_with(1)) << "no schedule says so";
   follow_all(replay, kWholeStep);
   replay.end_step(true);

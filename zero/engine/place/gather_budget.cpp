@@ -1,4 +1,4 @@
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/pages.h"
 #include "zero/base/text/bytes.h"
-#include "zero/engine/outer/outer_flight.h"
+#include "zero/engine/outer/outer_exchange.h"
 #include "zero/engine/outer/outer_sum.h"
 #include "zero/engine/reduce/gradient_sum.h"
 #include "zero/engine/states/tile_stream.h"
@@ -47,7 +47,7 @@ std::int64_t put_together_bytes(const std::vector<Unit>& units, int world, const
 // The run's last outer step sums one unit at a time, when no fragment is in exchange.
 std::int64_t outer_bytes_of(const std::vector<Unit>& units, int world, const Placement& placement) {
   const std::int64_t at_once = OuterSum::bytes(units, world, placement);
-  return placement.outer_overlap ? std::max(at_once, OuterFlight::bytes(units, world, placement)) : at_once;
+  return placement.outer_overlap ? std::max(at_once, OuterExchange::bytes(units, world, placement)) : at_once;
 }
 
 // Returns the bytes that a rank needs on the device if one unit is gathered at a time, secondary parts included.
@@ -162,7 +162,9 @@ bool overlaps_updates(const Placement& placement, const std::vector<Unit>& units
   if (!placement.parameter_sharded) return false;
   const auto holds = [&](Tier tier) { return state_bytes(units, world, placement, spec, tier).total() > 0; };
   // With a device that has its own memory, the host has no other work.
-  return options.link_bytes_per_second > 0 || holds(Tier::kDisk) || (placement.device_is_apart && holds(Tier::kHost));
+  return options.link_bytes_per_second > 0 || std::ranges::any_of(kLowerTiers, [&](Tier tier) {
+           return (!is_memory(tier) || placement.device_is_apart) && holds(tier);
+         });
 }
 
 int tiles_ahead(const MemoryBudget& memory, const std::vector<Unit>& units, int world, const Placement& placement,

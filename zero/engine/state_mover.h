@@ -1,8 +1,8 @@
-// Replanner: places states again while a model trains, and moves them.
+// StateMover: places states again while a model trains, and moves them.
 //
-//   mine.wanted_bytes = replanner.wanted(/*updates=*/steps);              // Local, once a step
-//   replanner.rebalance(agreed.wanted_bytes, steps);                      // Collective: the same on all ranks
-//   if (taken == kProfileStep) replanner.learn(statistics.profile(), steps);
+//   mine.wanted_bytes = state_mover.wanted(/*updates=*/steps);              // Local, once a step
+//   state_mover.rebalance(agreed.wanted_bytes, steps);                      // Collective: the same on all ranks
+//   if (taken == kProfileStep) state_mover.learn(statistics.profile(), steps);
 //
 // It does so when memory is short or free again (Rebalancer), and once when the profile of the model is known (Placer).
 // States move between the step sync and the update. At that time no unit is gathered, and every rank has read the
@@ -20,9 +20,9 @@
 
 namespace zero {
 
-class Replanner {
+class StateMover {
  public:
-  explicit Replanner(EngineParts& parts);
+  explicit StateMover(EngineParts& parts);
 
   // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their values.
   void settle(std::int64_t updates);
@@ -38,6 +38,8 @@ class Replanner {
 
  private:
   std::int64_t untouched_bytes(std::int64_t updates) const;
+  // Returns the bytes with this tag on tiers that are memory.
+  std::int64_t in_memory(MemoryTag tag) const;
   std::int64_t move(const std::vector<UnitTiers>& tiers, GatherBudget budget);
   std::string where_states_lie() const;
 

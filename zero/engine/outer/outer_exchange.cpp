@@ -1,4 +1,4 @@
-#include "zero/engine/outer/outer_flight.h"
+#include "zero/engine/outer/outer_exchange.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,13 +31,13 @@ std::int64_t num_came(const Mesh& mesh, const WireCodecs& wire) {
 
 }  // namespace
 
-std::int64_t OuterFlight::Sizes::bytes(const Mesh& mesh, const Placement& placement) const {
+std::int64_t OuterExchange::Sizes::bytes(const Mesh& mesh, const Placement& placement) const {
   const WireCodecs& wire = placement.wire;
   return (values + whole) * kFloatBytes + (num_sent(mesh, wire) + num_came(mesh, wire)) * message + largest_part;
 }
 
-OuterFlight::Sizes OuterFlight::sizes_of(const std::vector<Unit>& units, std::span<const int> fragment,
-                                         const Mesh& mesh, const Placement& placement) {
+OuterExchange::Sizes OuterExchange::sizes_of(const std::vector<Unit>& units, std::span<const int> fragment,
+                                             const Mesh& mesh, const Placement& placement) {
   const WireCodecs& wire = placement.wire;
   Sizes sizes;
   for (const int index : fragment) {
@@ -59,7 +59,7 @@ OuterFlight::Sizes OuterFlight::sizes_of(const std::vector<Unit>& units, std::sp
   return sizes;
 }
 
-std::int64_t OuterFlight::bytes(const std::vector<Unit>& units, int shard, const Placement& placement) {
+std::int64_t OuterExchange::bytes(const std::vector<Unit>& units, int shard, const Placement& placement) {
   const Mesh mesh{.shard = shard, .copies = placement.merged_copies};
   std::int64_t most = 0;
   for (int fragment = 0; fragment < placement.outer_fragments; ++fragment) {
@@ -69,43 +69,43 @@ std::int64_t OuterFlight::bytes(const std::vector<Unit>& units, int shard, const
   return most;
 }
 
-OuterFlight::OuterFlight(const ShardedState& state, const EngineComms& comms, Trip trip, Ledger& ledger,
-                         Timeline* timeline)
+OuterExchange::OuterExchange(const ShardedState& state, const EngineComms& comms, Plan plan, Ledger& ledger,
+                             Timeline* timeline)
     : state_(state),
       comms_(comms),
-      trip_(std::move(trip)),
+      plan_(std::move(plan)),
       timeline_(timeline),
-      sizes_(sizes_of(state.units(), trip_.units, comms.mesh, state.placement())),
-      out_{.message = sizes_.message, .copies = comms.mesh.copies, .number = (trip_.overlap + 1) / 2},
-      back_{.message = sizes_.message, .copies = comms.mesh.copies, .number = std::max(trip_.overlap / 2, 1)},
+      sizes_(sizes_of(state.units(), plan_.units, comms.mesh, state.placement())),
+      out_{.message = sizes_.message, .copies = comms.mesh.copies, .number = (plan_.overlap + 1) / 2},
+      back_{.message = sizes_.message, .copies = comms.mesh.copies, .number = std::max(plan_.overlap / 2, 1)},
       values_(outer_memory(*comms.across, sizes_.values * kFloatBytes)),
       sent_(outer_memory(*comms.across, num_sent(comms.mesh, state.placement().wire) * sizes_.message)),
       came_(outer_memory(*comms.across, num_came(comms.mesh, state.placement().wire) * sizes_.message)),
       scratch_(static_cast<std::size_t>(sizes_.largest_part)),
       whole_(outer_memory(comms.copy, sizes_.whole * kFloatBytes)),
       charge_(ledger, Tier::kDevice, MemoryTag::kStaging, sizes_.bytes(comms.mesh, state.placement())) {
-  if (share() > 0) back_.number = trip_.overlap;  // with top-k it is the only exchange
+  if (share() > 0) back_.number = plan_.overlap;  // with top-k it is the only exchange
 }
 
-const OuterFlight::Part& OuterFlight::part(int unit) const {
+const OuterExchange::Part& OuterExchange::part(int unit) const {
   const auto found = std::ranges::find(sizes_.parts, unit, &Part::unit);
   ZERO_CHECK(found != sizes_.parts.end(), "unit {} is not in this fragment", unit);
   return *found;
 }
 
-void OuterFlight::begin(int unit) {
+void OuterExchange::begin(int unit) {
   open_ = &part(unit);
   Device& device = state_.device();
   zero_floats(device, floats(values_) + open_->values, copies() * open_->block);
   if (whole_.size() > 0) zero_floats(device, floats(whole_), padded_numel(state_.unit(unit), comms_.mesh.shard));
 }
 
-float* OuterFlight::elements() {
+float* OuterExchange::elements() {
   return whole_.size() > 0 ? floats(whole_) : floats(values_) + open_->values;
 }
 
 // Other ranks of this copy send the other shards' messages; this rank also removes their elements.
-void OuterFlight::take_largest() {
+void OuterExchange::take_largest() {
   const auto numel = static_cast<std::size_t>(state_.shard(open_->unit).numel);
   const auto bytes = static_cast<std::size_t>(open_->bytes);
   for (int place = 0; place < (whole_.size() > 0 ? comms_.mesh.shard : 1); ++place) {
@@ -116,7 +116,7 @@ void OuterFlight::take_largest() {
   }
 }
 
-void OuterFlight::pack(int unit) {
+void OuterExchange::pack(int unit) {
   const Part& at = part(unit);
   const Shard own = state_.shard(unit);
   float* const values = floats(values_) + at.values;
@@ -135,22 +135,22 @@ void OuterFlight::pack(int unit) {
 }
 
 // Returns the rounding key that CodedCommunicator has for a unit's first sum and gather in a step.
-std::uint64_t OuterFlight::key(const Part& part, std::uint64_t kind) const {
+std::uint64_t OuterExchange::key(const Part& part, std::uint64_t kind) const {
   std::uint64_t key = mixed(kind, static_cast<std::uint64_t>(comms_.run.rank()));
   for (const std::uint64_t each :
-       {static_cast<std::uint64_t>(trip_.step), static_cast<std::uint64_t>(part.unit), std::uint64_t{0}})
+       {static_cast<std::uint64_t>(plan_.step), static_cast<std::uint64_t>(part.unit), std::uint64_t{0}})
     key = mixed(key, each);
   return key;
 }
 
-void OuterFlight::send() {
+void OuterExchange::send() {
   ZERO_CHECK(phase_ == Phase::kPacking, "a fragment is sent once");
   phase_ = share() > 0 ? Phase::kBack : Phase::kOut;
   begin_chunk();
 }
 
 // All copies have messages of the same size, and so the same chunks.
-void OuterFlight::begin_chunk() {
+void OuterExchange::begin_chunk() {
   Communicator& across = *comms_.across;
   const CommTag tag{.unit = units().front()};
   if (phase_ == Phase::kOut) {
@@ -163,7 +163,7 @@ void OuterFlight::begin_chunk() {
   if (!sent.empty()) work_ = across.all_gather(sent, back_.of(arrived(), chunk_), tag);
 }
 
-void OuterFlight::go_on() {
+void OuterExchange::go_on() {
   if (phase_ == Phase::kHere) return;
   ZERO_CHECK(phase_ != Phase::kPacking, "a fragment continues after it was sent");
   const TimedSpan span(timeline_, Activity::kReduce, units().front(), sizes_.message);
@@ -182,13 +182,13 @@ void OuterFlight::go_on() {
   begin_chunk();
 }
 
-void OuterFlight::arrive() {
+void OuterExchange::arrive() {
   while (phase_ != Phase::kHere) go_on();
 }
 
 // Sums this copy's block into the message to send back. A codec's sum takes the place of the sent differences; without
 // a codec, received messages have already overwritten the differences.
-void OuterFlight::sum_block(const Part& part) {
+void OuterExchange::sum_block(const Part& part) {
   const std::span<std::byte> own =
       sent_.bytes().subspan(static_cast<std::size_t>(part.message), static_cast<std::size_t>(part.bytes));
   float* const sum = as_they_are() ? reinterpret_cast<float*>(own.data()) : floats(values_) + part.values;
@@ -208,7 +208,7 @@ void OuterFlight::sum_block(const Part& part) {
                     {key(part, kGatherKey), 0}, own.data());
 }
 
-const float* OuterFlight::sums(int unit) {
+const float* OuterExchange::sums(int unit) {
   ZERO_CHECK(phase_ == Phase::kHere, "the sums of unit {} have not arrived", unit);
   const Part& at = part(unit);
   const std::int64_t numel = state_.shard(unit).numel;

@@ -1,4 +1,4 @@
-#include "zero/memory/memory_monitor.h"
+#include "zero/memory/memory_watch.h"
 
 #include <atomic>
 #include <stdexcept>
@@ -10,18 +10,18 @@ namespace {
 
 constexpr std::chrono::milliseconds kNever{0};
 
-TEST(MemoryMonitor, WithoutAThreadReadsWhenAsked) {
+TEST(MemoryWatch, WithoutAThreadReadsWhenAsked) {
   std::int64_t free_bytes = 7;
-  MemoryMonitor monitor([&] { return MemoryReading{.free_bytes = free_bytes, .pressure = 3}; }, kNever);
+  MemoryWatch monitor([&] { return MemoryReading{.free_bytes = free_bytes, .pressure = 3}; }, kNever);
   EXPECT_EQ(monitor.take_worst().free_bytes, 7);
   free_bytes = 9;
   EXPECT_EQ(monitor.take_worst().free_bytes, 9) << "what was taken does not count again";
   EXPECT_EQ(monitor.take_worst().pressure, 3);
 }
 
-TEST(MemoryMonitor, ThreadSeesUsageBetweenCalls) {
+TEST(MemoryWatch, ThreadSeesUsageBetweenCalls) {
   std::atomic<int> num_readings{0};
-  MemoryMonitor monitor(
+  MemoryWatch monitor(
       [&] {
         const int now = ++num_readings;
         return MemoryReading{.free_bytes = now == 3 ? 5 : 100, .pressure = now == 2 ? 40.0 : 0.0};
@@ -34,9 +34,9 @@ TEST(MemoryMonitor, ThreadSeesUsageBetweenCalls) {
 }
 
 // As if the machine were so busy that the thread came to run once.
-TEST(MemoryMonitor, FreeNowCountsIfThreadMissed) {
+TEST(MemoryWatch, FreeNowCountsIfThreadMissed) {
   std::atomic<std::int64_t> free_bytes{100};
-  MemoryMonitor monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
+  MemoryWatch monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
   monitor.look_now();
   free_bytes = 50;
   EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "taken after the only look";
@@ -47,9 +47,9 @@ TEST(MemoryMonitor, FreeNowCountsIfThreadMissed) {
   EXPECT_EQ(monitor.take_worst().free_bytes, 90);
 }
 
-TEST(MemoryMonitor, FailedReadingIsReportedOnce) {
+TEST(MemoryWatch, FailedReadingIsReportedOnce) {
   bool fails = true;
-  MemoryMonitor monitor(
+  MemoryWatch monitor(
       [&]() -> MemoryReading {
         if (fails) throw std::runtime_error("no /proc");
         return {.free_bytes = 1};
@@ -60,7 +60,7 @@ TEST(MemoryMonitor, FailedReadingIsReportedOnce) {
   EXPECT_EQ(monitor.take_worst().free_bytes, 1);
 }
 
-TEST(MemoryMonitor, ThisMachineHasSomeMemoryLeft) {
+TEST(MemoryWatch, ThisMachineHasSomeMemoryLeft) {
   const MemoryReading now = read_memory();
   EXPECT_GT(now.free_bytes, 0);
   EXPECT_LT(now.free_bytes, std::int64_t{1} << 50);

@@ -1,8 +1,9 @@
-#include "zero/engine/replanner.h"
+#include "zero/engine/state_mover.h"
 
 #include <fmt/format.h>
 
 #include "zero/base/error/log.h"
+#include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
 
@@ -13,40 +14,42 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 }  // namespace
 
-Replanner::Replanner(EngineParts& parts) : parts_(parts) {
+StateMover::StateMover(EngineParts& parts) : parts_(parts) {
   // Moving states out of a device's own memory frees nothing if the machine's memory is short.
   if (parts.options.offload.monitor.on && !parts.placer.placement().device_is_apart)
     rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
                         parts.local_world, parts.read_memory);
 }
 
-void Replanner::settle(std::int64_t updates) {
+void StateMover::settle(std::int64_t updates) {
   if (!rebalancer_ || !parts_.placer.movable()) return;
-  const auto held = [this](Tier tier) { return parts_.ledger.held(tier, MemoryTag::kGradient); };
-  const std::int64_t untouched = untouched_bytes(updates) + held(Tier::kDevice) + held(Tier::kHost);
+  const std::int64_t untouched = untouched_bytes(updates) + in_memory(MemoryTag::kGradient);
   const std::int64_t wanted = all_reduce_max(parts_.comms.run, rebalancer_->wanted(untouched));
   if (wanted > 0) rebalance(wanted, updates);
 }
 
-void Replanner::look() {
+void StateMover::look() {
   if (rebalancer_) rebalancer_->look();
 }
 
-std::int64_t Replanner::wanted(std::int64_t updates) {
+std::int64_t StateMover::wanted(std::int64_t updates) {
   return rebalancer_ ? rebalancer_->wanted(untouched_bytes(updates)) : 0;
 }
 
 // Pages of moments are committed at the first update, and pages of a second gradient when it is first written.
-std::int64_t Replanner::untouched_bytes(std::int64_t updates) const {
+std::int64_t StateMover::untouched_bytes(std::int64_t updates) const {
   if (updates > 0) return 0;
-  const auto held = [this](MemoryTag tag) {
-    return parts_.ledger.held(Tier::kDevice, tag) + parts_.ledger.held(Tier::kHost, tag);
-  };
   const bool keeps_gradients = parts_.state.placement().delayed_update;
-  return held(MemoryTag::kMoment) + (keeps_gradients ? held(MemoryTag::kGradient) / 2 : 0);
+  return in_memory(MemoryTag::kMoment) + (keeps_gradients ? in_memory(MemoryTag::kGradient) / 2 : 0);
 }
 
-std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
+std::int64_t StateMover::in_memory(MemoryTag tag) const {
+  std::int64_t bytes = 0;
+  for (const Tier tier : kAllTiers) bytes += is_memory(tier) ? parts_.ledger.held(tier, tag) : 0;
+  return bytes;
+}
+
+std::int64_t StateMover::move(const std::vector<UnitTiers>& tiers, GatherBudget budget) {
   parts_.updater.finish();
   parts_.comms.copy.drain();
   const std::int64_t moved = parts_.state.move_to(tiers);
@@ -58,13 +61,11 @@ std::int64_t Replanner::move(const std::vector<UnitTiers>& tiers, GatherBudget b
   return moved;
 }
 
-std::string Replanner::where_states_lie() const {
-  const auto held = [this](Tier tier) { return format_bytes(parts_.ledger.held(tier).state()); };
-  return fmt::format("{} on the device, {} on the host, {} on disk", held(Tier::kDevice), held(Tier::kHost),
-                     held(Tier::kDisk));
+std::string StateMover::where_states_lie() const {
+  return format_by_tier([this](Tier tier) { return parts_.ledger.held(tier).state(); });
 }
 
-void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
+void StateMover::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
   if (!rebalancer_) return;
   const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
   if (!change) return;
@@ -84,7 +85,7 @@ void Replanner::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
 }
 
 // Before a profile is known, states are placed as if the model computed nothing that could overlap transfers.
-void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
+void StateMover::learn(const StepProfile& profile, std::int64_t updates) {
   Placer& placer = parts_.placer;
   if (!placer.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
   const Placement before = placer.placement();
@@ -106,7 +107,7 @@ void Replanner::learn(const StepProfile& profile, std::int64_t updates) {
   }
 }
 
-void Replanner::add_to(EngineReport& report) const {
+void StateMover::add_to(EngineReport& report) const {
   report.movable = parts_.placer.movable();
   report.replans = num_replans_;
   report.moved_bytes = moved_bytes_;

@@ -1,6 +1,6 @@
-// MachineBudgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
+// Budgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
 //
-//   MachineBudgets budgets(&comms.run, options, /*uses_disk=*/true, host);
+//   Budgets budgets(&comms.run, options, /*uses_disk=*/true, host);
 //   budgets.free_bytes()                                      // of memory: what "auto" may use
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
@@ -34,11 +34,11 @@ constexpr std::int64_t share_of_free(std::int64_t free_bytes, int ranks, std::in
   return share - share / 32 > beside ? share - share / 32 - beside : 0;
 }
 
-class MachineBudgets {
+class Budgets {
  public:
   // Collective. `uses_disk`: states may be placed on the disks of the options; reads the free bytes there, and throws
   // ConfigError or IoError if that fails. `options` must outlive the budgets.
-  MachineBudgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host);
+  Budgets(Communicator* comm, const AttachOptions& options, bool uses_disk, const EngineHost& host);
 
   // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();

@@ -1,10 +1,10 @@
-#include "zero/engine/place/machine_budgets.h"
+#include "zero/engine/place/budgets.h"
 
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
 #include "zero/comm/board/in_process.h"
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/plan/units/partition.h"
 
@@ -25,11 +25,11 @@ MemoryBudget in_bytes(std::int64_t bytes) {
 }
 
 // A rank that holds all states of a model, and a folder on a disk with 100 MiB free.
-class MachineBudgetsTest : public ::testing::Test {
+class BudgetsTest : public ::testing::Test {
  protected:
-  MachineBudgetsTest() { calls_.free_bytes = 100 * kMiB; }
+  BudgetsTest() { calls_.free_bytes = 100 * kMiB; }
 
-  MachineBudgets budgets(const AttachOptions& options, EngineHost host = {}, bool uses_disk = true) {
+  Budgets budgets(const AttachOptions& options, EngineHost host = {}, bool uses_disk = true) {
     host.seams.disk_seam = &seam_;
     return {ranks_[0].get(), options, uses_disk, host};
   }
@@ -52,9 +52,9 @@ class MachineBudgetsTest : public ::testing::Test {
   DiskSeam seam_{.files = &calls_};
 };
 
-TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
+TEST_F(BudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
   const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
-  const MachineBudgets seen = budgets(options);
+  const Budgets seen = budgets(options);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/true).device, 64 * kMiB - working(true));
   EXPECT_LT(working(true), working(false));
@@ -62,10 +62,10 @@ TEST_F(MachineBudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
 
 // The host then has all of the machine's memory.
 
-TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
+TEST_F(BudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   const EngineHost apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
   const AttachOptions automatic{};
-  const MachineBudgets seen = budgets(automatic, apart);
+  const Budgets seen = budgets(automatic, apart);
   EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
   EXPECT_GT(seen.free_host_bytes(), 0);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
@@ -80,7 +80,7 @@ TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
   const AttachOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
-  const MachineBudgets fixed = budgets(in_bytes_there, apart);
+  const Budgets fixed = budgets(in_bytes_there, apart);
   EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
   EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
             fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
@@ -89,7 +89,7 @@ TEST_F(MachineBudgetsTest, SeparateDeviceHasItsOwnBudgets) {
 
 // The refusal says how much would do.
 
-TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
+TEST_F(BudgetsTest, RefusesMoreThanTheDeviceHas) {
   const EngineHost apart{.free_device_bytes = [] { return 8 * kMiB; }};
   const AttachOptions options{.device_memory = in_bytes(1 << 30)};
   const std::string said = message_of<ConfigError>(
@@ -99,7 +99,7 @@ TEST_F(MachineBudgetsTest, RefusesMoreThanTheDeviceHas) {
 
 // One that is on its way to disk.
 
-TEST_F(MachineBudgetsTest, HostBytesExcludeATile) {
+TEST_F(BudgetsTest, HostBytesExcludeATile) {
   AttachOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";
   options.offload.disk = disk_;
@@ -110,62 +110,62 @@ TEST_F(MachineBudgetsTest, HostBytesExcludeATile) {
 
 // What device, activations and autograd leave.
 
-TEST_F(MachineBudgetsTest, AutoHostTakesTheRest) {
+TEST_F(BudgetsTest, AutoHostTakesTheRest) {
   const AttachOptions options{.device_memory = in_bytes(3 * kMiB)};
-  const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
 }
 
 // With the host.
 
-TEST_F(MachineBudgetsTest, AutoDeviceSharesMainMemory) {
+TEST_F(BudgetsTest, AutoDeviceSharesMainMemory) {
   const AttachOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
-  const MachineBudgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
   EXPECT_FALSE(seen.host_takes_the_rest());
   EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
 }
 
 // Each rank has its share of nine tenths.
 
-TEST_F(MachineBudgetsTest, UnlimitedDiskSharesFreeSpace) {
+TEST_F(BudgetsTest, UnlimitedDiskSharesFreeSpace) {
   const AttachOptions options{.offload = {.disk = disk_}};
-  const MachineBudgets seen = budgets(options, {.local_world = 2});
+  const Budgets seen = budgets(options, {.local_world = 2});
   EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
   EXPECT_EQ(seen.of_states(model_, true).disk, seen.disk_bytes());
   EXPECT_EQ(seen.free_disk().folders, disk_[0]);
   EXPECT_EQ(seen.free_disk().ranks, 2);
 }
 
-TEST_F(MachineBudgetsTest, LimitedDiskIsNotInspected) {
+TEST_F(BudgetsTest, LimitedDiskIsNotInspected) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
-  const MachineBudgets seen = budgets(options);
+  const Budgets seen = budgets(options);
   EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
   EXPECT_EQ(seen.free_disk().folders, "");
 }
 
-TEST_F(MachineBudgetsTest, UnusedDiskIsNotInspected) {
+TEST_F(BudgetsTest, UnusedDiskIsNotInspected) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
   EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).disk_bytes(), 0);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { budgets(options); }), "/no/such/folder"));
 }
 
-TEST_F(MachineBudgetsTest, PlanIgnoresThisMachinesLimits) {
+TEST_F(BudgetsTest, PlanIgnoresThisMachinesLimits) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
-  const MachineBudgets seen(nullptr, options, true, {});
+  const Budgets seen(nullptr, options, true, {});
   EXPECT_GT(seen.free_bytes(), std::int64_t{1} << 60);
   EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
 }
 
 // Of their budgets.
 
-TEST_F(MachineBudgetsTest, AllRanksTakeTheLeast) {
+TEST_F(BudgetsTest, AllRanksTakeTheLeast) {
   const AttachOptions options{.device_memory = in_bytes(kMiB)};
   std::vector<TierBudgets> seen(2);
   std::int64_t free_bytes = 0;
   on_ranks(2, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    const MachineBudgets own(&comm, options, false, {.local_world = 2, .activation_bytes = comm.rank() * kMiB});
+    const Budgets own(&comm, options, false, {.local_world = 2, .activation_bytes = comm.rank() * kMiB});
     seen[rank] = own.of_states(model_, true);
     if (rank == 0) free_bytes = own.free_bytes();
   });
@@ -175,7 +175,7 @@ TEST_F(MachineBudgetsTest, AllRanksTakeTheLeast) {
 
 // As memory of the machine.
 
-TEST_F(MachineBudgetsTest, HostStatesAndActivationsCount) {
+TEST_F(BudgetsTest, HostStatesAndActivationsCount) {
   const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
   const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {
     return message_of<ConfigError>([&] {

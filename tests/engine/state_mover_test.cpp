@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/plan/units/estimate.h"
 
 #include "tests/engine/scripted_run.h"

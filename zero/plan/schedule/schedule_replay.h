@@ -1,6 +1,6 @@
-// StepReplay: follows a step along its schedule, and records the step's events.
+// ScheduleReplay: follows a step along its schedule, and records the step's events.
 //
-//   StepReplay replay(units, world, placement, budget);
+//   ScheduleReplay replay(units, world, placement, budget);
 //   const bool foreseen = replay.follow(event, [](const Action& action) { ... });
 //   replay.end_step(/*same_everywhere=*/true);      // a new schedule if this step was the first, or had a mismatch
 //
@@ -16,10 +16,10 @@
 
 namespace zero {
 
-class StepReplay {
+class ScheduleReplay {
  public:
   // `units` must outlive the object.
-  StepReplay(const std::vector<Unit>& units, int world, Placement placement, GatherBudget budget);
+  ScheduleReplay(const std::vector<Unit>& units, int world, Placement placement, GatherBudget budget);
 
   // Records the event, and issues the actions of its entry one by one. Returns false if no entry foresees the event.
   bool follow(const Event& event, const std::function<void(const Action&)>& issue);

@@ -1,6 +1,6 @@
-// FlightChunks: messages of equal size, one for each copy, that are exchanged in chunks.
+// ExchangeChunks: messages of equal size, one for each copy, that are exchanged in chunks.
 //
-//   const FlightChunks chunks{.message = 1000, .copies = 2, .number = 4};
+//   const ExchangeChunks chunks{.message = 1000, .copies = 2, .number = 4};
 //   chunks.put(device, memory, /*copy=*/1, /*at=*/240, block);      // from byte 240 of copy 1's message
 //   comm.all_to_all(chunks.of(sent, 0), chunks.of(came, 0), tag);
 //   chunks.get(device, memory, 1, 240, block);
@@ -17,7 +17,7 @@
 
 namespace zero {
 
-struct FlightChunks {
+struct ExchangeChunks {
   std::int64_t message = 0;  // bytes
   int copies = 1;
   int number = 1;

@@ -1,17 +1,17 @@
-#include "zero/plan/schedule/step_replay.h"
+#include "zero/plan/schedule/schedule_replay.h"
 
 #include <utility>
 
 namespace zero {
 
-StepReplay::StepReplay(const std::vector<Unit>& units, int world, Placement placement, GatherBudget budget)
+ScheduleReplay::ScheduleReplay(const std::vector<Unit>& units, int world, Placement placement, GatherBudget budget)
     : units_(units),
       world_(world),
       placement_(std::move(placement)),
       budget_(budget),
       schedule_(build_schedule({}, units, world, placement_, budget)) {}
 
-bool StepReplay::follow(const Event& event, const std::function<void(const Action&)>& issue) {
+bool ScheduleReplay::follow(const Event& event, const std::function<void(const Action&)>& issue) {
   if (trace_.events.empty()) replaying_ = !schedule_.entries.empty();
   trace_.events.push_back(event);
   if (replaying_ && (cursor_ >= schedule_.entries.size() || schedule_.entries[cursor_].event != event)) {
@@ -24,13 +24,13 @@ bool StepReplay::follow(const Event& event, const std::function<void(const Actio
   return true;
 }
 
-void StepReplay::placement_changed(Placement placement, GatherBudget budget) {
+void ScheduleReplay::placement_changed(Placement placement, GatherBudget budget) {
   placement_ = std::move(placement);
   budget_ = budget;
   outdated_ = true;
 }
 
-void StepReplay::end_step(bool same_everywhere) {
+void ScheduleReplay::end_step(bool same_everywhere) {
   const bool replayed = replaying_ && cursor_ == schedule_.entries.size();
   if (!replayed || !same_everywhere || std::exchange(outdated_, false)) {
     // Without a trace that all ranks share, the next step runs on demand, in an order that does not depend on data.
@@ -39,7 +39,7 @@ void StepReplay::end_step(bool same_everywhere) {
   restart();
 }
 
-void StepReplay::end_short_step() {
+void ScheduleReplay::end_short_step() {
   if (std::exchange(outdated_, false)) {
     Trace recorded;
     for (const ScheduleEntry& entry : schedule_.entries) recorded.events.push_back(entry.event);
@@ -48,14 +48,14 @@ void StepReplay::end_short_step() {
   restart();
 }
 
-void StepReplay::restart() {
+void ScheduleReplay::restart() {
   trace_.events.clear();
   cursor_ = 0;
   replaying_ = mismatched_ = false;
 }
 
 // The event of the entry at the cursor has been followed, but its actions may not have been issued yet.
-bool StepReplay::done_with(int unit) const {
+bool ScheduleReplay::done_with(int unit) const {
   return replaying_ && cursor_ >= schedule_.updates.free_from[static_cast<std::size_t>(unit)];
 }
 

@@ -1,6 +1,6 @@
 // gather_budget(): what a budget leaves for gathered units; require_disk() and tiles_ahead(): what must lie on disk and
 // host fits there.
-#include "zero/engine/place/budget.h"
+#include "zero/engine/place/gather_budget.h"
 
 #include <string>
 
