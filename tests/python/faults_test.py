@@ -208,7 +208,7 @@ def all_cases(folder: str) -> dict[str, list[dict[str, Any]]]:
     import gc
 
     import torch
-    import zerocpp  # noqa: F401: imported once, before the ranks are forked
+    import zerocpp  # noqa: F401 (imported once, before the ranks are forked)
 
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports what attach() needs
     gc.freeze()  # the ends of the ranks do not copy these pages
