@@ -131,7 +131,8 @@ def exits(model: Any, engine: Any, rank: int, dead: Path) -> None:
 
 CASES: dict[str, Callable[..., Any]] = {
     case.__name__: case
-    for case in (in_forward, in_backward, in_step, in_save, reads, in_gathered, raises, raises_in_with, leaves, stops, exits)
+    for case in (in_forward, in_backward, in_step, in_save, reads, in_gathered,
+                 raises, raises_in_with, leaves, stops, exits)
 }  # fmt: skip
 TIMEOUTS = {"stops": 3.0}  # seconds; 60 in all other cases
 

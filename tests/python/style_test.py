@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from pathlib import Path
 
 import ranks
 
