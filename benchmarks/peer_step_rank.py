@@ -10,6 +10,9 @@ fsdp2                     fully_shard of each block and of the rest, gathered an
 ds1, ds2, ds3             DeepSpeed's ZeRO stages
 ds2-offload, ds3-offload  with gradients and moments on the host, at stage 3 parameters, too
 ds3-nvme                  ZeRO-Infinity: parameters and moments in files under the job's `disk`
+zerocpp0, zerocpp3        the package zerocpp at that stage (PYTHONPATH names its folder)
+zerocpp3-min              with device_memory = "min"
+zerocpp3-arena, -min-arena  also with keep_memory(): large tensors in the arena of `zero train`
 
 The folder is known_gpt.prepare()'s. All systems have fp32, AdamW of known_gpt.py, and gradients clipped to a norm of 1. The
 report has seconds and loss of each step (of the first rank, which waits for all in each step), bytes that a rank sent in the
@@ -26,7 +29,8 @@ from pathlib import Path
 
 from known_gpt import ADAMW, Shape, adamw_of, decayed, first_weights, load, make_gpt, windows_of
 
-MODELS = {"small": Shape(layers=6, width=384, heads=6, context=256), "gpt2": Shape(12, 768, 12, 1024, 50257)}
+MODELS = {"tiny": Shape(layers=2, width=64, heads=2, context=64),
+          "small": Shape(layers=6, width=384, heads=6, context=256), "gpt2": Shape(12, 768, 12, 1024, 50257)}
 WARM_UP = 3  # steps
 CLIP = 1.0
 
@@ -128,8 +132,24 @@ def deepspeed_zero(model, job):
     return step
 
 
+def zerocpp(model, job):
+    import zerocpp as zero
+    memory = "min" if "-min" in job["system"] else "auto"
+    stage = int(job["system"].removeprefix("zerocpp")[0])
+    engine = zero.attach(model, adamw_of(model), stage=stage, clip=CLIP, device_memory=memory)
+
+    def step(inputs, targets):
+        loss = model(inputs, targets)
+        loss.backward()
+        engine.step()
+        return loss.item()
+    step.sent_bytes = lambda: engine.report().sent_bytes_per_step  # nothing of it passes the loopback device
+    return step
+
+
+ZEROCPP = ("zerocpp0", "zerocpp3", "zerocpp3-min", "zerocpp3-arena", "zerocpp3-min-arena")
 SYSTEMS = {"compute": compute, "ddp": ddp, "zero_redundancy": zero_redundancy, "fsdp2": fsdp2,
-           **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero)}
+           **dict.fromkeys(ZEROCPP, zerocpp), **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero)}
 
 # ---- a run ---------------------------------------------------------------------------------------------------------------
 
@@ -167,7 +187,7 @@ def train(job):
         times.append(time.perf_counter() - begin)
         losses.append(loss)
     dist.barrier()
-    sent = (sent_bytes() - sent) / (job["steps"] - WARM_UP) / ranks
+    sent = step.sent_bytes() if hasattr(step, "sent_bytes") else (sent_bytes() - sent) / (job["steps"] - WARM_UP) / ranks
     mean = torch.tensor(losses, dtype=torch.float64)
     dist.all_reduce(mean)
     most = torch.tensor([float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024, float(kept_bytes())], dtype=torch.float64)
@@ -189,6 +209,9 @@ if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     if asked.get("keep_heap"):
         keep_heap()
+    if asked["system"].endswith("arena"):  # before the model is made
+        import zerocpp
+        zerocpp.keep_memory()
     train(asked)
     leave_nothing()
     os._exit(0)  # some versions of gloo abort at the end of a process

@@ -30,7 +30,7 @@ from peer_step_rank import MODELS, WARM_UP
 from raw_rounds import RawRounds, spread, widest
 from training_run import ROOT, find_zero, mib, print_table
 
-SAMPLES = {"small": (4, 256), "gpt2": (1, 128)}  # of a rank, of so many tokens
+SAMPLES = {"tiny": (4, 64), "small": (4, 256), "gpt2": (1, 128)}  # of a rank, of so many tokens
 HOST = {"zero.optimizer": "{host=1}", "zero.gradient": "{host=1}"}
 DISK = {"zero.parameter": "{disk=1}", "zero.optimizer": "{disk=1}", "zero.gradient": "{host=1}"}
 OURS = {f"zero.cpp stage {stage}": {"zero.stage": stage} for stage in range(4)}
@@ -103,22 +103,22 @@ class Bench:
         return {"times": report["step_seconds"], "losses": report["losses"], "sent": max(report["sent_bytes_per_step"]),
                 "peak_rss": max(report["peak_rss"]), "pss": max(report["steady_pss"])}
 
-    def peer(self, system):
-        report = self.folder / "peer.json"
-        job = {"system": system, "model": self.args.model, "context": self.context, "samples": self.own * self.args.ranks,
+    def peer(self, system, ranks=None):
+        report, ranks = self.folder / "peer.json", ranks or self.args.ranks
+        job = {"system": system, "model": self.args.model, "context": self.context, "samples": self.own * ranks,
                "steps": self.args.steps, "keep_heap": not self.args.stock_heap, "folder": str(self.folder), "report": str(report)}
         with tempfile.TemporaryDirectory(dir=self.args.disk) as disk:
-            return self.finished(system, {**job, "disk": disk}, report)
+            return self.finished(ranks, {**job, "disk": disk}, report)
 
-    def finished(self, system, job, report):
-        command = [self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.args.ranks),
+    def finished(self, ranks, job, report):
+        command = [self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
                    str(ROOT / "benchmarks/peer_step_rank.py"), json.dumps(job)]
         settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu",
-                    "LOCAL_SIZE": str(self.args.ranks)}
+                    "LOCAL_SIZE": str(ranks)}
         path = f"{Path(self.args.python).parent}:{os.environ['PATH']}"  # DeepSpeed looks for ninja there
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **settings, "PATH": path})
         if not report.exists():
-            sys.exit(f"{system} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
+            sys.exit(f"{job['system']} failed:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
         figures = json.loads(report.read_text())
         report.unlink()
         return figures

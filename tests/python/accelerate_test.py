@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 import unittest
 from pathlib import Path
@@ -12,22 +11,6 @@ from typing import Any
 import ranks
 
 EPOCH = 36  # samples; 2 ranks of 4: 5 batches, the last one shorter, so accumulation by 2 ends with a single one
-
-
-def pairs(first: int, count: int) -> Any:
-    """Sentences whose class is the remainder of their first token."""
-    import torch
-
-    class Pairs(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return count
-
-        def __getitem__(self, index: int) -> dict[str, Any]:
-            random = torch.Generator().manual_seed(first + index)
-            tokens = torch.randint(3, 97, (12,), generator=random)
-            return {"input_ids": tokens, "labels": tokens[0] % 3}
-
-    return Pairs()
 
 
 def accelerator_of(kind: str, accumulate: int = 1, zero: dict[str, Any] | None = None, **given: Any) -> Any:
@@ -49,11 +32,11 @@ def accelerator_of(kind: str, accumulate: int = 1, zero: dict[str, Any] | None =
 def prepared(accelerator: Any) -> tuple[Any, ...]:
     import torch
     import transformers
-    from small_models import make
+    from small_models import make, sentences
 
     torch.manual_seed(7)
-    loader = torch.utils.data.DataLoader(pairs(0, EPOCH), batch_size=4, shuffle=True)
-    evaluated = torch.utils.data.DataLoader(pairs(1000, 22), batch_size=4)
+    loader = torch.utils.data.DataLoader(sentences(EPOCH, classes=3), batch_size=4, shuffle=True)
+    evaluated = torch.utils.data.DataLoader(sentences(22, first=1000, classes=3), batch_size=4)
     model = make("bert")
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, num_warmup_steps=4, num_training_steps=40)
@@ -90,11 +73,6 @@ def epoch_of(accelerator: Any, parts: tuple[Any, ...], epoch: int, clip: float) 
     return found
 
 
-def trained(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Trains each case in one process: imports take longer than the tests."""
-    return {name: train(**case) for name, case in cases.items()}
-
-
 def train(kind: str, clip: float = 0.0, saves: str = "", resumes: str = "", **given: Any) -> list[Any]:
     """Two epochs; `saves` after the first, or `resumes` with the second. Returns what each printed."""
     accelerator = accelerator_of(kind, **given)
@@ -129,10 +107,6 @@ def saves_weights(folder: str) -> dict[str, Any]:
     accelerator.free_memory()
     same = {name: torch.equal(value, read[name]) for name, value in model.state_dict().items()}
     return {"same": all(same.values()), "files": sorted(path.name for path in Path(folder, "plain").iterdir())}
-
-
-def both_two_networks() -> list[list[float]]:
-    return [two_networks(kind) for kind in ("torch", "zero")]
 
 
 def two_networks(kind: str) -> list[float]:
@@ -188,46 +162,32 @@ def refusals() -> dict[str, str]:
     import torch
     from small_models import batch, make
 
-    def text(of: Any) -> str:
-        try:
-            of()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        return ""
-
     found = {
-        "fp16": text(lambda: accelerator_of("zero", mixed_precision="fp16")),
-        "optimizer": text(lambda: accelerator_of("zero", zero={"optimizer": 1})),
+        "fp16": ranks.error_of(lambda: accelerator_of("zero", mixed_precision="fp16")),
+        "optimizer": ranks.error_of(lambda: accelerator_of("zero", zero={"optimizer": 1})),
     }
     accelerator = accelerator_of("zero", accumulate=2, zero={"clip": 0.5})
     model, other = make("bert"), make("gpt2")
     optimizer = torch.optim.AdamW(model.parameters())
-    found["no model"] = text(lambda: accelerator.prepare(other, optimizer))
+    found["no model"] = ranks.error_of(lambda: accelerator.prepare(other, optimizer))
     model, optimizer = accelerator.prepare(model, optimizer)
     with accelerator.accumulate(model):
         accelerator.backward(model(**batch("bert", 0)).loss)
-        found["too early"] = text(lambda: accelerator.clip_grad_norm_(model.parameters(), 0.5))
+        found["too early"] = ranks.error_of(lambda: accelerator.clip_grad_norm_(model.parameters(), 0.5))
     with accelerator.accumulate(model):
         accelerator.backward(model(**batch("bert", 1)).loss)
-        found["max_norm"] = text(lambda: accelerator.clip_grad_norm_(model.parameters(), 1.0))
-        found["part"] = text(lambda: accelerator.clip_grad_norm_(list(model.parameters())[:2], 0.5))
-        found["value"] = text(lambda: accelerator.clip_grad_value_(model.parameters(), 0.5))
+        found["max_norm"] = ranks.error_of(lambda: accelerator.clip_grad_norm_(model.parameters(), 1.0))
+        found["part"] = ranks.error_of(lambda: accelerator.clip_grad_norm_(list(model.parameters())[:2], 0.5))
+        found["value"] = ranks.error_of(lambda: accelerator.clip_grad_value_(model.parameters(), 0.5))
         optimizer.step()
     with tempfile.TemporaryDirectory() as folder:
-        found["load"] = text(lambda: accelerator.load_state(folder))
+        found["load"] = ranks.error_of(lambda: accelerator.load_state(folder))
     accelerator.free_memory()
     return found
 
 
-@unittest.skipUnless(
-    all(map(importlib.util.find_spec, ("transformers", "accelerate"))), "transformers and accelerate are not installed"
-)
-class Accelerate(ranks.PackageTest):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = scratch.name
-
+@ranks.needs("transformers", "accelerate")
+class Accelerate(ranks.FolderTest):
     def assert_close(self, found: Any, wanted: Any) -> None:
         for own, other in zip(found, wanted, strict=True):
             self.assertEqual((own["accuracy"], own["rates"]), (other["accuracy"], other["rates"]))
@@ -236,15 +196,15 @@ class Accelerate(ranks.PackageTest):
                     self.assertAlmostEqual(a, b, delta=4e-6 * max(1.0, abs(b)), msg=key)
 
     def test_nlp_example_equals_ddp(self) -> None:
-        found = ranks.run(
-            trained,
+        found = ranks.run_cases(
+            train,
             cases={
                 "ddp": {"kind": "torch"},
                 "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}},
                 "ddp bf16": {"kind": "torch", "mixed_precision": "bf16"},
                 "zero bf16": {"kind": "zero", "mixed_precision": "bf16", "zero": {"stage": 3}},
             },
-        )[0]
+        )
         self.assert_close(found["zero"], found["ddp"])
         for own, other in zip(found["zero bf16"], found["ddp bf16"], strict=True):
             for a, b in zip(own["losses"], other["losses"], strict=True):
@@ -253,20 +213,20 @@ class Accelerate(ranks.PackageTest):
     def test_accumulation_and_clip_equal_ddp(self) -> None:
         given: dict[str, Any] = {"accumulate": 2, "clip": 0.5}
         zero = {stage: {"kind": "zero", "zero": {"stage": stage, "clip": 0.5}, **given} for stage in (1, 3)}
-        found = ranks.run(trained, cases={"ddp": {"kind": "torch", **given}, "1": zero[1], "3": zero[3]})[0]
+        found = ranks.run_cases(train, cases={"ddp": {"kind": "torch", **given}, "1": zero[1], "3": zero[3]})
         self.assertEqual([len(epoch["norms"]) for epoch in found["ddp"]], [3, 3])
         self.assert_close(found["1"], found["ddp"])
         self.assertEqual(found["3"], found["1"])
 
     def test_state_resumes_with_equal_bits(self) -> None:
         given: dict[str, Any] = {"kind": "zero", "accumulate": 2, "clip": 0.5}
-        found = ranks.run(
-            trained,
+        found = ranks.run_cases(
+            train,
             cases={
                 "unbroken": {"zero": {"stage": 3, "clip": 0.5}, "saves": self.folder, **given},
                 "resumed": {"zero": {"stage": 1, "clip": 0.5}, "resumes": self.folder, **given},
             },
-        )[0]
+        )
         self.assertTrue(Path(self.folder, "zero").is_dir())
         self.assertEqual(found["resumed"], found["unbroken"][1:])
 
@@ -276,8 +236,8 @@ class Accelerate(ranks.PackageTest):
             self.assertEqual(of_rank, {"same": True, "files": ["model.safetensors"]})
 
     def test_two_networks_equal_ddp(self) -> None:
-        wanted, found = ranks.run(both_two_networks)[0]
-        for a, b in zip(found, wanted, strict=True):
+        found = ranks.run_cases(two_networks, cases={"torch": {"kind": "torch"}, "zero": {"kind": "zero"}})
+        for a, b in zip(found["zero"], found["torch"], strict=True):
             self.assertAlmostEqual(a, b, delta=2e-6)
 
     def test_step_left_out_after_clip(self) -> None:

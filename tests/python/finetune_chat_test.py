@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,8 @@ def reads_adapters(folder: str) -> dict[str, Any]:
     return {"names": len(values), "only": all("lora" in name for name in values), "changed": len(changed)}
 
 
-@unittest.skipUnless(all(map(importlib.util.find_spec, ("transformers", "peft"))), "transformers or peft is missing")
-class FinetuneChat(ranks.PackageTest):
+@ranks.needs("transformers", "peft")
+class FinetuneChat(ranks.FolderTest):
     def run_script(self, folder: str, *launcher: str) -> list[str]:
         Path(folder, "chats.jsonl").write_text(
             "".join(json.dumps({"messages": messages("ask " * n, "say " * n)}) + "\n" for n in range(1, 7))
@@ -74,9 +73,7 @@ class FinetuneChat(ranks.PackageTest):
         return re.findall(r"(?:before|after|step .*  loss|adapters in).*", done.stdout)
 
     def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = scratch.name
+        super().setUp()
         self.labels = ranks.run(writes_model, ranks=1, folder=self.folder)[0]
         self.own = self.run_script(self.folder, str(ranks.COMMAND), "launch", "-n", "2", "--", sys.executable)
 

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-import tempfile
 import unittest
 import warnings
 from pathlib import Path
@@ -18,16 +16,9 @@ EPOCH = 40  # samples; 2 ranks of 4: 5 batches, so accumulation by 2 ends with a
 
 def tokens() -> Any:
     import torch
+    from small_models import sentences
 
-    class Tokens(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return EPOCH
-
-        def __getitem__(self, index: int) -> dict[str, Any]:
-            found = torch.randint(3, 97, (12,), generator=torch.Generator().manual_seed(index))
-            return {"input_ids": found, "labels": found}
-
-    return torch.utils.data.DataLoader(Tokens(), batch_size=4, shuffle=False)
+    return torch.utils.data.DataLoader(sentences(EPOCH), batch_size=4, shuffle=False)
 
 
 def language_model() -> Any:
@@ -107,11 +98,6 @@ def fit(kind: str, saves: str = "", resumes: str = "", **given: Any) -> dict[str
 
 def fits_without_launcher() -> list[float]:
     return fit("zero", devices=2, max_epochs=1)["loss"]
-
-
-def fits(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Trains each case in one process: imports take longer than the tests."""
-    return {name: fit(**case) for name, case in cases.items()}
 
 
 def saves_and_tests(folder: str) -> dict[str, Any]:
@@ -216,15 +202,8 @@ def both_rivals(folder: str) -> list[list[float]]:
 def refusals() -> dict[str, str]:
     import torch
 
-    def text(of: Any) -> str:
-        try:
-            of()
-        except BaseException as error:
-            return f"{type(error).__name__}: {error}"
-        return ""
-
     def fits_with(**given: Any) -> str:
-        return text(lambda: trainer_of("zero", **given).fit(language_model(), tokens()))
+        return ranks.error_of(lambda: trainer_of("zero", **given).fit(language_model(), tokens()))
 
     raises = language_model()
     raises.training_step = lambda batch, batch_idx: raises.model(**batch).loss if batch_idx == 0 else 1 / 0
@@ -239,21 +218,16 @@ def refusals() -> dict[str, str]:
         "value": fits_with(gradient_clip_val=1.0, gradient_clip_algorithm="value"),
         "precision": fits_with(precision="64-true"),
         "option": fits_with(zero={"stagee": 3}),
-        "raises": text(lambda: trainer_of("zero").fit(raises, tokens())),
-        "half": text(lambda: trainer_of("zero").fit(half, tokens())),
-        "registered": text(lambda: trainer_of("zero", strategy="zero_stage_1").fit(language_model(), tokens())),
+        "raises": ranks.error_of(lambda: trainer_of("zero").fit(raises, tokens())),
+        "half": ranks.error_of(lambda: trainer_of("zero").fit(half, tokens())),
+        "registered": ranks.error_of(
+            lambda: trainer_of("zero", strategy="zero_stage_1").fit(language_model(), tokens())
+        ),
     }
 
 
-@unittest.skipUnless(
-    all(map(importlib.util.find_spec, ("transformers", "lightning"))), "transformers and lightning are not installed"
-)
-class Lightning(ranks.PackageTest):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = scratch.name
-
+@ranks.needs("transformers", "lightning")
+class Lightning(ranks.FolderTest):
     def assert_close(self, found: dict[str, Any], wanted: dict[str, Any]) -> None:
         self.assertEqual(found["rate"], wanted["rate"])
         for key in ("loss", "val_loss"):
@@ -263,33 +237,33 @@ class Lightning(ranks.PackageTest):
 
     def test_fit_equals_ddp(self) -> None:
         options: dict[str, Any] = {"gradient_clip_val": 0.5, "accumulate_grad_batches": 2}
-        found = ranks.run(
-            fits,
+        found = ranks.run_cases(
+            fit,
             cases={
                 "ddp": {"kind": "torch"},
                 "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}},
                 "ddp 2": {"kind": "torch", **options},
                 "zero 2": {"kind": "zero", "zero": {"stage": 1}, **options},
             },
-        )[0]
+        )
         self.assert_close(found["zero"], found["ddp"])
         self.assert_close(found["zero 2"], found["ddp 2"])
         self.assertNotEqual(found["ddp"]["loss"], found["ddp 2"]["loss"])
 
     @ranks.whole
     def test_lightning_starts_the_ranks(self) -> None:
-        wanted = ranks.run(fits, cases={"zero": {"kind": "zero", "max_epochs": 1}})[0]["zero"]["loss"]
+        wanted = ranks.run_cases(fit, cases={"zero": {"kind": "zero", "max_epochs": 1}})["zero"]["loss"]
         self.assertEqual(ranks.run(fits_without_launcher, ranks=1)[0], wanted)
 
     def test_checkpoint_resumes_with_equal_bits(self) -> None:
         given: dict[str, Any] = {"kind": "zero", "gradient_clip_val": 0.5, "accumulate_grad_batches": 2}
-        found = ranks.run(
-            fits,
+        found = ranks.run_cases(
+            fit,
             cases={
                 "unbroken": {"zero": {"stage": 3}, "saves": self.folder, **given},
                 "resumed": {"zero": {"stage": 1}, "resumes": self.folder, "num_sanity_val_steps": 0, **given},
             },
-        )[0]
+        )
         self.assertEqual(found["resumed"]["loss"], found["unbroken"]["loss"][5:])
         self.assertEqual(found["resumed"]["rate"], found["unbroken"]["rate"][5:])
         self.assertEqual(found["resumed"]["val_loss"], found["unbroken"]["val_loss"][-1:])

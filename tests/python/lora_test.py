@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import tempfile
 import unittest
 from pathlib import Path
 from typing import Any
@@ -175,13 +173,8 @@ def trains_all_chats(folder: str) -> dict[str, Any]:
     }
 
 
-@unittest.skipUnless(all(map(importlib.util.find_spec, ("transformers", "peft"))), "transformers or peft is missing")
-class Adapters(ranks.PackageTest):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = scratch.name
-
+@ranks.needs("transformers", "peft")
+class Adapters(ranks.FolderTest):
     # Of peft, and beside frozen weights of int8, as in QLoRA.
     def test_losses_equal_torch_at_all_stages(self) -> None:
         results = ranks.run(
@@ -194,7 +187,7 @@ class Adapters(ranks.PackageTest):
         training_test.check(self, results, 2e-6)
 
     @ranks.whole
-    @unittest.skipUnless(importlib.util.find_spec("bitsandbytes"), "bitsandbytes is not installed")
+    @ranks.needs("bitsandbytes")
     def test_four_bits_equal_torch(self) -> None:
         training_test.check(
             self,
@@ -211,14 +204,14 @@ class Adapters(ranks.PackageTest):
         for found in ranks.run(merges_at_all_stages)[0]:
             self.assertEqual(found, {"same": True, "names": False, "equal": [True, True]})
 
-    @unittest.skipUnless(importlib.util.find_spec("accelerate"), "accelerate is not installed")
+    @ranks.needs("accelerate")
     def test_trainer_saves_adapters_only(self) -> None:
         found = ranks.run(saves_adapters, folder=self.folder)[0]
         self.assertEqual((found["only"], found["number"], found["same"]), (True, 8, True))
         self.assertEqual(found["files"], ["adapter_model.safetensors"])
         self.assertEqual((found["best"][0], found["best"][2]), (found["best"][1], True))
 
-    @unittest.skipUnless(importlib.util.find_spec("trl"), "trl is not installed")
+    @ranks.needs("trl")
     @ranks.whole
     def test_trainer_of_trl_equals_ddp(self) -> None:
         found = ranks.run(trains_all_chats, folder=self.folder)[0]

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("ZERO_TEST_BUILD", ROOT / "build/release"))
 PACKAGE = BUILD / "python"
 COMMAND = BUILD / "bin/zero"
+_CASES = "arguments of cases"
 
 
 def why_not() -> str:
@@ -66,6 +67,32 @@ def command_of(function: Callable[..., Any], folder: str, ranks: int, arguments:
         json.dumps(arguments),
     ]
     return program if ranks == 1 else [str(COMMAND), "launch", "-n", str(ranks), "--", *program]
+
+
+class FolderTest(PackageTest):
+    """Each test has an empty folder, which all its ranks see."""
+
+    folder: str
+
+    def setUp(self) -> None:
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = scratch.name
+
+
+def needs(*modules: str) -> Any:
+    """Skips a test, or all tests of a class, if this Python lacks one of the modules."""
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    return unittest.skipIf(missing, f"not installed: {', '.join(missing)}")
+
+
+def error_of(call: Callable[[], Any]) -> str:
+    """Class and text of the error that the call raises; empty without one."""
+    try:
+        call()
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
 
 
 class Ended:
@@ -113,13 +140,25 @@ def run(function: Callable[..., Any], /, ranks: int = 2, **arguments: Any) -> li
     return how.results
 
 
+def run_cases(function: Callable[..., Any], /, cases: dict[str, dict[str, Any]], ranks: int = 2) -> dict[str, Any]:
+    """Runs the function for the arguments of each case, in the same processes. Returns the results of rank 0.
+
+    Imports take longer than most cases.
+    """
+    return run(function, ranks, **{_CASES: cases})[0]
+
+
 def _main(file: str, name: str, folder: str, arguments: str) -> None:
     sys.path.insert(0, str(Path(file).parent))
     spec = importlib.util.spec_from_file_location("test_of_a_rank", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    result = getattr(module, name)(**json.loads(arguments))
+    function, given = getattr(module, name), json.loads(arguments)
+    if _CASES in given:
+        result = {case: function(**own) for case, own in given[_CASES].items()}
+    else:
+        result = function(**given)
     Path(folder, f"rank-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))
 
 

@@ -181,6 +181,20 @@ def batch(kind: str, number: int) -> dict[str, torch.Tensor]:
     return {"input_ids": tokens, "labels": labels}
 
 
+def sentences(count: int, first: int = 0, classes: int = 0) -> torch.utils.data.Dataset[dict[str, torch.Tensor]]:
+    """Random tokens, which are their own labels; with `classes` the label is a class that the first token tells."""
+
+    class Sentences(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+        def __len__(self) -> int:
+            return count
+
+        def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+            tokens = torch.randint(3, 97, (12,), generator=torch.Generator().manual_seed(first + index))
+            return {"input_ids": tokens, "labels": tokens[0] % classes if classes else tokens}
+
+    return Sentences()
+
+
 def part_of(samples: dict[str, torch.Tensor], rank: int, world: int) -> dict[str, torch.Tensor]:
     return {name: values[rank::world].contiguous() for name, values in samples.items()}
 

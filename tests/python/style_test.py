@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from pathlib import Path
 
 import ranks
 
@@ -21,7 +20,7 @@ STUB = PYTHON / "zerocpp/_C.pyi"
 
 def names_of_module() -> dict[str, list[str]]:
     """The public names of the extension, and of each class, those that object lacks."""
-    import zerocpp  # noqa: F401: torch before the extension
+    import zerocpp  # noqa: F401 (torch before the extension)
     from zerocpp import _C
 
     found = {"": [name for name in dir(_C) if not name.startswith("__")]}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""An import of zerocpp refuses a torch of another series than the one that it was built for. Needs neither torch nor a build."""
+"""An import of zerocpp refuses a torch of another series than that of its build. Needs neither torch nor a build."""
 
 from __future__ import annotations
 

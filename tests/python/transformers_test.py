@@ -3,28 +3,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import tempfile
 import unittest
 from typing import Any
 
 import ranks
 
 EPOCH = 40  # samples; 2 ranks of 4: 5 micro-batches, so an epoch ends with a single one
-
-
-def data() -> Any:
-    import torch
-
-    class Tokens(torch.utils.data.Dataset):  # type: ignore[type-arg]
-        def __len__(self) -> int:
-            return EPOCH
-
-        def __getitem__(self, index: int) -> dict[str, Any]:
-            tokens = torch.randint(3, 97, (12,), generator=torch.Generator().manual_seed(index))
-            return {"input_ids": tokens, "labels": tokens}
-
-    return Tokens()
 
 
 def tokenizer(words: list[str] | None = None) -> Any:
@@ -50,7 +34,7 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     import torch
     import transformers
 
-    from small_models import make
+    from small_models import make, sentences
 
     options: dict[str, Any] = dict(
         output_dir=folder,
@@ -77,7 +61,7 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     model = given.pop("model", "gpt2")
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
-    named = dict(model=make(model), args=arguments, train_dataset=data(), eval_dataset=data())
+    named = dict(model=make(model), args=arguments, train_dataset=sentences(EPOCH), eval_dataset=sentences(EPOCH))
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -99,11 +83,6 @@ def train(kind: str, folder: str, resume: str | None = None, **given: Any) -> di
     if kind == "zero":
         trainer.engine.close()
     return found
-
-
-def trains(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Trains each case in one process: imports take longer than the tests."""
-    return {name: train(**case) for name, case in cases.items()}
 
 
 def gradients_before_the_step(folder: str) -> dict[str, Any]:
@@ -143,40 +122,28 @@ def best_keeps_moments(folder: str, **given: Any) -> list[list[float]]:
 
 
 def refused(given: dict[str, Any]) -> str:
-    try:
-        trainer_of("zero", "unused", **given)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
+    return ranks.error_of(lambda: trainer_of("zero", "unused", **given))
 
 
-@unittest.skipUnless(
-    all(map(importlib.util.find_spec, ("transformers", "accelerate"))), "transformers and accelerate are not installed"
-)
-class ZeroTrainer(ranks.PackageTest):
-    def setUp(self) -> None:
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = scratch.name
-
+@ranks.needs("transformers", "accelerate")
+class ZeroTrainer(ranks.FolderTest):
     def test_two_ranks_equal_ddp(self) -> None:
-        found = ranks.run(
-            trains,
+        found = ranks.run_cases(
+            train,
             cases={
                 "ddp": {"kind": "torch", "folder": self.folder},
                 "3": {"kind": "zero", "folder": self.folder, "zero": {"stage": 3, "device_memory": "min"}},
                 "1": {"kind": "zero", "folder": self.folder, "zero": {"stage": 1}},
             },
-        )[0]
+        )
         self.assertEqual(found["3"], found["ddp"])
         self.assertEqual(found["1"], found["ddp"])
 
     @ranks.whole
     def test_one_rank_equals_torch_under_bf16(self) -> None:
         given: dict[str, Any] = {"folder": self.folder, "bf16": True, "max_grad_norm": 0.0}
-        found = ranks.run(
-            trains, ranks=1, cases={"torch": {"kind": "torch", **given}, "zero": {"kind": "zero", **given}}
-        )[0]
+        cases = {kind: {"kind": kind, **given} for kind in ("torch", "zero")}
+        found = ranks.run_cases(train, cases, ranks=1)
         for key, values in found["torch"]["log"].items():
             for own, other in zip(found["zero"]["log"][key], values, strict=True):
                 self.assertAlmostEqual(own, other, delta=2e-3 * max(1.0, other))
@@ -187,7 +154,7 @@ class ZeroTrainer(ranks.PackageTest):
             given = {"kind": kind, "folder": f"{self.folder}/{kind}", "save_strategy": "steps", "save_steps": 3}
             cases[f"{kind} unbroken"] = given
             cases[f"{kind} resumed"] = {**given, "resume": f"{self.folder}/{kind}/checkpoint-3"}
-        found = ranks.run(trains, cases=cases)[0]
+        found = ranks.run_cases(train, cases)
         self.assertEqual(found["zero resumed"], found["zero unbroken"])
         self.assertEqual(found["zero resumed"], found["torch resumed"])
 
@@ -213,7 +180,7 @@ class ZeroTrainer(ranks.PackageTest):
             for kind in ("torch", "zero")
         }
         cases["zero"]["zero"] = {"stage": 3}
-        found = ranks.run(trains, cases=cases)[0]
+        found = ranks.run_cases(train, cases)
         self.assertEqual(found["zero"], found["torch"])
         self.assertAlmostEqual(found["zero"]["after"], found["zero"]["log"]["eval_loss"][0], places=4)
         self.assertGreater(found["zero"]["after"], found["zero"]["log"]["eval_loss"][1] + 0.01)

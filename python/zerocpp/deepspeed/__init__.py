@@ -28,12 +28,13 @@ import zerocpp
 from zerocpp.deepspeed import comm, ops, utils, zero
 from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
-from zerocpp.deepspeed._schedules import SCHEDULES, LRRangeTest, WarmupCosineLR, WarmupDecayLR, WarmupLR
+from zerocpp.deepspeed._schedules import SCHEDULES, LRRangeTest, OneCycle, WarmupCosineLR, WarmupDecayLR, WarmupLR
 from zerocpp.deepspeed.comm import init_distributed
 
 __all__ = [
     "DeepSpeedEngine",
     "LRRangeTest",
+    "OneCycle",
     "WarmupCosineLR",
     "WarmupDecayLR",
     "WarmupLR",

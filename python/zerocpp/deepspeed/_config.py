@@ -405,8 +405,13 @@ class Reader:
                     f"{name} has no such parameter",
                     f"did you mean scheduler.params.{near[0]}?" if near else "remove the key",
                 )
-        if "total_num_steps" in _keys.SCHEDULERS[name] and "total_num_steps" not in params:
-            raise refuse("scheduler.params.total_num_steps", None, f"{name} needs it", "write the number of steps")
+        for key, remedy in (
+            ("total_num_steps", "write the number of steps"),
+            ("cycle_min_lr", "write the lowest rate"),
+            ("cycle_max_lr", "write the highest rate"),
+        ):
+            if key in _keys.SCHEDULERS[name] and key not in params:
+                raise refuse(f"scheduler.params.{key}", None, f"{name} needs it", remedy)
         self.config.scheduler = (name, params)
 
     def _read_states(self) -> None:

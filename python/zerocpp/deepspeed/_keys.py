@@ -202,6 +202,21 @@ IGNORED_PARAMETERS: dict[str, object] = {
 }
 
 SCHEDULERS: dict[str, tuple[str, ...]] = {
+    "OneCycle": (
+        "cycle_min_lr",
+        "cycle_max_lr",
+        "decay_lr_rate",
+        "cycle_first_step_size",
+        "cycle_second_step_size",
+        "cycle_first_stair_count",
+        "cycle_second_stair_count",
+        "decay_step_size",
+        "cycle_momentum",
+        "cycle_min_mom",
+        "cycle_max_mom",
+        "decay_mom_rate",
+        "last_batch_iteration",
+    ),
     "LRRangeTest": (
         "lr_range_test_min_lr",
         "lr_range_test_step_size",

@@ -24,40 +24,14 @@ def _per_group(optimizer: torch.optim.Optimizer, value: Any, name: str) -> list[
     return [float(v) for v in value]
 
 
-class WarmupLR:
-    """Warms up from warmup_min_lr to warmup_max_lr, logarithmically or linearly; then the rate is constant."""
+class Schedule:
+    """The base: rates of groups as a function of the number of the last batch."""
 
-    def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        warmup_min_lr: Any = 0.0,
-        warmup_max_lr: Any = None,
-        warmup_num_steps: int = 1000,
-        warmup_type: str = "log",
-        last_batch_iteration: int = -1,
-    ) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, last_batch_iteration: int) -> None:
         self.optimizer = optimizer
-        if warmup_max_lr is None:
-            warmup_max_lr = [float(group["lr"]) for group in optimizer.param_groups]
-        self.min_lrs = _per_group(optimizer, warmup_min_lr, "warmup_min_lr")
-        self.max_lrs = _per_group(optimizer, warmup_max_lr, "warmup_max_lr")
-        self._begin(warmup_num_steps, warmup_type, last_batch_iteration)
-
-    def _begin(self, warmup_num_steps: int, warmup_type: str, last_batch_iteration: int) -> None:
-        if not isinstance(warmup_num_steps, int) or warmup_num_steps <= 0:
-            raise refuse(
-                "scheduler.params.warmup_num_steps",
-                warmup_num_steps,
-                "not a positive whole number",
-                "write the number of steps",
-            )
-        if warmup_type not in ("log", "linear"):
-            raise refuse("scheduler.params.warmup_type", warmup_type, "no such type", 'use "log" or "linear"')
-        self.warmup_num_steps = max(2, warmup_num_steps)
-        self.warmup_type = warmup_type
         self.last_batch_iteration = last_batch_iteration
         if last_batch_iteration == -1:
-            self._set(self.get_lr())
+            self._set(self.first_lrs())
 
     def _set(self, rates: list[float]) -> None:
         for group, rate in zip(self.optimizer.param_groups, rates):
@@ -67,26 +41,13 @@ class WarmupLR:
                 group["lr"] = rate
         self._last_lr = rates
 
-    def _warmup(self) -> float | None:
-        """The part of the warm-up that is done, 0 to 1; None after it."""
-        step = self.last_batch_iteration
-        if step >= self.warmup_num_steps:
-            return None
-        return (
-            math.log(step + 1) / math.log(self.warmup_num_steps)
-            if self.warmup_type == "log"
-            else step / self.warmup_num_steps
-        )
-
-    def _decay(self) -> float:
-        return 1.0
+    def first_lrs(self) -> list[float]:
+        """Local. The rates of the first update."""
+        return self.get_lr()
 
     def get_lr(self) -> list[float]:
-        if self.last_batch_iteration < 0:
-            return list(self.min_lrs)
-        done = self._warmup()
-        gamma = self._decay() if done is None else done
-        return [low + (high - low) * gamma for low, high in zip(self.min_lrs, self.max_lrs)]
+        """Local. The rates of the groups for the next update."""
+        raise NotImplementedError
 
     def get_last_lr(self) -> list[float]:
         return self._last_lr
@@ -102,6 +63,52 @@ class WarmupLR:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.last_batch_iteration = state["last_batch_iteration"]
+
+
+def _steps(value: Any, name: str) -> int:
+    if not isinstance(value, int) or value <= 0:
+        raise refuse(f"scheduler.params.{name}", value, "not a positive whole number", "write the number of steps")
+    return value
+
+
+class WarmupLR(Schedule):
+    """Warms up from warmup_min_lr to warmup_max_lr, logarithmically or linearly; then the rate is constant."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        warmup_min_lr: Any = 0.0,
+        warmup_max_lr: Any = None,
+        warmup_num_steps: int = 1000,
+        warmup_type: str = "log",
+        last_batch_iteration: int = -1,
+    ) -> None:
+        if warmup_max_lr is None:
+            warmup_max_lr = [float(group["lr"]) for group in optimizer.param_groups]
+        self.min_lrs = _per_group(optimizer, warmup_min_lr, "warmup_min_lr")
+        self.max_lrs = _per_group(optimizer, warmup_max_lr, "warmup_max_lr")
+        self.warmup_num_steps = max(2, _steps(warmup_num_steps, "warmup_num_steps"))
+        if warmup_type not in ("log", "linear"):
+            raise refuse("scheduler.params.warmup_type", warmup_type, "no such type", 'use "log" or "linear"')
+        self.warmup_type = warmup_type
+        super().__init__(optimizer, last_batch_iteration)
+
+    def _factor(self) -> float:
+        """The place between the lowest and the highest rate, from 0 to 1."""
+        step = self.last_batch_iteration
+        if step < 0:
+            return 0.0
+        if step >= self.warmup_num_steps:
+            return self._after_warmup(step)
+        if self.warmup_type == "log":
+            return math.log(step + 1) / math.log(self.warmup_num_steps)
+        return step / self.warmup_num_steps
+
+    def _after_warmup(self, step: int) -> float:
+        return 1.0
+
+    def get_lr(self) -> list[float]:
+        return [low + (high - low) * self._factor() for low, high in zip(self.min_lrs, self.max_lrs)]
 
 
 class WarmupDecayLR(WarmupLR):
@@ -120,9 +127,8 @@ class WarmupDecayLR(WarmupLR):
         self.total_num_steps = total_num_steps
         super().__init__(optimizer, warmup_min_lr, warmup_max_lr, warmup_num_steps, warmup_type, last_batch_iteration)
 
-    def _decay(self) -> float:
-        left = float(self.total_num_steps - self.last_batch_iteration)
-        return max(0.0, left / max(1.0, float(self.total_num_steps - self.warmup_num_steps)))
+    def _after_warmup(self, step: int) -> float:
+        return max(0.0, (self.total_num_steps - step) / max(1.0, self.total_num_steps - self.warmup_num_steps))
 
 
 class WarmupCosineLR(WarmupLR):
@@ -138,27 +144,25 @@ class WarmupCosineLR(WarmupLR):
         warmup_type: str = "log",
         last_batch_iteration: int = -1,
     ) -> None:
-        self.optimizer = optimizer
         self.total_num_steps = total_num_steps
         self.warmup_min_ratio, self.cos_min_ratio = float(warmup_min_ratio), float(cos_min_ratio)
-        self.org_lrs = [float(group["lr"]) for group in optimizer.param_groups]
-        self._begin(warmup_num_steps, warmup_type, last_batch_iteration)
+        super().__init__(optimizer, 0.0, None, warmup_num_steps, warmup_type, last_batch_iteration)
 
-    def get_lr(self) -> list[float]:
-        return [rate * self.get_lr_ratio() for rate in self.org_lrs]
+    def _factor(self) -> float:
+        factor = super()._factor()
+        if 0 <= self.last_batch_iteration < self.warmup_num_steps:
+            return self.warmup_min_ratio + factor * (1 - self.warmup_min_ratio)
+        return factor
 
-    def get_lr_ratio(self) -> float:
-        if self.last_batch_iteration < 0:
-            return 0.0
-        done = self._warmup()
-        if done is not None:
-            return self.warmup_min_ratio + done * (1 - self.warmup_min_ratio)
-        step = self.last_batch_iteration - self.warmup_num_steps + 1
-        progress = min(1.0, step / max(1, self.total_num_steps - self.warmup_num_steps))
+    get_lr_ratio = _factor
+
+    def _after_warmup(self, step: int) -> float:
+        passed = step - self.warmup_num_steps + 1
+        progress = min(1.0, passed / max(1, self.total_num_steps - self.warmup_num_steps))
         return max(0.0, self.cos_min_ratio + (1 - self.cos_min_ratio) * (1 + math.cos(math.pi * progress)) / 2)
 
 
-class LRRangeTest(WarmupLR):
+class LRRangeTest(Schedule):
     """Raises the rate without end, by min_lr * step_rate every step_size steps; with staircase at once."""
 
     def __init__(
@@ -170,20 +174,13 @@ class LRRangeTest(WarmupLR):
         lr_range_test_staircase: bool = False,
         last_batch_iteration: int = -1,
     ) -> None:
-        self.optimizer = optimizer
         self.min_lrs = _per_group(optimizer, lr_range_test_min_lr, "lr_range_test_min_lr")
-        if not isinstance(lr_range_test_step_size, int) or lr_range_test_step_size <= 0:
-            raise refuse(
-                "scheduler.params.lr_range_test_step_size",
-                lr_range_test_step_size,
-                "not a positive whole number",
-                "write the number of steps",
-            )
-        self.step_size, self.step_rate = lr_range_test_step_size, float(lr_range_test_step_rate)
-        self.staircase = lr_range_test_staircase
-        self.last_batch_iteration = last_batch_iteration
-        if last_batch_iteration == -1:
-            self._set(self.min_lrs)
+        self.step_size = _steps(lr_range_test_step_size, "lr_range_test_step_size")
+        self.step_rate, self.staircase = float(lr_range_test_step_rate), lr_range_test_staircase
+        super().__init__(optimizer, last_batch_iteration)
+
+    def first_lrs(self) -> list[float]:
+        return self.min_lrs
 
     def get_lr(self) -> list[float]:
         passed = (self.last_batch_iteration + 1) / self.step_size
@@ -191,6 +188,72 @@ class LRRangeTest(WarmupLR):
         return [rate * raised for rate in self.min_lrs]
 
 
-SCHEDULES: dict[str, type[WarmupLR]] = {
-    kind.__name__: kind for kind in (WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest)
+class OneCycle(Schedule):
+    """Raises the rate from cycle_min_lr to cycle_max_lr and lowers it again, then divides cycle_min_lr more and more.
+
+    A half of the cycle with a stair count keeps its rate on each stair. Momenta are not cycled: betas are fixed, so an
+    optimizer that has betas needs cycle_momentum=False.
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        cycle_min_lr: Any,
+        cycle_max_lr: Any,
+        decay_lr_rate: float = 0.0,
+        cycle_first_step_size: float = 2000,
+        cycle_second_step_size: float | None = None,
+        cycle_first_stair_count: int = 0,
+        cycle_second_stair_count: int | None = None,
+        decay_step_size: float = 0,
+        cycle_momentum: bool = True,
+        cycle_min_mom: float = 0.8,
+        cycle_max_mom: float = 0.9,
+        decay_mom_rate: float = 0.0,
+        last_batch_iteration: int = -1,
+    ) -> None:
+        if cycle_momentum and any("betas" in group for group in optimizer.param_groups):
+            raise refuse(
+                "scheduler.params.cycle_momentum",
+                True,
+                "the optimizer's betas are fixed",
+                "set cycle_momentum to false",
+            )
+        self.first_size = float(cycle_first_step_size)
+        self.second_size = self.first_size if cycle_second_step_size is None else float(cycle_second_step_size)
+        for name, size, least in (
+            ("cycle_first_step_size", self.first_size, "above 0"),
+            ("cycle_second_step_size", self.second_size, "0 or more"),
+        ):
+            if not size >= 0 or (size == 0 and least == "above 0"):
+                raise refuse(f"scheduler.params.{name}", size, f"not {least}", "write the number of steps")
+        self.first_stairs = cycle_first_stair_count
+        self.second_stairs = cycle_first_stair_count if cycle_second_stair_count is None else cycle_second_stair_count
+        self.min_lrs = _per_group(optimizer, cycle_min_lr, "cycle_min_lr")
+        self.max_lrs = _per_group(optimizer, cycle_max_lr, "cycle_max_lr")
+        self.decay_rate, self.decay_step_size = float(decay_lr_rate), float(decay_step_size)
+        super().__init__(optimizer, last_batch_iteration)
+
+    def first_lrs(self) -> list[float]:
+        return self.min_lrs
+
+    def _height(self) -> float:
+        """The place between the lowest and the highest rate, from 0 to 1."""
+        step = (self.last_batch_iteration + 1) % (self.first_size + self.second_size)
+        rises = step <= self.first_size
+        left, size = (step, self.first_size) if rises else (self.first_size + self.second_size - step, self.second_size)
+        stairs = self.first_stairs if rises else self.second_stairs
+        return math.floor(left * stairs / size) / stairs if stairs > 0 else left / size
+
+    def get_lr(self) -> list[float]:
+        passed = self.last_batch_iteration - (self.first_size + self.second_size)
+        if passed < 0:
+            return [low + (high - low) * self._height() for low, high in zip(self.min_lrs, self.max_lrs)]
+        if self.decay_step_size == 0 or self.decay_rate == 0:
+            return list(self.min_lrs)
+        return [low / (1 + self.decay_rate * (passed + 1) / self.decay_step_size) for low in self.min_lrs]
+
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    kind.__name__: kind for kind in (WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle)
 }

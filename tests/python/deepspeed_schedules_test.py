@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Learning-rate schedules of zerocpp.deepspeed have DeepSpeed's rates.
+
+ZERO_TEST_DEEPSPEED names a folder with DeepSpeed's sources. Without it only the rates written here are compared.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+import types
+import unittest
+from pathlib import Path
+from typing import Any
+
+import ranks
+
+if not ranks.why_not():
+    import torch
+
+    sys.path.insert(0, str(ranks.PACKAGE))
+    import zerocpp
+    import zerocpp.deepspeed as deepspeed
+
+STEPS = 40
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("WarmupLR", {"warmup_min_lr": 1e-4, "warmup_max_lr": 1e-2, "warmup_num_steps": 8}),
+    ("WarmupLR", {"warmup_num_steps": 1, "warmup_type": "linear"}),
+    ("WarmupDecayLR", {"total_num_steps": 30, "warmup_num_steps": 7, "warmup_min_lr": 1e-5}),
+    ("WarmupDecayLR", {"total_num_steps": 5, "warmup_num_steps": 9, "warmup_type": "linear"}),
+    ("WarmupCosineLR", {"total_num_steps": 30, "warmup_num_steps": 7, "warmup_min_ratio": 0.1}),
+    ("WarmupCosineLR", {"total_num_steps": 6, "warmup_num_steps": 9, "cos_min_ratio": 0.2, "warmup_type": "linear"}),
+    ("LRRangeTest", {"lr_range_test_step_size": 4, "lr_range_test_step_rate": 0.5}),
+    ("LRRangeTest", {"lr_range_test_step_size": 3, "lr_range_test_staircase": True}),
+    ("OneCycle", {"cycle_min_lr": [1e-4, 2e-4], "cycle_max_lr": 1e-2, "cycle_first_step_size": 10}),
+    ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 7, "cycle_second_step_size": 12,
+                  "decay_lr_rate": 0.1, "decay_step_size": 4}),
+    ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 9, "cycle_first_stair_count": 3,
+                  "cycle_second_step_size": 12, "cycle_second_stair_count": 4, "decay_lr_rate": 1,
+                  "decay_step_size": 5}),
+    ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 9, "cycle_second_step_size": 0}),
+]  # fmt: skip
+
+
+def optimizer() -> Any:
+    groups = [{"params": [torch.nn.Parameter(torch.zeros(1))], "lr": lr} for lr in (3e-3, 5e-4)]
+    return torch.optim.AdamW(groups)
+
+
+def rates(kind: Any, given: dict[str, Any]) -> list[list[float]]:
+    """The rates of the two groups in each step, with a second schedule that goes on in the middle."""
+    own = optimizer()
+    given = {**given, "cycle_momentum": False} if kind.__name__ == "OneCycle" else given
+    schedule = kind(own, **given)
+    found = []
+    for step in range(STEPS):
+        found.append([float(group["lr"]) for group in own.param_groups])
+        if step == STEPS // 2:
+            state, schedule = schedule.state_dict(), kind(own, **given)
+            schedule.load_state_dict(state)
+        schedule.step()
+    return found
+
+
+def sources() -> Any:
+    """DeepSpeed's module of schedules, which needs only a logger of DeepSpeed; None if there are no sources."""
+    folder = os.environ.get("ZERO_TEST_DEEPSPEED")
+    file = Path(folder or "", "deepspeed/runtime/lr_schedules.py")
+    if not folder or not file.exists():
+        return None
+    quiet = logging.getLogger("lr_schedules")
+    quiet.setLevel(logging.CRITICAL)
+    stand_ins = {"deepspeed": types.ModuleType("deepspeed"), "deepspeed.utils": types.ModuleType("deepspeed.utils")}
+    stand_ins["deepspeed.utils"].logger = quiet  # type: ignore[attr-defined]
+    before = {name: sys.modules.get(name) for name in stand_ins}
+    sys.modules.update(stand_ins)
+    try:
+        spec = importlib.util.spec_from_file_location("lr_schedules", file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        for name, earlier in before.items():
+            if earlier is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = earlier
+    return module
+
+
+class Schedules(ranks.PackageTest):
+    def test_rates_are_those_of_deepspeed(self) -> None:
+        theirs = sources()
+        if theirs is None:
+            self.skipTest("ZERO_TEST_DEEPSPEED does not name a folder with DeepSpeed's sources")
+        for name, given in CASES:
+            with self.subTest(name, given=given):
+                found = rates(getattr(deepspeed, name), given)
+                for own, other in zip(found, rates(getattr(theirs, name), given), strict=True):
+                    for one, two in zip(own, other, strict=True):
+                        self.assertAlmostEqual(one, two, delta=1e-12)
+
+    def test_one_cycle_rises_and_falls(self) -> None:
+        given = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 2, "cycle_second_step_size": 4}
+        found = [group[0] for group in rates(deepspeed.OneCycle, {**given, "decay_lr_rate": 1, "decay_step_size": 2})]
+        for one, other in zip(found, [0.1, 0.3, 0.5, 0.4, 0.3, 0.2, 0.1, 0.1 / 1.5, 0.05, 0.04], strict=False):
+            self.assertAlmostEqual(one, other)
+
+    def test_impossible_cycles_are_refused(self) -> None:
+        for given, text in (
+            ({}, "scheduler.params.cycle_momentum = true"),
+            ({"cycle_momentum": False, "cycle_first_step_size": 0}, "cycle_first_step_size = 0.0: not above 0"),
+            ({"cycle_momentum": False, "cycle_second_step_size": -1}, "cycle_second_step_size = -1.0: not 0 or more"),
+            ({"cycle_momentum": False, "cycle_max_lr": [1, 2, 3]}, "the optimizer has 2 groups"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(zerocpp.ConfigError, text):
+                deepspeed.OneCycle(optimizer(), **{"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, **given})
+
+    def test_momenta_of_sgd_are_left(self) -> None:
+        own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.3, momentum=0.7)
+        deepspeed.OneCycle(own, 0.1, 0.5).step()
+        self.assertEqual(own.param_groups[0]["momentum"], 0.7)
+
+
+if __name__ == "__main__":
+    unittest.main()
