@@ -36,11 +36,12 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("LRRangeTest", {"lr_range_test_step_size": 3, "lr_range_test_staircase": True}),
     ("OneCycle", {"cycle_min_lr": [1e-4, 2e-4], "cycle_max_lr": 1e-2, "cycle_first_step_size": 10}),
     ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 7, "cycle_second_step_size": 12,
-                  "decay_lr_rate": 0.1, "decay_step_size": 4}),
+                  "decay_lr_rate": 0.1, "decay_step_size": 4, "decay_mom_rate": 0.01, "cycle_max_mom": [0.9, 0.8]}),
     ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 9, "cycle_first_stair_count": 3,
                   "cycle_second_step_size": 12, "cycle_second_stair_count": 4, "decay_lr_rate": 1,
                   "decay_step_size": 5}),
-    ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 9, "cycle_second_step_size": 0}),
+    ("OneCycle", {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-2, "cycle_first_step_size": 9, "cycle_second_step_size": 0,
+                  "cycle_momentum": False}),
 ]  # fmt: skip
 
 
@@ -50,13 +51,12 @@ def optimizer() -> Any:
 
 
 def rates(kind: Any, given: dict[str, Any]) -> list[list[float]]:
-    """The rates of the two groups in each step, with a second schedule that goes on in the middle."""
+    """Rates and betas of the two groups in each step, with a second schedule that goes on in the middle."""
     own = optimizer()
-    given = {**given, "cycle_momentum": False} if kind.__name__ == "OneCycle" else given
     schedule = kind(own, **given)
     found = []
     for step in range(STEPS):
-        found.append([float(group["lr"]) for group in own.param_groups])
+        found.append([value for group in own.param_groups for value in (float(group["lr"]), *group["betas"])])
         if step == STEPS // 2:
             state, schedule = schedule.state_dict(), kind(own, **given)
             schedule.load_state_dict(state)
@@ -110,13 +110,31 @@ class Schedules(ranks.PackageTest):
 
     def test_impossible_cycles_are_refused(self) -> None:
         for given, text in (
-            ({}, "scheduler.params.cycle_momentum = true"),
-            ({"cycle_momentum": False, "cycle_first_step_size": 0}, "cycle_first_step_size = 0.0: not above 0"),
-            ({"cycle_momentum": False, "cycle_second_step_size": -1}, "cycle_second_step_size = -1.0: not 0 or more"),
-            ({"cycle_momentum": False, "cycle_max_lr": [1, 2, 3]}, "the optimizer has 2 groups"),
+            ({"cycle_first_step_size": 0}, "cycle_first_step_size = 0.0: not above 0"),
+            ({"cycle_second_step_size": -1}, "cycle_second_step_size = -1.0: not 0 or more"),
+            ({"cycle_max_lr": [1, 2, 3]}, "the optimizer has 2 groups"),
+            ({"cycle_min_mom": [1, 2, 3]}, "the optimizer has 2 groups"),
         ):
             with self.subTest(text), self.assertRaisesRegex(zerocpp.ConfigError, text):
                 deepspeed.OneCycle(optimizer(), **{"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, **given})
+
+    def test_betas_of_an_engine_are_not_cycled(self) -> None:
+        params = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 2}
+        config = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "Adam", "params": {"lr": 0.1}}}
+        model = torch.nn.Linear(2, 2)
+        given: dict[str, Any] = {"model": model, "model_parameters": list(model.parameters())}
+        schedule = {"type": "OneCycle", "params": params}
+        with self.assertRaisesRegex(zerocpp.ConfigError, "scheduler.params.cycle_momentum = true: .*fixed\n  set"):
+            deepspeed.initialize(**given, config={**config, "scheduler": schedule})
+        schedule = {"type": "OneCycle", "params": {**params, "cycle_momentum": False}}
+        engine, *_ = deepspeed.initialize(**given, config={**config, "scheduler": schedule})
+        found = []
+        for _ in range(4):
+            engine.backward(engine(torch.ones(1, 2)).sum())
+            engine.step()
+            found.append(round(engine.get_lr()[0], 6))
+        self.assertEqual(found, [0.3, 0.5, 0.3, 0.1])
+        engine.destroy()
 
     def test_momenta_of_sgd_are_left(self) -> None:
         own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.3, momentum=0.7)

@@ -47,7 +47,7 @@ class ImportedTorch(unittest.TestCase):
 
     def test_a_patch_release_is_accepted(self) -> None:
         # The extension is missing here: the import fails after the check.
-        self.assertIn("zerocpp._C", self.error_of_import('__version__ = "2.11.3+cpu"').splitlines()[-1])
+        self.assertIn("'_C'", self.error_of_import('__version__ = "2.11.3+cpu"').splitlines()[-1])
 
 
 if __name__ == "__main__":

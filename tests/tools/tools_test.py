@@ -157,7 +157,7 @@ class IssuesTest(unittest.TestCase):
 
     def claims_of_python(self):
         found, suite = set(), ""
-        for file in (ROOT / "tests/python").glob("*_test.py"):
+        for file in (ROOT / "tests/python").rglob("*_test.py"):
             for kind, name in re.findall(r"^(class|    def) (\w+)", file.read_text(), re.M):
                 suite = name if kind == "class" else suite
                 found.add(f"{suite}.{name}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from zerocpp._optimizer import EngineOptimizer
 from zerocpp.deepspeed._config import refuse
 
 
@@ -191,8 +192,8 @@ class LRRangeTest(Schedule):
 class OneCycle(Schedule):
     """Raises the rate from cycle_min_lr to cycle_max_lr and lowers it again, then divides cycle_min_lr more and more.
 
-    A half of the cycle with a stair count keeps its rate on each stair. Momenta are not cycled: betas are fixed, so an
-    optimizer that has betas needs cycle_momentum=False.
+    A half of the cycle with a stair count keeps its rate on each stair. The momentum of Adam moves the other way, from
+    cycle_max_mom to cycle_min_mom and back. An engine's betas are fixed: its optimizer needs cycle_momentum=False.
     """
 
     def __init__(
@@ -207,51 +208,86 @@ class OneCycle(Schedule):
         cycle_second_stair_count: int | None = None,
         decay_step_size: float = 0,
         cycle_momentum: bool = True,
-        cycle_min_mom: float = 0.8,
-        cycle_max_mom: float = 0.9,
+        cycle_min_mom: Any = 0.8,
+        cycle_max_mom: Any = 0.9,
         decay_mom_rate: float = 0.0,
         last_batch_iteration: int = -1,
     ) -> None:
-        if cycle_momentum and any("betas" in group for group in optimizer.param_groups):
+        self.cycle_momentum = cycle_momentum and "betas" in optimizer.defaults
+        if self.cycle_momentum and isinstance(optimizer, EngineOptimizer):
             raise refuse(
-                "scheduler.params.cycle_momentum",
-                True,
-                "the optimizer's betas are fixed",
-                "set cycle_momentum to false",
+                "scheduler.params.cycle_momentum", True, "an engine's betas are fixed", "set cycle_momentum to false"
             )
-        self.first_size = float(cycle_first_step_size)
-        self.second_size = self.first_size if cycle_second_step_size is None else float(cycle_second_step_size)
-        for name, size, least in (
-            ("cycle_first_step_size", self.first_size, "above 0"),
-            ("cycle_second_step_size", self.second_size, "0 or more"),
-        ):
-            if not size >= 0 or (size == 0 and least == "above 0"):
-                raise refuse(f"scheduler.params.{name}", size, f"not {least}", "write the number of steps")
-        self.first_stairs = cycle_first_stair_count
-        self.second_stairs = cycle_first_stair_count if cycle_second_stair_count is None else cycle_second_stair_count
+        self.first_step_size = float(cycle_first_step_size)
+        self.second_step_size = (
+            self.first_step_size if cycle_second_step_size is None else float(cycle_second_step_size)
+        )
+        if not self.first_step_size > 0:
+            _refuse_size("cycle_first_step_size", self.first_step_size, "not above 0")
+        if not self.second_step_size >= 0:
+            _refuse_size("cycle_second_step_size", self.second_step_size, "not 0 or more")
+        self.total_size = self.first_step_size + self.second_step_size
+        self.step_ratio = self.first_step_size / self.total_size
+        self.first_stair_count = cycle_first_stair_count
+        self.second_stair_count = (
+            cycle_first_stair_count if cycle_second_stair_count is None else cycle_second_stair_count
+        )
         self.min_lrs = _per_group(optimizer, cycle_min_lr, "cycle_min_lr")
         self.max_lrs = _per_group(optimizer, cycle_max_lr, "cycle_max_lr")
-        self.decay_rate, self.decay_step_size = float(decay_lr_rate), float(decay_step_size)
+        self.min_moms = _per_group(optimizer, cycle_min_mom, "cycle_min_mom")
+        self.max_moms = _per_group(optimizer, cycle_max_mom, "cycle_max_mom")
+        self.decay_step_size = float(decay_step_size)
+        self.decay_lr_rate, self.decay_mom_rate = float(decay_lr_rate), float(decay_mom_rate)
         super().__init__(optimizer, last_batch_iteration)
+        if last_batch_iteration == -1:
+            self._set_moms(self.min_moms)
+
+    def _set_moms(self, values: list[float]) -> None:
+        if self.cycle_momentum:
+            for group, value in zip(self.optimizer.param_groups, values):
+                group["betas"] = (value, 0.99)
 
     def first_lrs(self) -> list[float]:
         return self.min_lrs
 
     def _height(self) -> float:
         """The place between the lowest and the highest rate, from 0 to 1."""
-        step = (self.last_batch_iteration + 1) % (self.first_size + self.second_size)
-        rises = step <= self.first_size
-        left, size = (step, self.first_size) if rises else (self.first_size + self.second_size - step, self.second_size)
-        stairs = self.first_stairs if rises else self.second_stairs
+        step = (self.last_batch_iteration + 1) % self.total_size
+        if step <= self.first_step_size:
+            left, size, stairs = step, self.first_step_size, self.first_stair_count
+        else:
+            left, size, stairs = self.total_size - step, self.second_step_size, self.second_stair_count
         return math.floor(left * stairs / size) / stairs if stairs > 0 else left / size
 
-    def get_lr(self) -> list[float]:
-        passed = self.last_batch_iteration - (self.first_size + self.second_size)
+    def _growth(self, rate: float) -> float | None:
+        """The number that divides rates, and multiplies momenta, after the cycle; None within the cycle."""
+        passed = self.last_batch_iteration - self.total_size
         if passed < 0:
+            return None
+        return 1.0 if self.decay_step_size == 0 else 1 + rate * (passed + 1) / self.decay_step_size
+
+    def get_lr(self) -> list[float]:
+        growth = self._growth(self.decay_lr_rate)
+        if growth is None:
             return [low + (high - low) * self._height() for low, high in zip(self.min_lrs, self.max_lrs)]
-        if self.decay_step_size == 0 or self.decay_rate == 0:
-            return list(self.min_lrs)
-        return [low / (1 + self.decay_rate * (passed + 1) / self.decay_step_size) for low in self.min_lrs]
+        return [low / growth for low in self.min_lrs]
+
+    def get_mom(self) -> list[tuple[float, float]] | None:
+        """Local. The betas of the groups for the next update; None if they do not move."""
+        if not self.cycle_momentum:
+            return None
+        growth = self._growth(self.decay_mom_rate)
+        if growth is None:
+            return [(high - (high - low) * self._height(), 0.99) for low, high in zip(self.min_moms, self.max_moms)]
+        return [(high * growth, 0.99) for high in self.max_moms]
+
+    def step(self, last_batch_iteration: int | None = None) -> None:
+        super().step(last_batch_iteration)
+        self._set_moms([first for first, _ in self.get_mom() or []])
+
+
+def _refuse_size(name: str, size: float, wrong: str) -> None:
+    raise refuse(f"scheduler.params.{name}", size, wrong, "write the number of steps")
 
 
 SCHEDULES: dict[str, type[Schedule]] = {
