@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "zero/base/numbers/tier.h"
+
 namespace zero::page {
 namespace {
 
@@ -11,6 +13,10 @@ std::string next_bytes(std::istringstream& words) {
   std::string number, unit;
   if (!(words >> number >> unit) || number.find_first_not_of("0123456789.,") != std::string::npos) return "";
   return unit == "B" || unit.ends_with("iB") ? number + ' ' + unit : "";
+}
+
+bool is_tier(std::string_view word) {
+  return std::ranges::find(kTierTable, word, &TierFacts::name) != kTierTable.end();
 }
 
 }  // namespace
@@ -25,7 +31,7 @@ std::vector<PlannedTier> planned_tiers(std::string_view plan) {
     words >> tier.tier;
     const bool is_stage = tier.tier == "stage";
     if (is_stage) words >> tier.tier;  // reads the stage's number
-    if (!is_stage && tier.tier != "device" && tier.tier != "host" && tier.tier != "disk") continue;
+    if (!is_stage && !is_tier(tier.tier)) continue;
     for (std::string& bytes : tier.bytes) bytes = next_bytes(words);
     if (std::ranges::any_of(tier.bytes, &std::string::empty)) continue;
     if (is_stage) {

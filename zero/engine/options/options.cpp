@@ -79,7 +79,7 @@ std::unique_ptr<UpdateRule> rule_of(const AttachOptions& options) {
 namespace {
 
 bool all_on_one_tier(const TierFractions& fractions) {
-  return fractions.on_device() || fractions.host == 1 || fractions.disk == 1;
+  return fractions.on_device() || std::ranges::any_of(kLowerTiers, [&](Tier tier) { return fractions[tier] == 1; });
 }
 
 // Returns the reason why a weighted cut cannot have these options, and a remedy; empty: it can. Every rank must gather

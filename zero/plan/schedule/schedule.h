@@ -136,7 +136,7 @@ struct ScheduleCost {
   // By tier, for host and disk; on disk in whole pages, as they are read and written. Every trainable unit counts as
   // updated. Without a link, a run reads fewer bytes: parameters that an update passes to the next gather are not
   // fetched again.
-  PerLowerTier<TierTraffic> tiers;
+  PerTier<TierTraffic> tiers;
   const TierTraffic& of(Tier tier) const { return tiers[tier]; }
 };
 // Throws InternalError if the schedule reads a unit that is not gathered, releases one twice, gathers parts that were
