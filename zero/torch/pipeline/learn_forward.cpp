@@ -20,6 +20,7 @@
 #include "zero/torch/pipeline/forward_plan.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/operator_taker.h"
+#include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
 namespace {
@@ -101,6 +102,7 @@ class ForwardLearner final : public OperatorTaker {
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
       plan_.graph.params.push_back(parameters.specs[param].name);
+      param_types_.push_back(to_scalar_type(parameters.specs[param].dtype));
     }
   }
 
@@ -149,8 +151,9 @@ class ForwardLearner final : public OperatorTaker {
                         "the function must return a loss of one number that depends on the model's parameters",
                         "return the loss of the micro-batch, and leave backward() to passes()");
     plan_.graph.loss = *value;
-    return std::move(plan_);
+    return take();
   }
+  ForwardPlan take() { return std::move(plan_); }
 
  private:
   std::optional<int> param_of(const at::Tensor& tensor) const {
@@ -213,9 +216,13 @@ class ForwardLearner final : public OperatorTaker {
     }
   }
 
-  static at::Tensor meta_of(const at::Tensor& tensor, bool needs_gradient) {
+  // A parameter has the type in which it will be held.
+  at::Tensor meta_of(const at::Tensor& tensor, bool needs_gradient) const {
     if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
-    at::Tensor meta = at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+    const std::optional<int> param = param_of(tensor);
+    const at::ScalarType type = param ? param_types_[static_cast<std::size_t>(*param)] : tensor.scalar_type();
+    at::Tensor meta =
+        at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta).dtype(type));
     return needs_gradient && tensor.requires_grad() ? meta.requires_grad_(true) : meta;
   }
 
@@ -312,6 +319,7 @@ class ForwardLearner final : public OperatorTaker {
 
   ForwardPlan plan_;
   std::unordered_map<const c10::StorageImpl*, int> params_;
+  std::vector<at::ScalarType> param_types_;
   std::unordered_set<const c10::StorageImpl*> made_here_;
   std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
   std::shared_ptr<torch::autograd::Node> history_ = make_history();
@@ -334,6 +342,16 @@ ForwardPlan learn_forward(const ModuleParameters& parameters, const std::functio
     result = loss();
   }
   return learner.take(result);
+}
+
+ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function) {
+  ForwardLearner learner(parameters);
+  {
+    const TakeOperators scope(learner);
+    const c10::AutoGradMode no_gradients(false);
+    function();
+  }
+  return learner.take();
 }
 
 }  // namespace zero
