@@ -20,6 +20,7 @@
 #include "zero/engine/options/options.h"
 #include "zero/optim/lr_schedule.h"
 #include "zero/optim/rule/rule_keys.h"
+#include "zero/plan/pipeline/pipeline.h"
 
 #include "app/data/open_data.h"
 #include "app/report/step_timeline.h"
@@ -90,6 +91,7 @@ struct Config {
   AttachOptions engine{.clip = 1.0, .reduce = Reduce::kEach, .dtype = DType::kFloat32};
   ZeroKeys zero;
   LocalKeys local;
+  PipelineOptions parallel;
   CheckpointPolicy checkpoint{.every_seconds = 600};
   HealthOptions health;
   CommKeys comm;

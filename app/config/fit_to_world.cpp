@@ -15,6 +15,7 @@
 
 #include "app/config/load.h"
 #include "app/config/option.h"
+#include "app/config/pipeline_rules.h"
 #include "app/config/rules.h"
 
 namespace zero {
@@ -141,6 +142,9 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
                       fmt::format("servers and workers make {}, more than a run can have", format_count(world, "rank")),
                       fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
   world -= servers;  // the ranks that compute
+  const std::int64_t ranks = world;
+  require_divides(loaded.config, ranks, where(loaded, "parallel.pipeline"));
+  world /= loaded.config.parallel.pipeline;  // the ranks of a line compute the same samples
   const bool waits_for_some = sync.mode == SyncMode::kSync && servers > 0;
   if (const std::int64_t quorum = sync.quorum; waits_for_some && quorum > world)
     throw ConfigError(where(loaded, "sync.quorum"), std::to_string(quorum),
@@ -149,6 +153,7 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   fit_batch(loaded, world);
   check_shares(loaded, world);
   check_share_most(loaded, world);
+  require_passes(loaded.config);
 }
 
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples) {

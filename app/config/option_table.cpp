@@ -10,6 +10,7 @@
 #include "zero/base/numbers/choice.h"
 #include "zero/base/numbers/wire_codec.h"
 #include "zero/optim/rule_registry.h"
+#include "zero/plan/pipeline/pipeline.h"
 
 #include "app/config/option.h"
 #include "app/train/tasks/model_table.h"
@@ -124,9 +125,9 @@ constexpr std::array<Choice<bool>, 2> kPlacements{{{"auto", true}, {"device", fa
 constexpr std::array<Choice<bool>, 2> kMatmuls{{{"ieee", false}, {"tf32", true}}};
 constexpr std::array kTransports{Words("auto"), Words("in_process"), Words("shared_memory"),
                                  Words("mpi"),  Words("gloo"),       Words("nccl")};
-constexpr std::array kSections{Words("model"),    Words("data"), Words("train"), Words("optimizer"),
-                               Words("schedule"), Words("zero"), Words("sync"),  Words("checkpoint"),
-                               Words("health"),   Words("comm"), Words("run")};
+constexpr std::array kSections{Words("model"),      Words("data"),   Words("train"), Words("optimizer"),
+                               Words("schedule"),   Words("zero"),   Words("sync"),  Words("parallel"),
+                               Words("checkpoint"), Words("health"), Words("comm"),  Words("run")};
 
 constexpr auto kModel = &Config::model;
 constexpr auto kData = &Config::data;
@@ -135,6 +136,7 @@ constexpr auto kOptimizer = &Config::optimizer;
 constexpr auto kSchedule = &Config::schedule;
 constexpr auto kEngine = &Config::engine;
 constexpr auto kLocal = &Config::local;
+constexpr auto kParallel = &Config::parallel;
 constexpr auto kComm = &Config::comm;
 constexpr auto kCheckpoint = &Config::checkpoint;
 constexpr auto kHealth = &Config::health;
@@ -460,6 +462,14 @@ constexpr std::array kOptions{
            "steps of a copy while an outer step's sums are sent; at most sync.local_steps / fragments; 0: copies wait"},
     Option{"sync.mix", at<kLocal, &LocalKeys::mix>, kBelowOne,
            "weight of a copy's own values with sync.overlap: new = mix * own + (1 - mix) * merged"},
+
+    Option{"parallel.pipeline", number_at<kParallel, &PipelineOptions::pipeline>, kPositive,
+           "ranks that share one model as a pipeline's line; must divide the number of ranks; 1: no pipeline"},
+    Option{"parallel.sections", number_at<kParallel, &PipelineOptions::sections>,
+           Range{.lowest = 0, .highest = kMostLayers},
+           "parts of the model in a line; 0: one a rank, with parallel.schedule interleaved two"},
+    Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
+           "order of a pipeline's passes; zb-h1, zb-h2 and zb-v do not work yet"},
 
     Option{"checkpoint.every", kSaveInterval, kNatural,
            "steps, or time such as \"10min\", between two checkpoints; the last step also has one; 0: none"},

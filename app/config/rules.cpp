@@ -24,6 +24,7 @@
 #include "app/config/evaluation_rules.h"
 #include "app/config/model_rules.h"
 #include "app/config/option.h"
+#include "app/config/pipeline_rules.h"
 #include "app/config/read_keys.h"
 #include "app/config/schedule_rules.h"
 #include "app/config/thread_rules.h"
@@ -568,6 +569,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_health(loaded);
   check_timeline(loaded);
   check_device(loaded);
+  check_pipeline(loaded);
 }
 
 void check_files(const LoadedConfig& loaded) {

@@ -64,11 +64,10 @@ Exchanged StepHistory::exchange(Communicator& comm, int stop_signal) {
     StepMetrics& step = news.steps[i];
     step.loss = 0;
     step.seconds = 0;
-    for (const auto& rank : ranks) {
-      step.loss += rank[kSteps + 2 * i];
-      step.seconds = std::max(step.seconds, rank[kSteps + 1 + 2 * i]);
-    }
-    step.loss /= static_cast<double>(ranks.size());
+    for (const auto& rank : ranks) step.seconds = std::max(step.seconds, rank[kSteps + 1 + 2 * i]);
+    const std::size_t num_averaged = num_averaged_ == 0 ? ranks.size() : static_cast<std::size_t>(num_averaged_);
+    for (std::size_t rank = 0; rank < num_averaged; ++rank) step.loss += ranks[rank][kSteps + 2 * i];
+    step.loss /= static_cast<double>(num_averaged);
     slowest = std::max(slowest, step.seconds);
     losses_.push_back(static_cast<float>(step.loss));
     grad_norms_.push_back(step.grad_norm);

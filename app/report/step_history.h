@@ -29,7 +29,9 @@ struct Exchanged {
 class StepHistory {
  public:
   // `log_every` 0: only the first and the last step are logged.
-  StepHistory(std::int64_t log_every, std::int64_t steps) : log_every_(log_every), steps_(steps) {}
+  // `num_averaged`: the first ranks, whose losses are averaged; 0: all. Other ranks repeat the losses of these.
+  StepHistory(std::int64_t log_every, std::int64_t steps, int num_averaged = 0)
+      : log_every_(log_every), steps_(steps), num_averaged_(num_averaged) {}
 
   void add(const StepMetrics& mine) { pending_.push_back(mine); }
   bool exchange_due() const;
@@ -54,6 +56,7 @@ class StepHistory {
  private:
   std::int64_t log_every_;
   std::int64_t steps_;
+  int num_averaged_;
   std::int64_t interval_ = 1;  // steps between exchanges, the same on every rank
   std::vector<StepMetrics> pending_;
   std::vector<float> losses_;

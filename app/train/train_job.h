@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "zero/optim/lr_schedule.h"
+#include "zero/plan/pipeline/pipeline.h"
 #include "zero/torch/attach.h"
 
 #include "app/data/open_data.h"
@@ -32,6 +33,7 @@ struct TrainJob {
   CheckpointPolicy checkpoint{};
   HealthOptions health{};
   AttachOptions attach;
+  PipelineOptions pipeline{};
   std::string group_line;                    // why this size of shard group was chosen; empty: the user chose it
   std::int64_t host_activation_bytes = 0;    // host bytes of offloaded activations if offload.host_memory is kAuto
   std::int64_t device_activation_bytes = 0;  // device bytes of their blocks

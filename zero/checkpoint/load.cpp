@@ -32,7 +32,8 @@ std::vector<int> numbers_in(const CheckpointReader& reader, RankEngine& engine) 
   return numbers_of_states(reader.path(), reader.manifest().states, engine.states().names(), ApartCopies::of(engine));
 }
 
-void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, RankEngine& engine) {
+void require_same_model(const CheckpointReader& reader, const std::vector<int>& numbers, RankEngine& engine,
+                        std::span<const std::string> whole_model) {
   const Manifest& saved = reader.manifest();
   for (const ParamSpec& spec : engine.specs()) {
     const int tensor = reader.find(spec.name);
@@ -46,7 +47,8 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
                                  found.trainable ? "is not" : "is", spec.trainable ? "is not" : "is"));
   }
   for (const SavedTensor& tensor : saved.tensors)
-    if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end())
+    if (std::ranges::find(engine.specs(), tensor.name, &ParamSpec::name) == engine.specs().end() &&
+        std::ranges::find(whole_model, tensor.name) == whole_model.end())
       refuse(reader, fmt::format("holds {}, which the model does not have", tensor.name));
   const auto states = engine.states().names();
   for (const Unit& unit : engine.units()) {
@@ -112,14 +114,15 @@ std::vector<int> numbers_of_states(const std::filesystem::path& folder, const st
 }
 
 CheckpointLoad::CheckpointLoad(RankEngine& engine, const std::filesystem::path& folder, const FileCalls& calls,
-                               const std::function<void(const Manifest&)>& check)
+                               const std::function<void(const Manifest&)>& check,
+                               std::span<const std::string> whole_model)
     : engine_(engine), folder_(folder) {
   engine.states().pause();
   Communicator& comm = engine.resources().comm;
   require_same_outcome(comm, folder.string(), [&] {
     reader_ = std::make_unique<CheckpointReader>(folder, calls, largest_unit_bytes(engine));
     numbers_ = numbers_in(*reader_, engine);
-    require_same_model(*reader_, numbers_, engine);
+    require_same_model(*reader_, numbers_, engine, whole_model);
     file_ = static_cast<std::size_t>(comm.rank()) % reader_->manifest().files.size();
     require_factors(reader_->manifest().files[file_].extras, engine, folder.string());
     for (const ParamSpec& spec : engine.specs()) tensors_.push_back(reader_->find(spec.name));

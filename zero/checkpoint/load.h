@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,12 @@ std::vector<int> numbers_of_states(const std::filesystem::path& folder, const st
                                    const std::vector<std::string>& states, const ApartCopies& copies);
 
 // The same in two parts: several engines check their checkpoints before one engine changes. Construction: all checks.
-// fill(): states change. Both are Collective; `engine` and `calls` outlive it.
+// fill(): states change. Both are Collective; `engine` and `calls` outlive it. `whole_model`: if the engine has only a
+// part of the model, the names of all its parameters, which the checkpoint may hold too. Empty: the engine has all.
 class CheckpointLoad {
  public:
   CheckpointLoad(RankEngine& engine, const std::filesystem::path& folder, const FileCalls& calls,
-                 const std::function<void(const Manifest&)>& check);
+                 const std::function<void(const Manifest&)>& check, std::span<const std::string> whole_model = {});
   CheckpointLoad(const CheckpointLoad&) = delete;
   CheckpointLoad& operator=(const CheckpointLoad&) = delete;
   ~CheckpointLoad();

@@ -80,15 +80,17 @@ bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, Sav
   return kept.save(engine_, step, std::move(contents));
 }
 
-AttachedCheckpoints::Checked AttachedCheckpoints::check(const std::filesystem::path& path, const FileCalls& calls) {
+AttachedCheckpoints::Checked AttachedCheckpoints::check(const std::filesystem::path& path, const FileCalls& calls,
+                                                        std::span<const std::string> whole_model) {
   const Communicator& comm = engine_.resources().comm;
   Checked checked{.path = path};
-  checked.load = std::make_unique<CheckpointLoad>(engine_, path, calls, [&](const Manifest& manifest) {
+  const auto check_extras = [&](const Manifest& manifest) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
     checked.with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
     if (checked.with_generator) require_generators(manifest, path.string());
-  });
+  };
+  checked.load = std::make_unique<CheckpointLoad>(engine_, path, calls, check_extras, whole_model);
   return checked;
 }
 

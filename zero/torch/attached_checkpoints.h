@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 
 #include "zero/checkpoint/image/staging_memory.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
@@ -38,7 +40,8 @@ class AttachedCheckpoints {
     std::filesystem::path path;
     bool with_generator = false;
   };
-  Checked check(const std::filesystem::path& path, const FileCalls& calls);
+  Checked check(const std::filesystem::path& path, const FileCalls& calls,
+                std::span<const std::string> whole_model = {});
   LoadedCheckpoint fill(Checked& checked);
 
   bool has_room_to_copy(std::int64_t bytes) { return images_.has_room(bytes); }

@@ -282,10 +282,11 @@ LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const F
   return loaded;
 }
 
-AttachedCheckpoints::Checked AttachedModule::check_load(const std::filesystem::path& path, const FileCalls& calls) {
+AttachedCheckpoints::Checked AttachedModule::check_load(const std::filesystem::path& path, const FileCalls& calls,
+                                                        std::span<const std::string> whole_model) {
   parameters_.require_unchanged();
   drop_zeroed();
-  return checkpoints_->check(path, calls);
+  return checkpoints_->check(path, calls, whole_model);
 }
 
 LoadedCheckpoint AttachedModule::fill(AttachedCheckpoints::Checked& checked) {

@@ -60,7 +60,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   LoadedCheckpoint load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch = {});
   // Load several models, see zero/torch/save_all.h: first all checks, then the changes. From begin_load() to end_load()
   // there are no values.
-  AttachedCheckpoints::Checked check_load(const std::filesystem::path& path, const FileCalls& calls);
+  AttachedCheckpoints::Checked check_load(const std::filesystem::path& path, const FileCalls& calls,
+                                          std::span<const std::string> whole_model = {});
   void begin_load() { awaits_load_ = true; }
   LoadedCheckpoint fill(AttachedCheckpoints::Checked& checked);
   void end_load();

@@ -22,7 +22,7 @@ namespace {
 bool is_open(const Config& config, bool on_cpu) {
   const AttachOptions& engine = config.engine;
   return config.zero.automatic_group && engine.stage > 0 && engine.sync.servers == 0 && engine.secondary_group == 0 &&
-         !config.local.on && on_cpu;
+         !config.local.on && config.parallel.pipeline == 1 && on_cpu;
 }
 
 HostGroup of_all(int world, const std::string& why) {

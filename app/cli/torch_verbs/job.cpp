@@ -188,6 +188,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .checkpoint = config.checkpoint,
           .health = config.health,
           .attach = attach_options(config, local_ranks),
+          .pipeline = config.parallel,
           .host_activation_bytes = host_activation_bytes(config),
           .device_activation_bytes = activation_need(config).device,
           .run_dir = config.run.dir,

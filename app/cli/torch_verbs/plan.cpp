@@ -31,6 +31,7 @@
 #include "app/cli/torch_verbs/dry_run.h"
 #include "app/cli/torch_verbs/host_group.h"
 #include "app/cli/torch_verbs/job.h"
+#include "app/cli/torch_verbs/pipeline_plan.h"
 #include "app/cli/torch_verbs/planned_gpu.h"
 #include "app/cli/torch_verbs/planned_model.h"
 #include "app/cli/torch_verbs/verbs.h"
@@ -448,6 +449,11 @@ int print_plan(const PlanRequest& request) {
   std::optional<CheckedRun> run;
   const auto local_ranks = static_cast<int>(request.world / request.machines);
   if (request.trains) run = check_run(config, local_ranks, steps, request.overwrites);
+  if (config.parallel.pipeline > 1) {
+    const PipelineForecast forecast = forecast_pipeline(request, attach);
+    std::cout << (request.json ? forecast_json(forecast) : forecast_text(forecast));
+    return 0;
+  }
   const HostGroup group = planned_group(request);
   if (group.ranks > 0) attach.group = group.ranks;
   auto [shape, task, plan] = planned_model(request, attach);

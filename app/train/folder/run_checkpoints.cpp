@@ -14,6 +14,7 @@
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/comm/collectives.h"
 #include "zero/torch/engine_control.h"
+#include "zero/torch/pipeline/pipelined_module.h"
 
 namespace zero {
 namespace {
@@ -188,9 +189,9 @@ std::vector<std::int64_t> RunCheckpoints::steps() {
   return steps;
 }
 
-Resumed RunCheckpoints::load(Engine& engine, const Saved& saved) {
+Resumed RunCheckpoints::load(EngineOfRun engine, const Saved& saved) {
   const auto path = saved.in_memory ? kept_->path_of(saved.step) : folder_.path_of(saved.step);
-  LoadedCheckpoint loaded = saved.in_memory ? engine.control().load(*kept_, saved.step) : engine.load(path);
+  LoadedCheckpoint loaded = saved.in_memory ? engine.engine().control().load(*kept_, saved.step) : engine.load(path);
   require_of_a_run(loaded.manifest, path);
   require_series(loaded.manifest, path);
   RunState state{.step = count_in(loaded.manifest, "step", path),
@@ -217,7 +218,7 @@ Resumed RunCheckpoints::load(Engine& engine, const Saved& saved) {
                           : path.string()};
 }
 
-std::optional<Resumed> RunCheckpoints::resume(Engine& engine, std::int64_t newest) {
+std::optional<Resumed> RunCheckpoints::resume(EngineOfRun engine, std::int64_t newest) {
   std::vector<std::string> damages;
   const auto tell_damages = [&] {
     if (comm_.rank() != 0) return;
@@ -300,43 +301,59 @@ void RunCheckpoints::save_in_memory(Engine& engine, const RunState& state, std::
   }
 }
 
-void RunCheckpoints::begin(Engine& engine, const RunState& state, std::string config, SaveMode mode) {
+void RunCheckpoints::begin(EngineOfRun engine, const RunState& state, std::string config, SaveMode mode) {
   finish(engine);
   last_begin_ = monotonic_seconds();
   saving_step_ = state.step;
   saving_best_ = options_.keep_best && state.best.step == state.step;
   try {
-    save_ = engine.control().begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
-                                        options_.async ? mode : SaveMode::kSync);
+    if (PipelineEngine* const pipeline = engine.pipeline()) return save_pipeline(*pipeline, state, std::move(config));
+    begin_whole(engine.engine(), state, std::move(config), mode);
   } catch (const IoError& error) {
-    last_failed_ = true;
-    if (options_.stop_on_error) throw;
-    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", state.step, error.what());
-    return;
+    fail(error);
   }
+}
+
+void RunCheckpoints::begin_whole(Engine& engine, const RunState& state, std::string config, SaveMode mode) {
+  save_ = engine.control().begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
+                                      options_.async ? mode : SaveMode::kSync);
   if (save_->copied()) said_not_copied_ = false;  // if copying fails later, it is reported again
   if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
   if (!save_->copied()) finish(engine);  // already written: waiting for the end of a step gains nothing
 }
 
+void RunCheckpoints::save_pipeline(PipelineEngine& pipeline, const RunState& state, std::string config) {
+  const SavedSections saved =
+      pipeline.module().save(folder_.path_of(state.step), contents_of(state, std::move(config)));
+  count_saved({.size_bytes = saved.size_bytes, .seconds = saved.seconds, .stalled_seconds = saved.seconds});
+}
+
 // A failure is reported once and ends the save.
+void RunCheckpoints::fail(const IoError& error) {
+  last_failed_ = true;
+  if (options_.stop_on_error) throw;  // NOLINT: called while the error is handled
+  if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", saving_step_, error.what());
+}
+
 void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance) {
   if (save_ == nullptr) return;
   try {
     if (!advance(*save_)) return;
   } catch (const IoError& error) {
     save_ = nullptr;
-    last_failed_ = true;
-    if (options_.stop_on_error) throw;
-    if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", saving_step_, error.what());
-    return;
+    return fail(error);
   }
+  const SaveFigures figures{save_->size_bytes(), save_->seconds(), save_->stalled_seconds()};
+  save_ = nullptr;
+  count_saved(figures);
+}
+
+void RunCheckpoints::count_saved(const SaveFigures& figures) {
   last_failed_ = false;
   step_on_disk_ = saving_step_;
   if (saving_best_) best_on_disk_ = saving_step_;
   say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
-                   format_bytes(save_->size_bytes()), save_->seconds(), save_->stalled_seconds()));
-  save_ = nullptr;
+                   format_bytes(figures.size_bytes), figures.seconds, figures.stalled_seconds));
   if (comm_.rank() != 0) return;
   try {
     folder_.keep(options_.keep, saving_step_, options_.keep_best ? best_on_disk_ : -1);
@@ -349,8 +366,8 @@ void RunCheckpoints::poll() {
   settle([](CheckpointSave& save) { return save.poll(); });
 }
 
-void RunCheckpoints::finish(Engine& engine) {
-  engine.control().finish_updates();
+void RunCheckpoints::finish(EngineOfRun engine) {
+  engine.finish_updates();
   settle([](CheckpointSave& save) {
     save.wait();
     return true;

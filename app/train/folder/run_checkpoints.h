@@ -20,12 +20,14 @@
 #include <optional>
 #include <string>
 
+#include "zero/base/error/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/save.h"
 #include "zero/torch/attach.h"
 
 #include "app/report/best_evaluation.h"
+#include "app/train/engine/engine_of_run.h"
 #include "app/train/folder/checkpoint_policy.h"
 
 namespace zero {
@@ -75,16 +77,16 @@ class RunCheckpoints {
   std::vector<std::int64_t> steps();
   // Loads the newest undamaged checkpoint of at most step `newest`. Each damaged checkpoint is reported and skipped.
   // Empty: there is no checkpoint. Throws IoError if all are damaged, ConfigError for a checkpoint of another model.
-  std::optional<Resumed> resume(Engine& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
+  std::optional<Resumed> resume(EngineOfRun engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
   // True if a save is due after `step` of `steps`. The last step is always saved, so a finished run can be continued.
   // If saves depend on time, rank 0's clock decides, and only if `may_ask`.
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
-  void begin(Engine& engine, const RunState& state, std::string config, SaveMode mode);
+  void begin(EngineOfRun engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
   // Applies the gradient that a delayed update holds back, and waits for the current save. The ranks call many
   // collectives meanwhile, so no other work may be in flight.
-  void finish(Engine& engine);
+  void finish(EngineOfRun engine);
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local
@@ -102,9 +104,18 @@ class RunCheckpoints {
   std::vector<Saved> saved();
   std::vector<std::int64_t> in_every_memory();
   SaveContents contents_of(const RunState& state, std::string config) const;
-  Resumed load(Engine& engine, const Saved& saved);
+  Resumed load(EngineOfRun engine, const Saved& saved);
   void say_not_copied();
   void settle(const std::function<bool(CheckpointSave&)>& advance);
+  // A save of one checkpoint, by this rank.
+  struct SaveFigures {
+    std::int64_t size_bytes = 0;
+    double seconds = 0, stalled_seconds = 0;
+  };
+  void begin_whole(Engine& engine, const RunState& state, std::string config, SaveMode mode);
+  void save_pipeline(PipelineEngine& pipeline, const RunState& state, std::string config);
+  void fail(const IoError& error);
+  void count_saved(const SaveFigures& figures);
 
   CheckpointPolicy options_;
   CheckpointFolder folder_;

@@ -11,6 +11,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 #include "zero/device/open_device.h"
+#include "zero/plan/pipeline/line.h"
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/data/data_mark.h"
@@ -76,6 +77,17 @@ void require_watchable(const TrainJob& job, const Corpus& corpus) {
         key, value, fmt::format("a {} has no classes on this data, so it has no accuracy", job.model.name), "use loss");
 }
 
+// The ranks of a line compute the same samples.
+SampleShares shares_of(const TrainJob& job, const Communicator& comm) {
+  const Line line = line_of(comm.rank(), comm.world(), job.pipeline.pipeline);
+  return {job.train.share, job.train.batch, line.data_ranks, line.data_rank};
+}
+
+// With a pipeline the first place's ranks have all losses. 0: all ranks have losses of their own.
+int averaged_in_history(const TrainJob& job, int num_computing) {
+  return job.pipeline.pipeline > 1 ? num_computing : 0;
+}
+
 }  // namespace
 
 DataOptions with_context(const TrainJob& job) {
@@ -115,10 +127,11 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const Tr
       learned(learned_activations(job, *device, corpus.shape(), seams)),
       meter(task->activations(), job.attach.threads, place_of(*device), job.attach.dtype.value_or(DType::kFloat32)),
       progress(output.out, style_on(output.style, world), job.train.steps, task->has_tokens() ? "tok/s" : "rows/s"),
-      log(folder, progress, StepHistory(job.train.log_every, job.train.steps),
+      log(folder, progress,
+          StepHistory(job.train.log_every, job.train.steps, averaged_in_history(job, num_computing())),
           TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
           comm()),
-      shares(job.train.share, job.train.batch, comm().world(), comm().rank()),
+      shares(shares_of(job, comm())),
       checkpoints(
           job.checkpoint, folder.files().checkpoints, launcher_memory(job, world), comm(),
           [this](const std::string& line) { say(line); },
@@ -156,7 +169,7 @@ const RunState& Run::state_to_save() {
 }
 
 void Run::save() {
-  checkpoints.begin(*engine, state_to_save(), job.config_text, SaveMode::kAsync);
+  checkpoints.begin(trained(), state_to_save(), job.config_text, SaveMode::kAsync);
 }
 
 void Run::save_in_memory() {
@@ -208,7 +221,8 @@ std::optional<EvaluationResult> Run::evaluate_weights(std::int64_t step, std::in
     signal = static_cast<int>(-all_reduce_min(comm(), -mine));
     return signal != 0;
   };
-  const auto found = evaluate_unless(must_stop, *task, *corpus.validation, shares.grid(), batches, comm());
+  const auto found = evaluate_unless(must_stop, *task, *corpus.validation, shares.grid(), batches, comm(),
+                                     pipeline ? &*pipeline : nullptr);
   if (!found) {
     say(fmt::format("signal {}: the evaluation after step {} is left out", signal, step));
     return std::nullopt;

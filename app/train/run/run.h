@@ -23,6 +23,7 @@
 #include "app/data/open_data.h"
 #include "app/report/screen/progress.h"
 #include "app/report/step_timeline.h"
+#include "app/train/engine/engine_of_run.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
 #include "app/train/machine/learned_activations.h"
@@ -52,7 +53,9 @@ struct Run {
   bool is_first() const { return world.rank() == 0; }
   // The ranks that hold the run: all ranks, or its servers. They evaluate, save and report together.
   Communicator& comm() const { return servers == nullptr ? world.communicator() : *servers; }
-  int num_computing() const { return job.attach.sync.num_workers(world.size()); }
+  // The ranks that compute different samples.
+  int num_computing() const { return job.attach.sync.num_workers(world.size()) / job.pipeline.pipeline; }
+  EngineOfRun trained() { return pipeline ? EngineOfRun(*pipeline) : EngineOfRun(*engine); }
   void say(const std::string& line) { progress.line(line); }
 
   // Collective. Begin a checkpoint of the current step, on disk or in the launcher's memory. The metrics of every step
@@ -96,8 +99,9 @@ struct Run {
   RunLog log;
   SampleShares shares;
   RunState state;                // progress of the run; its series are those of the last save: `log` has the newest
-  std::optional<Engine> engine;  // destroyed before its module
-  RunCheckpoints checkpoints;    // declared after `engine`: a save is destroyed before its engine
+  std::optional<Engine> engine;  // destroyed before its module; empty if there is a pipeline
+  std::optional<PipelineEngine> pipeline;
+  RunCheckpoints checkpoints;  // declared after `engine`: a save is destroyed before its engine
   RunHealth health;
   ServedReport served;  // events so far of a run with servers
   std::string places;   // places of its ranks (computing_place.h)

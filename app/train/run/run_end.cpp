@@ -34,7 +34,7 @@ RunReport RunEnd::finish() {
         where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, run_.state.step) +
             missing_average()));
   }
-  run_.engine->abandon();
+  run_.trained().abandon();
   return report;
 }
 
@@ -45,7 +45,7 @@ std::string RunEnd::missing_average() const {
 
 RunReport RunEnd::write_all() {
   RunReport report;
-  run_.checkpoints.finish(*run_.engine);
+  run_.checkpoints.finish(run_.trained());
   if (run_.job.attach.local) {  // after the last save, so a resumed run does not have this outer step
     run_.engine->merge_copies();
     run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
@@ -62,7 +62,7 @@ RunReport RunEnd::write_all() {
     write_sample();
     write_predictions();
   }
-  report.parameters_sha256 = save_weights(*run_.engine, run_.task->module(), std::move(weights_.model));
+  report.parameters_sha256 = save_weights(run_.trained(), run_.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
     const AveragedScope averages = run_.engine->averaged();
@@ -154,7 +154,7 @@ StoppedRun RunEnd::stop(int signal) {
   }
   run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
                        saved ? ": the same command continues" : ""));
-  run_.engine->abandon();
+  run_.trained().abandon();
   const std::string unwritten = failure_of([this] { run_.log.finish(); });
   if (!unwritten.empty()) ZERO_LOG(error, "metrics are lost: {}", unwritten);
   return {.saved = saved, .save_failed = run_.checkpoints.last_failed() || !unwritten.empty()};
@@ -162,12 +162,12 @@ StoppedRun RunEnd::stop(int signal) {
 
 bool RunEnd::save_before_stop() {
   if (!run_.job.checkpoint.on()) return false;
-  if (const ReplicaCheck check = run_.health.compare_replicas(*run_.engine); !check.same()) {
+  if (const ReplicaCheck check = run_.health.compare_replicas(run_.trained()); !check.same()) {
     run_.say(fmt::format("step {} is not saved: {}", run_.state.step, check.describe()));
     return false;
   }
   run_.save();
-  run_.checkpoints.finish(*run_.engine);
+  run_.checkpoints.finish(run_.trained());
   return !run_.checkpoints.last_failed();
 }
 

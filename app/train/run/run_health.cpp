@@ -22,7 +22,7 @@ RunHealth::RunHealth(const HealthOptions& options, std::int64_t max_skipped_step
       checkpoints_(checkpoints),
       log_(log) {}
 
-bool RunHealth::judge(Engine& engine, const StepReport& report) {
+bool RunHealth::judge(EngineOfRun engine, const StepReport& report) {
   ++num_judged_;
   const HealthAction action = policy_.after(report);
   if (!report.skipped) return false;
@@ -46,7 +46,7 @@ std::int64_t RunHealth::num_skipped_in_a_row() const {
   return count;
 }
 
-bool RunHealth::judge_replicas(Engine& engine) {
+bool RunHealth::judge_replicas(EngineOfRun engine) {
   const ReplicaCheck check = compare_replicas(engine);
   if (check.same()) return false;
   return act(engine,
@@ -57,21 +57,21 @@ bool RunHealth::judge_replicas(Engine& engine) {
              0);
 }
 
-ReplicaCheck RunHealth::compare_replicas(Engine& engine) {
+ReplicaCheck RunHealth::compare_replicas(EngineOfRun engine) {
   if (options_.check_replicas == 0) return {};
-  if (compared_ != num_judged_) replicas_ = engine.control().compare_replicas();
+  if (compared_ != num_judged_) replicas_ = engine.engine().control().compare_replicas();
   compared_ = num_judged_;
   return replicas_;
 }
 
-bool RunHealth::act(Engine& engine, HealthEvent event, std::int64_t samples) {
+bool RunHealth::act(EngineOfRun engine, HealthEvent event, std::int64_t samples) {
   if (event.action == HealthAction::kStop) stop(engine, event, "");
   const bool rewinds = event.action == HealthAction::kRewind;
   rewinds ? rewind(engine, std::move(event), samples) : log_.tell(std::move(event));
   return rewinds;
 }
 
-void RunHealth::stop(Engine& engine, const HealthEvent& event, const std::string& why) {
+void RunHealth::stop(EngineOfRun engine, const HealthEvent& event, const std::string& why) {
   log_.exchange(0);
   checkpoints_.finish(engine);
   HealthEvent stopped = event;
@@ -81,7 +81,7 @@ void RunHealth::stop(Engine& engine, const HealthEvent& event, const std::string
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
 
-void RunHealth::rewind(Engine& engine, HealthEvent event, std::int64_t samples) {
+void RunHealth::rewind(EngineOfRun engine, HealthEvent event, std::int64_t samples) {
   log_.exchange(0);
   checkpoints_.finish(engine);
   if (checkpoints_.steps().empty()) stop(engine, event, ", and there is no checkpoint to return to");
@@ -102,7 +102,7 @@ void RunHealth::rewind(Engine& engine, HealthEvent event, std::int64_t samples) 
   log_.tell(std::move(event));
 }
 
-Resumed RunHealth::take_newest_checkpoint(Engine& engine, std::int64_t newest) {
+Resumed RunHealth::take_newest_checkpoint(EngineOfRun engine, std::int64_t newest) {
   std::optional<Resumed> resumed = checkpoints_.resume(engine, newest);
   if (!resumed) throw IoError(folder_.files().checkpoints.path().string(), "list", 0, "its checkpoints were removed");
   state_ = resumed->state;

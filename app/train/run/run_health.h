@@ -33,19 +33,19 @@ class RunHealth {
   // Local. Returns the limits of the next step.
   StepLimits limits(double loss) { return limits_ = policy_.limits(loss); }
   // Judges a step. Call it once for each step, after `state` has counted it. True: the run was rewound.
-  bool judge(Engine& engine, const StepReport& report);
-  bool judge_replicas(Engine& engine);
+  bool judge(EngineOfRun engine, const StepReport& report);
+  bool judge_replicas(EngineOfRun engine);
   // Compares the replicas, at most once a step. Compares nothing if check_replicas is 0.
-  ReplicaCheck compare_replicas(Engine& engine);
+  ReplicaCheck compare_replicas(EngineOfRun engine);
 
   // Loads the newest undamaged checkpoint of at most step `newest` into the engine, the state and the log. Throws
   // IoError if there is none.
-  Resumed take_newest_checkpoint(Engine& engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
+  Resumed take_newest_checkpoint(EngineOfRun engine, std::int64_t newest = std::numeric_limits<std::int64_t>::max());
 
  private:
-  bool act(Engine& engine, HealthEvent event, std::int64_t samples);
-  void rewind(Engine& engine, HealthEvent event, std::int64_t samples);
-  [[noreturn]] void stop(Engine& engine, const HealthEvent& event, const std::string& why);
+  bool act(EngineOfRun engine, HealthEvent event, std::int64_t samples);
+  void rewind(EngineOfRun engine, HealthEvent event, std::int64_t samples);
+  [[noreturn]] void stop(EngineOfRun engine, const HealthEvent& event, const std::string& why);
   std::int64_t num_skipped_in_a_row() const;  // counted back from this step
 
   HealthOptions options_;

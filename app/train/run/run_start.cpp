@@ -16,6 +16,7 @@
 #include "app/train/folder/computing_place.h"
 #include "app/train/run/operator_trial.h"
 #include "app/train/run/run_engine.h"
+#include "app/train/run/run_pipeline.h"
 #include "app/train/weights/first_weights.h"
 #include "app/train/weights/model_files.h"
 #include "app/train/weights/module_plan.h"
@@ -59,7 +60,7 @@ std::string print_plan(Run& run) {
 // configuration.
 void resume(Run& run) {
   const TrainJob& job = run.job;
-  const Resumed resumed = run.health.take_newest_checkpoint(*run.engine);
+  const Resumed resumed = run.health.take_newest_checkpoint(run.trained());
   const std::int64_t step = run.state.step;
   require_steps_left(job, step);
   run.say(fmt::format("continuing after step {} of {}: {}, saved by {}", step, job.train.steps, resumed.place,
@@ -90,7 +91,8 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const bool evaluates_again = run.state.step == run.job.train.steps || run.evaluation_is_missing() || run.ends_early();
   resumes ? folder.reopen(run.state.step, {.evaluation = evaluates_again, .rewinds = true})
           : folder.create(run.job.launch);
-  RunWeights weights{.model = open_weights(*run.engine, run.task->module(), folder.files().model), .average = nullptr};
+  RunWeights weights{.model = open_weights(run.trained(), run.task->module(), folder.files().model),
+                     .average = nullptr};
   if (run.job.attach.ema > 0)
     weights.average =
         open_weights(*run.engine, run.task->module(), folder.files().averaged_model, "the average of the weights");
@@ -125,6 +127,8 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   const std::string roles =
       job.attach.sync.has_servers()
           ? fmt::format(", {} and {}", format_count(num_holders, "server"), format_count(run.num_computing(), "worker"))
+      : run.job.pipeline.pipeline > 1
+          ? fmt::format(", {} of {}", format_count(run.num_computing(), "line"), run.job.pipeline.pipeline)
           : "";
   run.say(fmt::format("ranks: {} ({}, {}{})", run.world.size(), run.world.source(), comm.transport(), roles));
   if (!job.group_line.empty()) run.say(job.group_line);
@@ -135,15 +139,27 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
     for (const std::string& note : init->notes()) run.say(note);
   if (!run.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.device->name()));
   say_where_activations_lie(run);
-  const std::string plan = print_plan(run);
   const std::int64_t bytes_to_save = checkpoint_bytes(run.task->module(), num_holders, job.attach);
-  attach_engine(run, {.awaits_load = opening.resumes(), .init = init ? &*init : nullptr}, bytes_to_save);
+  const FirstValues values{.awaits_load = opening.resumes(), .init = init ? &*init : nullptr};
+  std::string plan;
+  if (job.pipeline.pipeline > 1) {
+    attach_run_pipeline(run, values, bytes_to_save);
+    plan = run.pipeline->text();
+    run.progress.text(plan);
+  } else {
+    plan = print_plan(run);
+    attach_engine(run, values, bytes_to_save);
+  }
   init.reset();
   run.places = places_of(run);
   if (opening.resumes()) resume(run);
-  try_operators(run);
-  run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / num_holders);
-  run.meter.begin(run.engine->report(), job.train.steps - run.state.step, !job.attach.sync.has_servers());
+  if (run.engine) {
+    try_operators(run);
+    run.checkpoints.expect_room_to_copy(*run.engine, bytes_to_save / num_holders);
+  }
+  // A prediction of one section's engine is none of the pipeline's step.
+  run.meter.begin(run.trained().report(), job.train.steps - run.state.step,
+                  !job.attach.sync.has_servers() && !run.pipeline);
   return run.is_first() ? write_folder(run, opening.resumes(), plan) : RunWeights{};
 }
 

@@ -11,7 +11,7 @@ namespace zero {
 TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
     : run_(run),
       stop_(stop),
-      training_(run.job, *run.task, *run.engine, run.world.rank(), run.shares, run.timeline.recorder()) {
+      training_(run.job, *run.task, run.trained(), run.world.rank(), run.shares, run.timeline.recorder()) {
   if (run.servers != nullptr)
     served_.emplace(run.job, *run.task, *run.engine, run.world.communicator(), run.folder, run.state.step);
 }
@@ -40,7 +40,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   Outcome outcome;
   while (outcome.signal == 0 && !outcome.ends && !outcome.draws_others && run_.state.step < o.steps) {
     const TakenStep taken = run_step([&] { return training_.take(run_.state, batches, limits()); });
-    if (run_.health.judge(*run_.engine, taken.report)) return {.draws_others = true};
+    if (run_.health.judge(run_.trained(), taken.report)) return {.draws_others = true};
     const bool shared_anew = share_anew(taken.metrics);
     outcome = after_step();
     outcome.draws_others = outcome.draws_others || shared_anew;
@@ -52,7 +52,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
 TrainingLoop::Outcome TrainingLoop::run_served() {
   const TakenStep taken = run_step([this] { return served_->take(run_.state, limits()); });
   run_.served.run.add(*taken.metrics.served);
-  run_.health.judge(*run_.engine, taken.report);
+  run_.health.judge(run_.trained(), taken.report);
   return after_step();
 }
 
@@ -64,7 +64,7 @@ TakenStep TrainingLoop::run_step(const std::function<TakenStep()>& take) {
   const std::int64_t num_before = run_.meter.num_steps();
   run_.timeline.begin_step(num_before);
   TakenStep taken = take();
-  run_.meter.complete(taken.metrics, run_.engine->report());
+  run_.meter.complete(taken.metrics, run_.trained().report());
   run_.log.add(taken.metrics);
   ++run_.state.step;
   run_.state.samples += samples_per_step(run_.job.train, run_.num_computing());
@@ -91,7 +91,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const StepOptions& o = run_.job.train;
   const std::int64_t step = run_.state.step;
   const std::int64_t every = run_.job.health.check_replicas;
-  if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(*run_.engine))
+  if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(run_.trained()))
     return {.draws_others = true};
   const bool exchanged = run_.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
@@ -107,7 +107,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   if (!to_disk && !to_memory && !ends) return {.signal = signal};
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // RunEnd saves
-  if (run_.health.judge_replicas(*run_.engine)) return {.draws_others = true};
+  if (run_.health.judge_replicas(run_.trained())) return {.draws_others = true};
   if (to_memory) run_.save_in_memory();
   if (to_disk) run_.save();
   return {.ends = ends};

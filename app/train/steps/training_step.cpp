@@ -1,9 +1,11 @@
 #include "app/train/steps/training_step.h"
 
+#include <vector>
+
 #include <ATen/Context.h>
 
 #include "zero/base/process/clock.h"
-#include "zero/torch/engine_control.h"
+#include "zero/torch/pipeline/pipelined_module.h"
 
 #include "app/train/tasks/micro_batch_seed.h"
 
@@ -18,7 +20,7 @@ int averaged_ranks(const TrainJob& job, int ranks) {
 
 }  // namespace
 
-TrainingStep::TrainingStep(const TrainJob& job, Task& task, Engine& engine, int rank, const SampleShares& shares,
+TrainingStep::TrainingStep(const TrainJob& job, Task& task, EngineOfRun engine, int rank, const SampleShares& shares,
                            Timeline* recorder)
     : job_(job),
       task_(task),
@@ -46,14 +48,18 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
   TakenStep taken{.metrics = metrics_of(job_, task_, done, static_cast<int>(shares_.samples().size()))};
   StepMetrics& metrics = taken.metrics;
   const double begin = monotonic_seconds();
-  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
-    run_micro_batch(micro, next_batch(batches), metrics);
+  if (PipelineEngine* const pipeline = engine_.pipeline()) {
+    run_passes(*pipeline, batches, metrics);
+  } else {
+    for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
+      run_micro_batch(micro, next_batch(batches), metrics);
+  }
   taken.report = update(metrics.lr, limits(metrics.loss));
   metrics.seconds = monotonic_seconds() - begin;
   metrics.time = unix_seconds();
   metrics.grad_norm = taken.report.grad_norm;
   metrics.loss_scale = taken.report.loss_scale;
-  metrics.work = engine_.control().take_work_seconds();
+  metrics.work = engine_.take_work_seconds();
   if (!shares_.are_equal())
     metrics.mine.samples = static_cast<double>(shares_.samples()[static_cast<std::size_t>(rank_)]);
   return taken;
@@ -70,8 +76,21 @@ StepReport TrainingStep::update(double lr, const StepLimits& limits) {
 }
 
 void TrainingStep::add_noise(std::int64_t step) {
-  const double loss_scale = engine_.scaled(torch::ones({})).item<double>();
+  const double loss_scale = engine_.engine().scaled(torch::ones({})).item<double>();
   noise_->next(step, num_averaged_ * loss_scale);
+}
+
+// Passes of several micro-batches interleave, so all batches of the step are read first.
+void TrainingStep::run_passes(PipelineEngine& pipeline, Prefetcher& batches, StepMetrics& metrics) {
+  const auto parts = static_cast<double>(job_.train.accumulate);
+  std::vector<Batch> of_step;
+  for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) of_step.push_back(next_batch(batches));
+  const std::vector<double> losses =
+      pipeline.passes([&](int micro) { return task_.loss(of_step[static_cast<std::size_t>(micro)]); }, parts);
+  const PassSeconds seconds = pipeline.module().take_pass_seconds();
+  metrics.forward += seconds.forward;
+  metrics.backward += seconds.backward;
+  for (const double loss : losses) metrics.loss += loss / parts;
 }
 
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
@@ -84,7 +103,7 @@ void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepM
   span.end();
   span = TimedSpan(recorder_, Activity::kBackward);
   if (noise_ && micro == job_.train.accumulate - 1) add_noise(metrics.step - 1);
-  engine_.scaled(parts == 1 ? loss : loss / parts).backward();
+  engine_.engine().scaled(parts == 1 ? loss : loss / parts).backward();
   if (noise_) noise_->none();
   metrics.forward += middle - begin;
   metrics.backward += monotonic_seconds() - middle;

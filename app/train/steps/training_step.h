@@ -15,10 +15,10 @@
 #include <optional>
 
 #include "zero/base/process/timeline.h"
-#include "zero/torch/attach.h"
 
 #include "app/data/prefetcher.h"
 #include "app/report/files/metrics_log.h"
+#include "app/train/engine/engine_of_run.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/tasks/task.h"
 #include "app/train/train_job.h"
@@ -39,7 +39,7 @@ class TrainingStep {
  public:
   // All arguments must outlive the object. `recorder`: null if there is no timeline. `rank`: this rank's number among
   // the ranks that compute.
-  TrainingStep(const TrainJob& job, Task& task, Engine& engine, int rank, const SampleShares& shares,
+  TrainingStep(const TrainJob& job, Task& task, EngineOfRun engine, int rank, const SampleShares& shares,
                Timeline* recorder);
 
   // Returns the limits of the update for this rank's loss of the step.
@@ -50,12 +50,13 @@ class TrainingStep {
  private:
   const Batch& next_batch(Prefetcher& batches);
   void run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics);
+  void run_passes(PipelineEngine& pipeline, Prefetcher& batches, StepMetrics& metrics);
   void add_noise(std::int64_t step);
   StepReport update(double lr, const StepLimits& limits);
 
   const TrainJob& job_;
   Task& task_;
-  Engine& engine_;
+  EngineOfRun engine_;
   int rank_;
   const SampleShares& shares_;
   Timeline* recorder_;

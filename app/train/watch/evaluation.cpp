@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "zero/base/error/check.h"
+#include "zero/torch/pipeline/pipelined_module.h"
 
 #include "app/report/files/rank_values.h"
 
@@ -24,6 +25,16 @@ class EvaluationMode {
   torch::nn::Module& module_;
 };
 
+Task::Score score_in_sections(Task& task, PipelineEngine& pipeline, const Batch& batch) {
+  std::vector<std::int64_t> key = batch.input.shape;
+  key.insert(key.end(), batch.target.shape.begin(), batch.target.shape.end());
+  const std::vector<torch::Tensor> results = pipeline.evaluate(key, [&]() -> std::vector<torch::Tensor> {
+    const Task::Score score = task.score(batch);
+    return {score.loss, score.num_correct};
+  });
+  return {results.at(0), results.at(1)};
+}
+
 }  // namespace
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
@@ -32,7 +43,8 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
 }
 
 std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
-                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm) {
+                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm,
+                                                PipelineEngine* pipeline) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
@@ -41,15 +53,18 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   double targets = 0;
   double correct = 0;
   bool has_classes = false;
+  // The ranks of a line have the same scores.
+  const bool counts = pipeline == nullptr || pipeline->module().line().place == 0;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;
     const auto counted = static_cast<double>(all.fill(i, batch));
     // Every rank runs the model, also if none of its targets count, because all ranks gather the units.
-    const Task::Score score = task.score(batch);
+    const Task::Score score = pipeline == nullptr ? task.score(batch) : score_in_sections(task, *pipeline, batch);
     const double mean = score.loss.item<double>();
-    if (counted > 0) loss += mean * counted;
     has_classes = score.num_correct.defined();
+    if (!counts) continue;
+    if (counted > 0) loss += mean * counted;
     if (counted > 0 && has_classes) correct += score.num_correct.item<double>();
     targets += counted;
   }

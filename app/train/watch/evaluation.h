@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
+#include "zero/torch/pipeline/attach_pipeline.h"
 
 #include "app/data/batches.h"
 #include "app/train/tasks/task.h"
@@ -40,8 +41,9 @@ std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, st
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
                           Communicator& comm);
 // Evaluates until `stop` returns true. If it does, there is no result. `stop` is called before each batch. It is
-// Collective, and returns the same on every rank.
+// Collective, and returns the same on every rank. `pipeline`: the sections of the model, if it is cut into sections.
 std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
-                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm);
+                                                const BatchGrid& grid, std::int64_t batches, Communicator& comm,
+                                                PipelineEngine* pipeline = nullptr);
 
 }  // namespace zero

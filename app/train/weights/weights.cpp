@@ -189,7 +189,7 @@ void remove_leftovers(const fs::path& path) {
 }
 
 // `hash`: receives the bytes of the parameters as they are written; null: none.
-void write_and_hash(Engine& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file,
+void write_and_hash(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file,
                     Sha256* hash) {
   engine.for_each_parameter([&](const std::string& name, const torch::Tensor& tensor) {
     if (!file) return;
@@ -312,7 +312,7 @@ void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint) {
   }
 }
 
-std::unique_ptr<SafetensorsWriter> open_weights(const Engine& engine, const torch::nn::Module& module,
+std::unique_ptr<SafetensorsWriter> open_weights(EngineOfRun engine, const torch::nn::Module& module,
                                                 const fs::path& path, std::string_view what) {
   remove_leftovers(path);
   std::vector<SafetensorsEntry> entries;
@@ -334,7 +334,7 @@ std::unique_ptr<SafetensorsWriter> open_weights(const Engine& engine, const torc
   return file;
 }
 
-std::string save_weights(Engine& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
+std::string save_weights(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
   const auto& specs = engine.parameters();
   const bool all_fp32 =
       std::all_of(specs.begin(), specs.end(), [](const ParamSpec& s) { return s.dtype == DType::kFloat32; });
@@ -351,7 +351,7 @@ std::string save_weights(Engine& engine, const torch::nn::Module& module, std::u
   return hash ? hash->finish_hex() : "";
 }
 
-void write_weights(Engine& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
+void write_weights(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file) {
   write_and_hash(engine, module, std::move(file), nullptr);
 }
 

@@ -29,6 +29,7 @@
 #include "zero/plan/units/param_spec.h"
 #include "zero/torch/attach.h"
 
+#include "app/train/engine/engine_of_run.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {
@@ -85,18 +86,18 @@ void read_weights(torch::nn::Module& module, CheckpointReader& checkpoint);
 // disk space, so a full disk cannot end the run at its last step. Removes files that killed runs left beside `path`; no
 // other process may write there. Throws ConfigError under "run.dir" if the disk has no room. If the result is destroyed
 // before save_weights(), no file is left. `what`: name of the weights for the error.
-std::unique_ptr<SafetensorsWriter> open_weights(const Engine& engine, const torch::nn::Module& module,
+std::unique_ptr<SafetensorsWriter> open_weights(EngineOfRun engine, const torch::nn::Module& module,
                                                 const std::filesystem::path& path,
                                                 std::string_view what = "the weights");
 
 // Collective. Writes the weights, with this rank's buffers, and gives the file its name. `file` is null on ranks that
 // do not write. Returns, on the writing rank, the SHA-256 over all parameters in name order in full precision (from the
 // master, if there is one); empty on the others.
-std::string save_weights(Engine& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
+std::string save_weights(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
 
 // Collective. Writes the weights as save_weights() does, without the SHA-256. In a scope of engine.averaged() it writes
 // the averages.
-void write_weights(Engine& engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
+void write_weights(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
 
 // The files of weights that a run writes at its end, on rank 0.
 struct RunWeights {

@@ -35,7 +35,7 @@ TEST(PerTier, EachTierHasItsOwnValue) {
   EXPECT_EQ(bytes.total(), sum);
 }
 
-TEST(PerLowerTier, IsOnDeviceIfAllAreZero) {
+TEST(PerLowerTier, OnDeviceIfAllZero) {
   EXPECT_TRUE(PerLowerTier<double>{}.on_device());
   for (const Tier tier : kLowerTiers) {
     PerLowerTier<double> fractions;

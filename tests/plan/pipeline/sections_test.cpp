@@ -81,6 +81,28 @@ TEST(Sections, MasksAreComputedEverywhere) {
   EXPECT_EQ(sections.work, (std::vector<double>{1, 1}));
 }
 
+// An evaluation has further operators without parameters; those with parameters are in the parameters' homes.
+TEST(Sections, EvaluationsFollowTheParameters) {
+  ForwardGraph training = chain({1, 4, 4, 1});
+  training.operators[3].params = {0};
+  const Sections cut = cut_sections(training, 2);
+  ForwardGraph evaluation = training;
+  evaluation.operators.push_back({.name = "argmax", .inputs = {3}, .outputs = {4}});
+  evaluation.values.push_back({.bytes = 8});
+  const Sections sections = follow_sections(evaluation, cut);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 1, 2, 2, 2}));
+  EXPECT_EQ(sections.crossings, cut.crossings);
+}
+
+TEST(Sections, EvaluationsInAnotherOrderAreRefused) {
+  const Sections cut = cut_sections(chain({1, 1}), 2);
+  ForwardGraph other = chain({1, 1});
+  std::swap(other.operators[0].params, other.operators[1].params);
+  EXPECT_EQ(message_of<ConfigError>([&] { follow_sections(other, cut); }),
+            "passes = mm: it belongs to section 0, and comes after operators of section 1\n"
+            "  use parameters in the order of the training pass");
+}
+
 TEST(Sections, TooManyAreRefused) {
   EXPECT_EQ(message_of<ConfigError>([] {
               cut_sections(chain({1, 1}), 3);

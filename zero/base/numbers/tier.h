@@ -1,5 +1,5 @@
-// Tier: a kind of memory: device, host or disk, from the fastest to the slowest. Without a GPU, device and host are both
-// main memory with separate budgets.
+// Tier: a kind of memory: device, host or disk, from the fastest to the slowest. Without a GPU, device and host are
+// both main memory with separate budgets.
 //
 //   for (const Tier tier : kLowerTiers) text += facts_of(tier).phrase;     // "on the host", "on disk"
 //   PerTier<std::int64_t> bytes{.host = 4096};

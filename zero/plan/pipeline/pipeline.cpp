@@ -4,15 +4,12 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 
 namespace zero {
 namespace {
-
-constexpr std::array<std::string_view, 6> kPassOrderNames{"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"};
 
 // One rank's passes as they are written down.
 class PassList {
@@ -142,15 +139,11 @@ void require_sections(PassOrder order, int ranks, int sections) {
 }  // namespace
 
 std::string_view name_of(PassOrder order) {
-  return kPassOrderNames[static_cast<std::size_t>(order)];
+  return kPassOrders[static_cast<std::size_t>(order)].word;
 }
 
 PassOrder pass_order_of(std::string_view name) {
-  const auto found = std::ranges::find(kPassOrderNames, name);
-  if (found == kPassOrderNames.end())
-    throw ConfigError("parallel.schedule", name, "no order of passes has this name",
-                      fmt::format("use one of {}", fmt::join(kPassOrderNames, ", ")));
-  return static_cast<PassOrder>(found - kPassOrderNames.begin());
+  return value_of(kPassOrders, "parallel.schedule", name);
 }
 
 bool splits_backward(PassOrder order) {

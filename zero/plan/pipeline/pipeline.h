@@ -9,10 +9,13 @@
 // micro-batches are all that the bits of a step need, so all orders give the same bits. Local.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "zero/base/numbers/choice.h"
 
 namespace zero {
 
@@ -39,6 +42,21 @@ enum class PassOrder : std::uint8_t {
   kZbH2,                   // the same with twice the memory: no gaps if all three passes take equal time
   kZbV                     // two sections a rank, the last with the first: no gaps with the memory of 1f1b's first rank
 };
+inline constexpr std::array<Choice<PassOrder>, 6> kPassOrders{{{"gpipe", PassOrder::kGpipe},
+                                                               {"1f1b", PassOrder::kOneForwardOneBackward},
+                                                               {"interleaved", PassOrder::kInterleaved},
+                                                               {"zb-h1", PassOrder::kZbH1},
+                                                               {"zb-h2", PassOrder::kZbH2},
+                                                               {"zb-v", PassOrder::kZbV}}};
+
+// [parallel]: how a model is cut into sections over the ranks of a line.
+struct PipelineOptions {
+  int pipeline = 1;  // ranks in a line; divides the number of ranks
+  int sections = 0;  // parts of the model in a line; 0: as many as the order needs
+  PassOrder schedule = PassOrder::kOneForwardOneBackward;
+  bool operator==(const PipelineOptions&) const = default;
+};
+
 std::string_view name_of(PassOrder order);
 // Throws ConfigError under "parallel.schedule" for an unknown name.
 PassOrder pass_order_of(std::string_view name);

@@ -184,6 +184,29 @@ void move_lookups(const ForwardGraph& graph, const Cutter& cutter, Sections& sec
   }
 }
 
+// Fills in the crossings, from the sections of operators.
+void find_crossings(const ForwardGraph& graph, Sections& sections) {
+  std::vector<int> maker(graph.values.size(), -1);
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    for (const int value : graph.operators[op].outputs) maker[static_cast<std::size_t>(value)] = static_cast<int>(op);
+  std::vector<std::vector<int>> users(graph.values.size());
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    for (const int value : graph.operators[op].inputs)
+      users[static_cast<std::size_t>(value)].push_back(sections.of_operator[op]);
+  for (std::size_t value = 0; value < graph.values.size(); ++value) {
+    if (maker[value] < 0) continue;
+    Crossing crossing{.value = static_cast<int>(value), .made_by = maker[value]};
+    crossing.from = sections.of_operator[static_cast<std::size_t>(maker[value])];
+    std::vector<int>& to = users[value];
+    std::ranges::sort(to);
+    to.erase(std::unique(to.begin(), to.end()), to.end());
+    std::erase(to, crossing.from);
+    if (to.empty()) continue;
+    crossing.to = std::move(to);
+    sections.crossings.push_back(std::move(crossing));
+  }
+}
+
 }  // namespace
 
 Sections cut_sections(const ForwardGraph& graph, int count) {
@@ -207,25 +230,48 @@ Sections cut_sections(const ForwardGraph& graph, int count) {
     const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
     sections.home_of_param[param] = uses.empty() ? sections.count - 1 : sections.of_operator[uses.front()];
   }
-  std::vector<int> maker(graph.values.size(), -1);
-  for (std::size_t op = 0; op < graph.operators.size(); ++op)
-    for (const int value : graph.operators[op].outputs) maker[static_cast<std::size_t>(value)] = static_cast<int>(op);
-  std::vector<std::vector<int>> users(graph.values.size());
-  for (std::size_t op = 0; op < graph.operators.size(); ++op)
-    for (const int value : graph.operators[op].inputs)
-      users[static_cast<std::size_t>(value)].push_back(sections.of_operator[op]);
-  for (std::size_t value = 0; value < graph.values.size(); ++value) {
-    if (maker[value] < 0) continue;
-    Crossing crossing{.value = static_cast<int>(value), .made_by = maker[value]};
-    crossing.from = sections.of_operator[static_cast<std::size_t>(maker[value])];
-    std::vector<int>& to = users[value];
-    std::ranges::sort(to);
-    to.erase(std::unique(to.begin(), to.end()), to.end());
-    std::erase(to, crossing.from);
-    if (to.empty()) continue;
-    crossing.to = std::move(to);
-    sections.crossings.push_back(std::move(crossing));
+  find_crossings(graph, sections);
+  return sections;
+}
+
+Sections follow_sections(const ForwardGraph& graph, const Sections& cut) {
+  Sections sections{.count = cut.count,
+                    .has_lookup = cut.has_lookup,
+                    .home_of_lookup = cut.home_of_lookup,
+                    .of_operator = std::vector<int>(graph.operators.size(), kEverywhere),
+                    .home_of_param = cut.home_of_param,
+                    .crossings = {},
+                    .work = std::vector<double>(static_cast<std::size_t>(cut.count), 0.0)};
+  const auto refuse = [](const GraphOperator& op, int home, int now) {
+    throw ConfigError("passes", op.name,
+                      fmt::format("it belongs to section {}, and comes after operators of section {}", home, now),
+                      "use parameters in the order of the training pass");
+  };
+  std::vector<int> maker(graph.values.size(), kEverywhere);  // section that made each value
+  int now = cut.has_lookup ? 1 : 0;
+  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
+    const GraphOperator& described = graph.operators[op];
+    if (described.everywhere) continue;
+    int section = kEverywhere;
+    for (const int param : described.params) {
+      int home = cut.home_of_param[static_cast<std::size_t>(param)];
+      const bool is_shared = cut.has_lookup && home == 0;
+      if (is_shared && !described.inputs.empty()) home = cut.home_of_lookup;
+      section = std::max(section, home);
+    }
+    const bool is_lookup = cut.has_lookup && section == 0;
+    if (section == kEverywhere) section = now;
+    if (section < now && !is_lookup) refuse(described, section, now);
+    if (!is_lookup) now = section;
+    for (const int value : described.outputs) {
+      int& made = maker[static_cast<std::size_t>(value)];
+      if (made != kEverywhere && made != section) refuse(described, section, made);
+      made = section;
+    }
+    sections.of_operator[op] = section;
+    sections.work[static_cast<std::size_t>(section)] += described.work;
   }
+  find_crossings(graph, sections);
   return sections;
 }
 

@@ -67,4 +67,10 @@ struct Sections {
 // differ. The message names the reason.
 Sections cut_sections(const ForwardGraph& graph, int count);
 
+// Returns the sections of another forward pass of the same model, such as an evaluation: an operator with a parameter
+// is in the parameter's home, and an operator without one is in the section of the operator before it. `cut`: the
+// sections of the training pass; `graph` has the same parameters. Throws ConfigError under "passes" if the pass uses
+// parameters in another order of sections.
+Sections follow_sections(const ForwardGraph& graph, const Sections& cut);
+
 }  // namespace zero

@@ -20,8 +20,15 @@ PipelineEngine::PipelineEngine(PipelineEngine&&) noexcept = default;
 PipelineEngine& PipelineEngine::operator=(PipelineEngine&&) noexcept = default;
 PipelineEngine::~PipelineEngine() = default;
 
-std::vector<double> PipelineEngine::passes(const LossOfMicro& loss) {
-  return module_->passes(loss);
+std::vector<double> PipelineEngine::passes(const LossOfMicro& loss, double parts) {
+  return module_->passes(loss, parts);
+}
+void PipelineEngine::prepare(const LossOfMicro& loss) {
+  module_->prepare(loss);
+}
+std::vector<torch::Tensor> PipelineEngine::evaluate(const std::vector<std::int64_t>& key,
+                                                    const std::function<std::vector<torch::Tensor>()>& function) {
+  return module_->evaluate(key, function);
 }
 
 StepReport PipelineEngine::step() {
@@ -39,6 +46,13 @@ void PipelineEngine::for_each_parameter(
   module_->for_each_parameter(visit, full_precision);
 }
 
+void PipelineEngine::save(const std::filesystem::path& path) {
+  module_->save(path, {});
+}
+LoadedCheckpoint PipelineEngine::load(const std::filesystem::path& path) {
+  return module_->load(path);
+}
+
 void PipelineEngine::detach() {
   module_->detach();
 }
@@ -51,6 +65,9 @@ const PipelinePlan& PipelineEngine::plan() const {
 }
 std::string PipelineEngine::text() const {
   return module_->text();
+}
+EngineReport PipelineEngine::report() const {
+  return module_->report();
 }
 
 }  // namespace zero

@@ -17,10 +17,11 @@
 // 2 are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
 //
 // Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
-// statistics, GPUs, and the options sync, local and delayed_update.
-// There is no save(), load() or evaluation yet: operators outside of passes() throw on parameters of other places.
+// statistics, GPUs, and the options sync, local and delayed_update (docs/guide/pipeline.md has the table). Outside of
+// passes() and evaluate(), operators on parameters of other places throw.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,7 @@
 
 #include <torch/nn/module.h>
 
+#include "zero/checkpoint/read/loaded_checkpoint.h"
 #include "zero/comm/transport/world.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/options/step_report.h"
@@ -36,12 +38,6 @@
 #include "zero/torch/module/model_tensors.h"
 
 namespace zero {
-
-struct PipelineOptions {
-  int pipeline = 1;  // ranks in a line; divides the number of ranks
-  int sections = 0;  // parts of the model in a line; 0: as many as the order needs
-  PassOrder schedule = PassOrder::kOneForwardOneBackward;
-};
 
 class PipelinedModule;
 
@@ -62,16 +58,30 @@ class PipelineEngine {
   // The first call cuts the model and attaches its sections. Throws ConfigError under "passes" with an operator's name,
   // if the function cannot be cut (learn_forward()) or runs other operators than planned; under "parallel.sections" if
   // the model has too few parts.
-  std::vector<double> passes(const LossOfMicro& loss);
+  //
+  // `parts`: each loss is divided by it before its backward pass, as in `loss / parts`. The result is not divided.
+  std::vector<double> passes(const LossOfMicro& loss, double parts = 1);
+  // Collective. Cuts the model and attaches its sections now; no-op if that is done. Computes no loss.
+  void prepare(const LossOfMicro& loss);
+
+  // Collective over a line, after prepare() or the first passes(). Runs a forward pass without gradients. Returns the
+  // function's results, on every rank. `key`: calls with equal keys run the same operators on the same sizes, for
+  // example the sizes of the inputs.
+  std::vector<torch::Tensor> evaluate(const std::vector<std::int64_t>& key,
+                                      const std::function<std::vector<torch::Tensor>()>& function);
 
   // Collective. As Engine::step(): one norm over all sections, and all ranks update or all skip.
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
 
-  // Collective; between steps. Calls visit(name, tensor) for every parameter, on every rank, section by section.
+  // Collective; between steps. Calls visit(name, tensor) for every parameter, on every rank, in the order of names.
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                           bool full_precision = false);
+
+  // Collective; between steps. Save and load a checkpoint of the whole model, which any other run of the model loads.
+  void save(const std::filesystem::path& path);
+  LoadedCheckpoint load(const std::filesystem::path& path);
 
   // Collective. Gives all parameters back, on every rank. The object is unusable afterwards.
   void detach();
@@ -81,6 +91,9 @@ class PipelineEngine {
   const PipelinePlan& plan() const;
   // Sections with their operators and parameters, crossings with their bytes, and the order of passes.
   std::string text() const;
+  // This rank's figures, added over its sections.
+  EngineReport report() const;
+  PipelinedModule& module() const { return *module_; }  // for runners such as `zero train`
 
  private:
   std::unique_ptr<PipelinedModule> module_;
@@ -88,7 +101,7 @@ class PipelineEngine {
 
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
 // "parallel.schedule" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
-// options that no pipeline can have (sync, local, delayed_update, awaits_load).
+// options that no pipeline can have (sync, local, delayed_update).
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,

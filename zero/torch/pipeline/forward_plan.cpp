@@ -106,4 +106,11 @@ std::vector<std::string> ForwardPlan::lines() const {
   return lines;
 }
 
+int ForwardPlan::section_of_value(int value) const {
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    if (std::ranges::find(graph.operators[op].outputs, value) != graph.operators[op].outputs.end())
+      return sections.of_operator[op];
+  ZERO_CHECK(false, "no operator makes value {}", value);
+}
+
 }  // namespace zero

@@ -49,6 +49,8 @@ struct ForwardPlan {
   Sections sections;
 
   std::vector<std::string> lines() const;  // one line an operator, for comparing ranks
+  // The section that makes a value. kEverywhere: every rank does.
+  int section_of_value(int value) const;
 };
 
 // True for operators that have no number: views, and composites of other operators.
@@ -72,5 +74,9 @@ std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int6
 //   - writes a parameter, a buffer, or another tensor that is older than the pass
 // and if the function does not return one number that depends on the parameters.
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss);
+
+// The same for a forward pass without gradients, such as an evaluation. Its results are any tensors.
+using ForwardResults = std::function<std::vector<at::Tensor>()>;
+ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function);
 
 }  // namespace zero

@@ -151,8 +151,9 @@ class ForwardLearner final : public OperatorTaker {
                         "the function must return a loss of one number that depends on the model's parameters",
                         "return the loss of the micro-batch, and leave backward() to passes()");
     plan_.graph.loss = *value;
-    return std::move(plan_);
+    return take();
   }
+  ForwardPlan take() { return std::move(plan_); }
 
  private:
   std::optional<int> param_of(const at::Tensor& tensor) const {
@@ -341,6 +342,16 @@ ForwardPlan learn_forward(const ModuleParameters& parameters, const std::functio
     result = loss();
   }
   return learner.take(result);
+}
+
+ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function) {
+  ForwardLearner learner(parameters);
+  {
+    const TakeOperators scope(learner);
+    const c10::AutoGradMode no_gradients(false);
+    function();
+  }
+  return learner.take();
 }
 
 }  // namespace zero

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,12 +14,16 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/process/clock.h"
+#include "zero/base/process/timeline.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/states/shard_weights.h"
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/first_values.h"
+#include "zero/torch/pipeline/joined_report.h"
 #include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
@@ -38,6 +43,10 @@ torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
   if (scale == 1) return loss;
   const bool half = loss.scalar_type() == at::kHalf || loss.scalar_type() == at::kBFloat16;
   return (half ? loss.to(at::kFloat) : loss) * scale;
+}
+
+torch::Tensor part_of(const torch::Tensor& loss, double parts) {
+  return parts == 1 ? loss : loss / parts;
 }
 
 [[noreturn]] void refuse_with_pipeline(std::string_view key, std::string_view value) {
@@ -73,7 +82,6 @@ void PipelinedModule::refuse_options() const {
   if (options_.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options_.sync.servers));
   if (options_.local) refuse_with_pipeline("sync.mode", "local");
   if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
-  if (options_.awaits_load) refuse_with_pipeline("attach", "awaits_load");
   if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
   if (splits_backward(pipeline_.schedule)) refuse_with_pipeline("parallel.schedule", name_of(pipeline_.schedule));
   for (const torch::Tensor& tensor : parameters_.tensors)
@@ -83,8 +91,7 @@ void PipelinedModule::refuse_options() const {
 PipelinedModule::~PipelinedModule() {
   if (!attached_) return;
   if (std::uncaught_exceptions() > exceptions_at_start_) {
-    for (const auto& module : modules_)
-      if (module != nullptr) module->abandon();
+    abandon();
     return;
   }
   try {
@@ -94,7 +101,23 @@ PipelinedModule::~PipelinedModule() {
   }
 }
 
+void PipelinedModule::abandon() {
+  for (const auto& module : modules_)
+    if (module != nullptr) module->abandon();
+  attached_ = false;
+}
+
+void PipelinedModule::require_attached(std::string_view call) const {
+  if (!attached_)
+    throw ConfigError(call, "", "called before the first passes()", "call passes() with the loss of a micro-batch");
+}
+
+void PipelinedModule::prepare(const LossOfMicro& loss) {
+  if (!attached_) attach_sections(loss);
+}
+
 void PipelinedModule::attach_sections(const LossOfMicro& loss) {
+  first_buffers(model_.buffers, options_.dtype, c10::kCPU, world_.communicator());  // operators may depend on them
   forward_ = learn_forward(parameters_, [&] { return loss(0); });
   forward_.sections = cut_sections(forward_.graph, plan_.num_sections());
   require_same_plan();
@@ -116,7 +139,20 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   }
   ZERO_CHECK(any, "place {} has no parameter", line_.place);
   leave_absent();
-  crossings_ = std::make_unique<Crossings>(world_.communicator(), line_, plan_, forward_);
+  Communicator& run = world_.communicator();
+  crossings_ = std::make_unique<Crossings>(run, line_, plan_, forward_);
+  evaluation_ = std::make_unique<PipelineEvaluation>(parameters_, run, line_, *line_comm_, plan_, forward_.sections,
+                                                     [this](int section) { return lookup_for(section); });
+  std::vector<std::string> names;
+  for (const ParamSpec& spec : parameters_.specs) names.push_back(spec.name);
+  std::vector<int> homes;
+  std::vector<AttachedModule*> modules;
+  for (int section = 0; section < plan_.num_sections(); ++section) {
+    modules.push_back(module_of(section));
+    if (!params_of(section).empty()) homes.push_back(section);
+  }
+  checkpoints_ =
+      std::make_unique<PipelineCheckpoints>(run, plan_, std::move(homes), std::move(names), std::move(modules));
   attached_ = true;
 }
 
@@ -154,7 +190,6 @@ void PipelinedModule::share_first_values() {
   };
   if (!options_.weights)
     for (const torch::Tensor& tensor : parameters_.tensors) share(tensor);
-  for (const ModelTensors::Buffer& buffer : model_.buffers) share(buffer.tensor);
 }
 
 void PipelinedModule::open_groups() {
@@ -218,44 +253,53 @@ AttachedModule* PipelinedModule::lookup_for(int section) const {
   return shares ? module_of(0) : nullptr;
 }
 
-int PipelinedModule::section_of_loss() const {
-  for (std::size_t op = 0; op < forward_.graph.operators.size(); ++op)
-    if (std::ranges::find(forward_.graph.operators[op].outputs, forward_.graph.loss) !=
-        forward_.graph.operators[op].outputs.end())
-      return forward_.sections.of_operator[op];
-  ZERO_CHECK(false, "no operator makes the loss");
-}
-
-std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss) {
+std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss, double parts) {
   std::vector<double> losses;
   AttachedModule& module = *modules_.front();
   for (int micro = 0; micro < options_.accumulate; ++micro) {
     module.drop_zeroed();
     module.engine().begin_micro_batch(micro);
+    const double begin = monotonic_seconds();
     const torch::Tensor value = loss(micro);
     losses.push_back(value.item<double>());
-    scaled_loss(value, module.engine().scale_loss()).backward();
+    const double middle = monotonic_seconds();
+    scaled_loss(part_of(value, parts), module.engine().scale_loss()).backward();
+    seconds_.forward += middle - begin;
+    seconds_.backward += monotonic_seconds() - middle;
   }
   return losses;
 }
 
-std::vector<double> PipelinedModule::passes(const LossOfMicro& loss) {
-  if (line_.pipeline == 1) return plain_passes(loss);
-  if (!attached_) attach_sections(loss);
+std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double parts) {
+  if (line_.pipeline == 1) return plain_passes(loss, parts);
+  prepare(loss);
   std::vector<double> losses(static_cast<std::size_t>(options_.accumulate), 0);
   OpenPasses open;
   SharedGradients shared;
+  const std::int64_t sent_before = crossings_->sent_bytes();
   for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.place)]) {
     begin(pass);
-    if (pass.kind == PassKind::kForward) {
+    const bool is_forward = pass.kind == PassKind::kForward;
+    const double begin = monotonic_seconds();
+    const TimedSpan span(options_.timeline, is_forward ? Activity::kForward : Activity::kBackward);
+    if (is_forward) {
       run_forward(pass, loss, open, losses);
     } else {
-      run_backward(pass, open, shared);
+      run_backward(pass, open, shared, parts);
     }
+    (is_forward ? seconds_.forward : seconds_.backward) += monotonic_seconds() - begin;
   }
   crossings_->end_step();
+  crossed_bytes_ = crossings_->sent_bytes() - sent_before;
   share_losses(losses);
   return losses;
+}
+
+std::vector<at::Tensor> PipelinedModule::evaluate(const EvaluationKey& key, const ForwardResults& function) {
+  require_attached("evaluate");
+  if (line_.pipeline > 1) return evaluation_->run(key, function);
+  const c10::AutoGradMode no_gradients(false);
+  return function();
 }
 
 void PipelinedModule::begin(const Pass& pass) {
@@ -275,14 +319,15 @@ void PipelinedModule::run_forward(const Pass& pass, const LossOfMicro& loss, Ope
   open[{pass.section, pass.micro}] = std::move(forward);
 }
 
-void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared) {
+void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared, double parts) {
   const auto found = open.find({pass.section, pass.micro});
   ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
   SectionPass& section = *found->second;
   AttachedModule* const module = module_of(pass.section);
   AttachedModule* const lookup = lookup_for(pass.section);
   const double scale = module != nullptr ? module->engine().scale_loss() : 1;
-  const torch::Tensor loss = section.loss().defined() ? scaled_loss(section.loss(), scale) : torch::Tensor();
+  const torch::Tensor loss =
+      section.loss().defined() ? scaled_loss(part_of(section.loss(), parts), scale) : torch::Tensor();
   std::vector<at::Tensor> leaves, leaf_gradients;
   if (forward_.sections.has_lookup && pass.section == 0) {
     for (auto& [key, gradient] : shared) {
@@ -329,8 +374,7 @@ void PipelinedModule::add_other_places(StepSync& verdict) const {
 }
 
 StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
-  if (!attached_)
-    throw ConfigError("step", "", "called before the first passes()", "call passes() with the loss of a micro-batch");
+  require_attached("step");
   if (line_.pipeline == 1) return modules_.front()->step(rates, limits);
   std::vector<std::pair<AttachedModule*, StepSync>> parts;
   for (const auto& module : modules_)
@@ -357,28 +401,75 @@ StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limit
   return report;
 }
 
+// Each section reads neighbours in its own order of names together; they wait for their turn among all names.
 void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision) {
-  if (!attached_)
-    throw ConfigError("for_each_parameter", "", "called before the first passes()",
-                      "call passes() with the loss of a micro-batch");
+  require_attached("for_each_parameter");
   if (line_.pipeline == 1) return modules_.front()->states().for_each_parameter(visit, full_precision);
-  Communicator& run = world_.communicator();
-  for (int section = 0; section < plan_.num_sections(); ++section) {
-    const auto pass_on = [&](const std::string& name, const torch::Tensor& tensor) {
-      torch::Tensor values = tensor.contiguous().clone();  // the engine's own memory is not written
-      broadcast(run, tensor_bytes(values), first_rank_of(section), {.control = true});
-      visit(name, values);
-    };
+  std::vector<std::size_t> order(parameters_.specs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [this](std::size_t param) { return parameters_.specs[param].name; });
+  std::vector<std::size_t> next(static_cast<std::size_t>(plan_.num_sections()), 0);
+  std::map<std::string, torch::Tensor> waiting;
+  for (const std::size_t param : order) {
+    const ParamSpec& spec = parameters_.specs[param];
+    const int section = forward_.sections.home_of_param[param];
+    torch::Tensor values;
     if (AttachedModule* const module = module_of(section)) {
-      module->states().for_each_parameter(pass_on, full_precision);
-      continue;
-    }
-    for (const int param : params_of(section)) {
-      const ParamSpec& spec = parameters_.specs[static_cast<std::size_t>(param)];
+      std::size_t& first = next[static_cast<std::size_t>(section)];
+      if (!waiting.contains(spec.name))
+        first = module->states().visit_some(
+            first, [&](const std::string& name, const torch::Tensor& tensor) { waiting[name] = tensor.clone(); },
+            full_precision);
+      values = waiting.extract(spec.name).mapped().contiguous();
+    } else {
       const DType type = full_precision ? DType::kFloat32 : spec.dtype;
-      pass_on(spec.name, at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(type))));
+      values = at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(type)));
     }
+    broadcast(world_.communicator(), tensor_bytes(values), first_rank_of(section), {.control = true});
+    visit(spec.name, values);
   }
+}
+
+SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
+  require_attached("save");
+  if (line_.pipeline > 1) return checkpoints_->save(path, std::move(contents));
+  const auto save = modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync);
+  save->wait();
+  return {.size_bytes = save->size_bytes(), .seconds = save->seconds()};
+}
+
+LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {
+  require_attached("load");
+  if (line_.pipeline > 1) return checkpoints_->load(path);
+  return modules_.front()->load(path, FileCalls::kernel());
+}
+
+WorkSeconds PipelinedModule::take_work_seconds() {
+  WorkSeconds sum;
+  for (const auto& module : modules_) {
+    if (module == nullptr) continue;
+    const WorkSeconds part = module->engine().take_work_seconds();
+    sum.gather += part.gather;
+    sum.reduce += part.reduce;
+    sum.update += part.update;
+    sum.wait += part.wait;
+  }
+  return sum;
+}
+
+EngineReport PipelinedModule::report() const {
+  std::vector<EngineReport> parts;
+  for (const auto& module : modules_)
+    if (module != nullptr) parts.push_back(module->engine().report());
+  if (line_.pipeline == 1) return parts.front();
+  EngineReport whole = joined_report(parts);
+  whole.world = world_.size();
+  whole.rank = world_.rank();
+  whole.num_parameters = 0;
+  for (const ParamSpec& spec : parameters_.specs) whole.num_parameters += spec.numel();
+  whole.sent_bytes_per_step += crossed_bytes_;
+  whole.sent_by_codec.group.front() += crossed_bytes_;
+  return whole;
 }
 
 void PipelinedModule::detach() {

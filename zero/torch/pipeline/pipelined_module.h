@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "zero/plan/pipeline/line.h"
@@ -15,9 +16,16 @@
 #include "zero/torch/pipeline/attach_pipeline.h"
 #include "zero/torch/pipeline/crossings.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/pipeline_checkpoints.h"
+#include "zero/torch/pipeline/pipeline_evaluation.h"
 #include "zero/torch/pipeline/section_pass.h"
 
 namespace zero {
+
+struct PassSeconds {
+  double forward = 0;
+  double backward = 0;
+};
 
 class PipelinedModule {
  public:
@@ -29,12 +37,24 @@ class PipelinedModule {
   PipelinedModule(const PipelinedModule&) = delete;
   PipelinedModule& operator=(const PipelinedModule&) = delete;
 
-  std::vector<double> passes(const LossOfMicro& loss);
+  std::vector<double> passes(const LossOfMicro& loss, double parts);
+  void prepare(const LossOfMicro& loss);
+  std::vector<at::Tensor> evaluate(const EvaluationKey& key, const ForwardResults& function);
   StepReport step(const StepRates& rates, const StepLimits& limits);
   double learning_rate() const;
   void for_each_parameter(const Visit& visit, bool full_precision);
+  SavedSections save(const std::filesystem::path& path, SaveContents contents);
+  LoadedCheckpoint load(const std::filesystem::path& path);
   void detach();
+  // Local. While an exception unwinds, or after abandon(), parameters stay empty.
+  void abandon();
 
+  // Local. Seconds of forward and backward passes since the last call, with their waits for other sections.
+  PassSeconds take_pass_seconds() { return std::exchange(seconds_, {}); }
+  WorkSeconds take_work_seconds();
+  EngineReport report() const;
+  const std::vector<ParamSpec>& specs() const { return parameters_.specs; }
+  const Line& line() const { return line_; }
   const Sections& sections() const { return forward_.sections; }
   const PipelinePlan& plan() const { return plan_; }
   std::string text() const;
@@ -50,9 +70,10 @@ class PipelinedModule {
   ModelTensors tensors_of_section(int section) const;
   AttachOptions options_of_section(const ModelTensors& tensors) const;
   void leave_absent();
-  std::vector<double> plain_passes(const LossOfMicro& loss);
+  std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
-  void run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared);
+  void run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared, double parts);
+  void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
   void share_losses(std::vector<double>& losses) const;
   void add_other_places(StepSync& verdict) const;
@@ -62,7 +83,7 @@ class PipelinedModule {
   int place_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   // The rank from which all others take the values of a section.
   int first_rank_of(int section) const { return place_of(section) * line_.data_ranks; }
-  int section_of_loss() const;
+  int section_of_loss() const { return forward_.section_of_value(forward_.graph.loss); }
   std::vector<int> params_of(int section) const;  // in the order of names
 
   ModelTensors model_;
@@ -77,6 +98,10 @@ class PipelinedModule {
   std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its place; null: another place
   std::vector<std::unique_ptr<AttachedModule>> modules_;
   std::unique_ptr<Crossings> crossings_;
+  std::unique_ptr<PipelineEvaluation> evaluation_;
+  std::unique_ptr<PipelineCheckpoints> checkpoints_;
+  PassSeconds seconds_;
+  std::int64_t crossed_bytes_ = 0;  // that this rank has sent in the last step
   int exceptions_at_start_ = 0;
   bool attached_ = false;
 };

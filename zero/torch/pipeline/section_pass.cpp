@@ -45,21 +45,30 @@ void SectionPass::forward(const std::function<at::Tensor()>& function) {
     const c10::AutoGradMode recording(true);
     loss = function();
   }
+  require_all_ran();
+  if (plan_.section_of_value(plan_.graph.loss) == section_) loss_ = loss;
+}
+
+std::vector<at::Tensor> SectionPass::evaluate(const ForwardResults& function) {
+  std::vector<at::Tensor> results;
+  {
+    const TakeOperators scope(*this);
+    const c10::AutoGradMode no_gradients(false);
+    results = function();
+  }
+  require_all_ran();
+  made_.clear();
+  received_.clear();
+  aliases_.clear();
+  return results;
+}
+
+void SectionPass::require_all_ran() const {
   if (number_ != static_cast<int>(plan_.operators.size()))
     throw ConfigError("passes", fmt::format("{} operators", number_),
                       fmt::format("the forward pass of micro-batch {} ended, and {} were planned, next {}", micro_,
                                   plan_.operators.size(), plan_.operators[static_cast<std::size_t>(number_)].text()),
                       "run the same operators on the same sizes in every pass");
-  const int maker_section =
-      plan_.sections.of_operator[static_cast<std::size_t>(std::ranges::find_if(plan_.graph.operators,
-                                                                               [&](const GraphOperator& op) {
-                                                                                 return std::ranges::find(
-                                                                                            op.outputs,
-                                                                                            plan_.graph.loss) !=
-                                                                                        op.outputs.end();
-                                                                               }) -
-                                                          plan_.graph.operators.begin())];
-  if (maker_section == section_) loss_ = loss;
 }
 
 void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {

@@ -43,6 +43,8 @@ class SectionPass final : public OperatorTaker {
   void forward(const std::function<at::Tensor()>& function);
   // Returns the loss; undefined if another section has it.
   const at::Tensor& loss() const { return loss_; }
+  // Runs a forward pass without gradients instead. Returns the function's results: those of other sections are absent.
+  std::vector<at::Tensor> evaluate(const ForwardResults& function);
 
   // Runs the backward pass. `loss`: the loss that counts, scaled; undefined in other sections. `leaves` and
   // `leaf_gradients`: parameters with the gradients of other sections, to which autograd adds this section's.
@@ -60,6 +62,7 @@ class SectionPass final : public OperatorTaker {
   };
   class GradientKeeper;
 
+  void require_all_ran() const;
   const PlannedOperator& next(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   void walk_past(const PlannedOperator& planned, torch::jit::Stack& stack);

@@ -1,0 +1,47 @@
+// PipelineForecast: the sections of a model over the ranks of a line, and what each rank holds and sends.
+//
+//   const PipelineForecast forecast = forecast_pipeline(request, attach);
+//   std::cout << forecast_text(forecast);            // or forecast_json()
+//
+// Computed from shapes: the operators of one micro-batch run on the meta device. Local. Throws ConfigError under
+// "parallel.sections" if the model has too few parts, and under the name of a flag that has no meaning for a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zero/engine/options/options.h"
+#include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/pipeline_time.h"
+#include "zero/plan/pipeline/sections.h"
+
+#include "app/cli/command/torch_entry.h"
+
+namespace zero::cli {
+
+struct PipelineForecast {
+  std::string model;
+  PipelineOptions options;
+  int lines = 1;
+  int stage = 0;
+  std::int64_t batch = 0;
+  PipelinePlan plan;
+  ForwardGraph graph;
+  Sections sections;
+  PipelineTime time;  // in units of the model's work: a forward pass, and as much for each half of a backward pass
+  struct RankBytes {
+    std::int64_t parameters = 0;  // number of elements of its sections
+    std::int64_t states = 0;
+    std::int64_t results = 0;        // of all operators of its sections, for the micro-batches that it holds at once
+    std::int64_t sent_crossing = 0;  // values and gradients, in a step
+    std::int64_t sent_states = 0;    // by ZeRO, in a step
+  };
+  std::vector<RankBytes> ranks;  // by place
+};
+
+PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptions& attach);
+std::string forecast_text(const PipelineForecast& forecast);
+std::string forecast_json(const PipelineForecast& forecast);
+
+}  // namespace zero::cli

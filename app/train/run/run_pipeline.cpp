@@ -1,0 +1,25 @@
+#include "app/train/run/run_pipeline.h"
+
+#include <limits>
+
+#include "app/data/batches.h"
+
+namespace zero {
+
+void attach_run_pipeline(Run& run, const FirstValues& values, std::int64_t checkpoint_bytes) {
+  const TrainJob& job = run.job;
+  AttachOptions options = job.attach;
+  options.timeline = run.timeline.recorder();
+  if (values.init != nullptr) options.weights = values.init->source();
+  options.awaits_load = values.awaits_load;
+  options.max_skipped_steps = std::numeric_limits<int>::max();  // RunHealth counts them, and logs before a run ends
+  run.pipeline.emplace(attach_pipeline(run.task->module(), run.world, options, job.pipeline));
+  const TrainingBatches drawn(*run.corpus.train, job.data.order, job.train.seed, run.shares.grid());
+  Batch batch;
+  drawn.fill(0, batch);
+  run.pipeline->prepare([&](int) { return run.task->loss(batch); });
+  RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
+                               [&run](const std::string& line) { run.say(line); });
+}
+
+}  // namespace zero

@@ -1,0 +1,53 @@
+// `[parallel]`: processes that share one model as a pipeline, over each transport; plans, and refused keys.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/training_test.h"
+#include "tests/support/expect_contains.h"
+
+namespace zero {
+namespace {
+
+using Json = nlohmann::json;
+
+class Pipelines : public TrainingTest {
+ protected:
+  Pipelines() : TrainingTest(small_gpt(at_one_rate("steps = 4\nbatch = 2\naccumulate = 4\n"))) {}
+};
+using PipelinesSlow = Pipelines;
+
+TEST_F(PipelinesSlow, ProcessesKeepBits) {
+  const Json plain = report_of("-n 1", "plain");
+  const Json cut = report_of("-n 2 --parallel.pipeline 2", "cut");
+  ASSERT_TRUE(plain.is_object() && cut.is_object());
+  EXPECT_EQ(cut.at("transport"), "shared_memory");
+  for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss", "num_parameters"})
+    EXPECT_EQ(cut.at(key), plain.at(key)) << key;
+}
+
+TEST_F(Pipelines, PlanHasSectionsAndOrder) {
+  const Ran ran = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2", "timeout 60");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "section 1 at place 1")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "place 0: F0 F1 B0 F2 B1 F3 B2 B3")) << ran.output;
+  const Ran json = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2 --json", "timeout 60");
+  const Json plan = Json::parse(json.output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(plan.is_object()) << json.errors;
+  EXPECT_EQ(plan.at("places").size(), 2U);
+  EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
+}
+
+TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
+  for (const auto& [flags, start] :
+       {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
+        std::pair("-n 2 --parallel.pipeline 2 --model.dropout 0.1", "model.dropout = 0.1: "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule zb-v", "parallel.schedule = \"zb-v\": "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: ")}) {
+    const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
+    EXPECT_EQ(ran.status, 2) << flags << ran.errors;
+    EXPECT_TRUE(says(ran.errors, start)) << ran.errors;
+  }
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,69 @@
+#include "zero/torch/pipeline/pipeline_evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include "zero/torch/pipeline/pipelined_module.h"
+
+#include "tests/support/temporary_folder.h"
+#include "tests/torch/pipeline/pipeline_run.h"
+#include "tests/torch/subjects.h"
+
+namespace zero {
+namespace {
+
+struct Evaluated {
+  std::vector<double> losses;  // of a rank, before and after a step
+  double after_load = 0;
+};
+
+Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& path, bool saves) {
+  torch::manual_seed(7);
+  tests::Subject subject = tests::tied_net();
+  PipelineEngine engine =
+      attach_pipeline(*subject.module, world, {.stage = 2, .accumulate = 2}, {.pipeline = pipeline});
+  const auto loss_of = [&](int micro) { return subject.loss(0, micro, 0); };
+  engine.prepare(loss_of);
+  const auto evaluate = [&] {
+    const std::vector<torch::Tensor> found = engine.evaluate({1}, [&] {
+      const torch::Tensor loss = subject.loss(3, 0, 0);
+      return std::vector{loss, loss * 2, torch::ones({2}), torch::Tensor()};
+    });
+    EXPECT_EQ(found.at(1).item<double>(), 2 * found.at(0).item<double>());
+    EXPECT_TRUE(torch::equal(found.at(2), torch::ones({2})));
+    EXPECT_FALSE(found.at(3).defined());
+    return found.at(0).item<double>();
+  };
+  Evaluated result;
+  result.losses.push_back(evaluate());
+  for (int step = 0; step < 2; ++step) {
+    engine.passes(loss_of, 2);
+    engine.step(1e-2);
+    result.losses.push_back(evaluate());
+    if (step == 0 && saves) engine.save(path);
+  }
+  engine.load(path);
+  result.after_load = evaluate();
+  return result;
+}
+
+TEST(PipelineEvaluation, LossesAndLoadsKeepBits) {
+  const TemporaryFolder folder;
+  Evaluated plain;
+  tests::on_every_rank(1, [&](World& world) { plain = evaluate_around_a_step(world, 1, folder / "plain", true); });
+  EXPECT_EQ(plain.after_load, plain.losses.at(1));
+  for (const int pipeline : {2, 3}) {
+    SCOPED_TRACE(pipeline);
+    const std::string path = folder / ("cut" + std::to_string(pipeline));
+    tests::on_every_rank(pipeline, [&](World& world) {
+      const Evaluated cut = evaluate_around_a_step(world, pipeline, path, true);
+      EXPECT_EQ(cut.losses, plain.losses);
+      EXPECT_EQ(cut.after_load, plain.losses.at(1));
+    });
+    tests::on_every_rank(1, [&](World& world) {
+      EXPECT_EQ(evaluate_around_a_step(world, 1, path, false).after_load, plain.losses.at(1)) << "without a pipeline";
+    });
+  }
+}
+
+}  // namespace
+}  // namespace zero

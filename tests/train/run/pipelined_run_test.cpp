@@ -1,0 +1,122 @@
+// Whole runs with a pipeline: losses, evaluations, weights and checkpoints have the bits of the run without one.
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "app/train/folder/run_files.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
+#include "tests/train/small_run.h"
+
+namespace zero {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PipelinedRun : public SmallRunTest {
+ protected:
+  TrainJob job(std::int64_t steps, PipelineOptions pipeline, const std::string& name) const {
+    TrainJob job = text_job(steps);
+    job.model.layers = 3;
+    job.train.accumulate = 4;
+    job.train.batch = 2;
+    job.attach.accumulate = 4;
+    job.pipeline = pipeline;
+    job.run_dir = folder_ / name;
+    return job;
+  }
+
+  void expect_same_run(const TrainResult& run, const TrainResult& plain) {
+    EXPECT_EQ(run.report.losses, plain.report.losses);
+    EXPECT_EQ(run.report.grad_norms, plain.report.grad_norms);
+    EXPECT_EQ(run.report.parameters_sha256, plain.report.parameters_sha256);
+    EXPECT_EQ(run.report.val_loss, plain.report.val_loss);
+    EXPECT_EQ(run.report.val_accuracy, plain.report.val_accuracy);
+    EXPECT_EQ(run.report.tokens_per_step, plain.report.tokens_per_step);
+  }
+};
+
+// Each model with another order, and with other counts of sections and lines.
+TEST_F(PipelinedRun, ModelsKeepBits) {
+  struct Case {
+    ModelOptions model;
+    int world;
+    PipelineOptions pipeline;
+  };
+  const std::vector<Case> cases{
+      {{.name = "gpt2", .layers = 3, .width = 16, .heads = 2, .context = 16}, 2, {.pipeline = 2}},
+      {{.name = "llama", .layers = 3, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
+       2,
+       {.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}},
+      {{.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16}, 4, {.pipeline = 2}},
+      {{.name = "lstm", .layers = 2, .hidden = 12, .context = 16}, 2, {.pipeline = 2, .schedule = PassOrder::kGpipe}},
+  };
+  std::string lines;
+  for (int i = 0; i < 60; ++i)
+    lines += fmt::format("to be or not to be {} that is the question\n", i % 2 ? "sir" : "oh");
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.model.name);
+    const auto job_of = [&](PipelineOptions pipeline, const std::string& name) {
+      TrainJob made = job(4, pipeline, each.model.name + name);
+      made.model = each.model;
+      made.train.eval_every = 2;
+      made.train.eval_batches = 2;
+      if (each.model.name == "bert")
+        made.data = {.kind = DataKind::kWordOrder, .path = folder_.write("lines.txt", lines), .validation = 0.1};
+      return made;
+    };
+    const TrainResult plain = run(job_of({}, "plain"), each.world / each.pipeline.pipeline);
+    const std::string printed = out_;
+    expect_same_run(run(job_of(each.pipeline, "cut"), each.world), plain);
+    const auto evaluation = [](const std::string& text) { return text.substr(text.find("val_loss"), 30); };
+    EXPECT_EQ(evaluation(out_), evaluation(printed));
+    EXPECT_TRUE(says(out_, "section 1 on rank 1 of a line")) << out_;
+    EXPECT_TRUE(says(read_file(folder_ / (each.model.name + "cut") / "plan.txt"), "rank 0 of a line: F0"));
+  }
+}
+
+// Reduced precision, clipping and a stage that shards within a place.
+TEST_F(PipelinedRun, ShardsOfSixteenBitsKeepBits) {
+  for (const auto& [stage, dtype] : {std::pair(3, DType::kBFloat16), std::pair(2, DType::kFloat16)}) {
+    SCOPED_TRACE(name_of(dtype));
+    const auto job_of = [&, stage = stage, dtype = dtype](PipelineOptions pipeline, const std::string& name) {
+      TrainJob made = job(4, pipeline, name);
+      made.attach.stage = stage;
+      made.attach.dtype = dtype;
+      made.attach.clip = 0.1;
+      if (dtype == DType::kFloat16) made.attach.loss_scale = LossScaleOptions{};
+      made.overwrite = true;
+      return made;
+    };
+    const TrainResult plain = run(job_of({}, "plain"), 2);
+    expect_same_run(run(job_of({.pipeline = 2}, "cut"), 4), plain);
+  }
+}
+
+// Saved with two sections, continued without a pipeline, saved again, continued with three.
+TEST_F(PipelinedRun, CheckpointsLoadIntoOtherSections) {
+  const auto until = [&](std::int64_t step, PipelineOptions pipeline, const std::string& name) {
+    TrainJob made = job(6, pipeline, name);
+    made.train.steps = step;
+    made.checkpoint = {.every_steps = 2};
+    return made;
+  };
+  const TrainResult plain = run(until(6, {}, "plain"), 1);
+  run(until(2, {.pipeline = 2}, "cut"), 2);
+  EXPECT_TRUE(says(out_, "checkpoint: step 2,")) << out_;
+  EXPECT_FALSE(fs::exists(folder_ / "cut/checkpoints/step-00000002.section-0.tmp"));
+  run(until(4, {}, "cut"), 1);
+  EXPECT_TRUE(says(out_, "continuing after step 2 of 4")) << out_;
+  expect_same_run(run(until(6, {.pipeline = 3}, "cut"), 3), plain);
+  EXPECT_TRUE(says(out_, "continuing after step 4 of 6")) << out_;
+}
+
+TEST_F(PipelinedRun, MoreSectionsThanPartsAreRefused) {
+  const std::string text = message_of<ConfigError>(
+      [&] { run(job(2, {.pipeline = 2, .sections = 200, .schedule = PassOrder::kInterleaved}, "cut"), 2); });
+  EXPECT_TRUE(says(text, "parallel.sections = 200: the model can be cut into at most")) << text;
+  EXPECT_FALSE(fs::exists(folder_ / "cut/config.toml")) << "nothing is written";
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,67 @@
+#include "zero/torch/pipeline/pipeline_checkpoints.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "zero/base/error/check.h"
+#include "zero/base/process/clock.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/join_sections.h"
+
+namespace zero {
+
+PipelineCheckpoints::PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
+                                         std::vector<std::string> names, std::vector<AttachedModule*> modules)
+    : run_(run), homes_(std::move(homes)), names_(std::move(names)), modules_(std::move(modules)) {
+  std::ranges::stable_sort(homes_, {},
+                           [&](int section) { return plan.rank_of_section[static_cast<std::size_t>(section)]; });
+}
+
+SavedSections PipelineCheckpoints::save(const std::filesystem::path& path, SaveContents contents) {
+  const double begin = monotonic_seconds();
+  SavedSections saved;
+  const std::string failure = failure_of([&] {
+    for (const int section : homes_) {
+      AttachedModule* const module = modules_[static_cast<std::size_t>(section)];
+      if (module == nullptr) continue;
+      SaveContents of_section{.run = contents.run, .config = contents.config, .extras = std::move(contents.extras)};
+      contents.extras.clear();
+      const auto save =
+          module->checkpoints().begin_save(path_of_section(path, section), std::move(of_section), SaveMode::kSync);
+      save->wait();
+      saved.size_bytes += save->size_bytes();
+    }
+  });
+  require_same_outcome(run_, path.string(), failure);
+  require_same_outcome(run_, path.string(), failure_of([&] {
+                         if (run_.rank() != 0) return;
+                         try {
+                           join_sections(path, homes_);
+                         } catch (const IoError&) {
+                           const std::string left = failure_of([&] { remove_sections(path, homes_); });
+                           throw;
+                         }
+                       }));
+  saved.seconds = monotonic_seconds() - begin;
+  return saved;
+}
+
+LoadedCheckpoint PipelineCheckpoints::load(const std::filesystem::path& path) {
+  const FileCalls& calls = FileCalls::kernel();
+  std::vector<std::pair<AttachedModule*, AttachedCheckpoints::Checked>> parts;
+  require_same_outcome(run_, path.string(), [&] {
+    for (const int section : homes_)
+      if (AttachedModule* const module = modules_[static_cast<std::size_t>(section)])
+        parts.emplace_back(module, module->check_load(path, calls, names_));
+  });
+  ZERO_CHECK(!parts.empty(), "this rank has no section with parameters");
+  std::vector<LoadedCheckpoint> loaded;
+  require_same_outcome(run_, path.string(), [&] {
+    for (auto& [module, checked] : parts) module->begin_load();
+    for (auto& [module, checked] : parts) loaded.push_back(module->fill(checked));
+    for (auto& [module, checked] : parts) module->end_load();
+  });
+  return std::move(loaded.front());
+}
+
+}  // namespace zero

@@ -1,0 +1,49 @@
+// PipelineCheckpoints: saves all sections of a model as one checkpoint, and loads any checkpoint of the model.
+//
+//   PipelineCheckpoints checkpoints(run, plan, names, modules);
+//   checkpoints.save("runs/x/checkpoints/step-00000500", contents);
+//   LoadedCheckpoint loaded = checkpoints.load("runs/x/checkpoints/step-00000500");
+//
+// The checkpoint has the format of every other checkpoint: a run without a pipeline, or with another number of
+// sections, loads it, and the other way round. Training waits while it is written. Collective over the run; between
+// steps. Throws what CheckpointSave and CheckpointLoad throw, on every rank. If a load fails after all checks, the
+// states may not be used before another load.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "zero/checkpoint/read/loaded_checkpoint.h"
+#include "zero/checkpoint/save.h"
+#include "zero/plan/pipeline/pipeline.h"
+#include "zero/torch/attached_module.h"
+
+namespace zero {
+
+struct SavedSections {
+  std::int64_t size_bytes = 0;  // of this rank
+  double seconds = 0;
+};
+
+class PipelineCheckpoints {
+ public:
+  // `modules`: by section; null: another place has it, or it has no parameter. `homes`: the sections with parameters.
+  // `names`: all parameters of the model. All arguments must outlive the object.
+  PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
+                      std::vector<std::string> names, std::vector<AttachedModule*> modules);
+
+  // `contents`: the extras of a rank are stored in the file of its first section.
+  SavedSections save(const std::filesystem::path& path, SaveContents contents);
+  // The result has the extras of this rank's first section.
+  LoadedCheckpoint load(const std::filesystem::path& path);
+
+ private:
+  Communicator& run_;
+  std::vector<int> homes_;  // by the place of their ranks, then by number: rank 0's section is first
+  std::vector<std::string> names_;
+  std::vector<AttachedModule*> modules_;
+};
+
+}  // namespace zero

@@ -1,0 +1,82 @@
+#include "zero/torch/pipeline/pipeline_evaluation.h"
+
+#include <optional>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+#include <c10/core/GradMode.h>
+
+#include "zero/comm/collectives.h"
+#include "zero/torch/pipeline/section_pass.h"
+
+namespace zero {
+namespace {
+
+// One forward pass through each section, in the order of sections.
+PipelinePlan forward_passes(const PipelinePlan& training) {
+  PipelinePlan plan{.ranks = training.ranks, .micros = 1, .rank_of_section = training.rank_of_section, .passes = {}};
+  for (int place = 0; place < plan.ranks; ++place) {
+    std::vector<Pass>& passes = plan.passes.emplace_back();
+    for (const int section : plan.sections_of(place)) passes.push_back({PassKind::kForward, 0, section});
+  }
+  return plan;
+}
+
+}  // namespace
+
+PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const Line& line,
+                                       Communicator& line_comm, const PipelinePlan& training, const Sections& sections,
+                                       SharedOwner shared)
+    : parameters_(parameters),
+      run_(run),
+      line_(line),
+      line_comm_(line_comm),
+      training_(training),
+      sections_(sections),
+      shared_(std::move(shared)) {}
+
+PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
+  std::unique_ptr<Plan>& plan = plans_[key];
+  if (plan != nullptr) return *plan;
+  auto learned = std::make_unique<Plan>();
+  std::vector<at::Tensor> results;
+  learned->forward = learn_evaluation(parameters_, [&] { return results = function(); });
+  learned->forward.sections = follow_sections(learned->forward.graph, sections_);
+  for (const at::Tensor& result : results) {
+    const std::optional<int> value = result.defined() ? absent_value(result) : std::nullopt;
+    learned->sections_of_results.push_back(value ? learned->forward.section_of_value(*value) : kEverywhere);
+  }
+  learned->passes = forward_passes(training_);
+  learned->crossings = std::make_unique<Crossings>(run_, line_, learned->passes, learned->forward);
+  plan = std::move(learned);
+  return *plan;
+}
+
+at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int place) const {
+  const c10::AutoGradMode no_gradients(false);
+  const bool have_it = place == line_.place;
+  at::Tensor values = have_it ? mine.contiguous() : at::empty(mine.sizes(), at::TensorOptions().dtype(mine.dtype()));
+  broadcast(line_comm_, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()}, place,
+            {.control = true});
+  return values;
+}
+
+std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const ForwardResults& function) {
+  Plan& plan = plan_for(key, function);
+  std::vector<at::Tensor> results(plan.sections_of_results.size());
+  for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.place)]) {
+    SectionPass section(plan.forward, *plan.crossings, pass.section, 0, shared_(pass.section));
+    const std::vector<at::Tensor> of_section = section.evaluate(function);
+    for (std::size_t i = 0; i < results.size(); ++i)
+      if (!results[i].defined() || plan.sections_of_results[i] == pass.section) results[i] = of_section.at(i);
+  }
+  plan.crossings->end_step();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const int section = plan.sections_of_results[i];
+    if (section == kEverywhere) continue;
+    results[i] = share(results[i], plan.passes.rank_of_section[static_cast<std::size_t>(section)]);
+  }
+  return results;
+}
+
+}  // namespace zero

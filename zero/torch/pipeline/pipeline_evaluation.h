@@ -1,0 +1,58 @@
+// PipelineEvaluation: forward passes without gradients through all sections of a model.
+//
+//   PipelineEvaluation evaluation(parameters, run, line, line_comm, training_plan, training_sections, shared);
+//   std::vector<at::Tensor> results = evaluation.run(key, [&] { return std::vector{loss_of(model->forward(x), y)}; });
+//
+// The first run with a key learns its operators, as the first passes() does, and gives each operator with a parameter
+// to the parameter's home. Later runs with this key must run the same operators on the same sizes. Results are
+// broadcast to every rank of the line. Collective over the line. Throws what learn_evaluation() and follow_sections()
+// throw.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "zero/comm/communicator.h"
+#include "zero/plan/pipeline/line.h"
+#include "zero/torch/pipeline/crossings.h"
+#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/seam/parameter_storage.h"
+
+namespace zero {
+
+using EvaluationKey = std::vector<std::int64_t>;  // such as the sizes of the inputs
+
+class PipelineEvaluation {
+ public:
+  // Returns the owner of the lookup section's parameters for a section; null: the section does not share them.
+  using SharedOwner = std::function<const ParameterOwner*(int section)>;
+
+  // All arguments must outlive the object.
+  PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const Line& line, Communicator& line_comm,
+                     const PipelinePlan& training, const Sections& sections, SharedOwner shared);
+
+  std::vector<at::Tensor> run(const EvaluationKey& key, const ForwardResults& function);
+
+ private:
+  struct Plan {
+    ForwardPlan forward;
+    PipelinePlan passes;
+    std::unique_ptr<Crossings> crossings;
+    std::vector<int> sections_of_results;  // kEverywhere: every rank computes the result
+  };
+  Plan& plan_for(const EvaluationKey& key, const ForwardResults& function);
+  at::Tensor share(const at::Tensor& mine, int place) const;
+
+  const ModuleParameters& parameters_;
+  Communicator& run_;
+  const Line line_;
+  Communicator& line_comm_;
+  const PipelinePlan& training_;
+  const Sections& sections_;
+  SharedOwner shared_;
+  std::map<EvaluationKey, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace zero
