@@ -1,6 +1,6 @@
 // format_by_tier(): lists the bytes of all tiers in a sentence.
 //
-//   format_by_tier([&](Tier tier) { return held[tier]; })  // "1.00 MiB on the device, 0 B on the host, 2.00 MiB on disk"
+//   format_by_tier([&](Tier tier) { return held[tier]; })  // "1 MiB on the device, 0 B on the host, 2 MiB on disk"
 //
 // Local.
 #pragma once
