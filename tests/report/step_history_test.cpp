@@ -28,6 +28,17 @@ TEST(StepHistory, AveragesLossesAndTakesSlowestTimes) {
   });
 }
 
+// With a pipeline other places repeat the losses of the first. The sum of 3 x 2 ranks would have other bits.
+TEST(StepHistory, OnlyFirstRanksAreAveraged) {
+  run_ranks(3, [](World& world) {
+    StepHistory history(10, 100, /*num_averaged=*/1);
+    history.add(step(1, 0.1, 1.0 + world.rank()));
+    const Exchanged news = history.exchange(world.communicator(), 0);
+    EXPECT_EQ(news.steps[0].loss, 0.1) << "and not (0.1 + 0.1 + 0.1) / 3";
+    EXPECT_EQ(news.steps[0].seconds, 3);
+  });
+}
+
 TEST(StepHistory, NewestStepHasRankFigures) {
   run_ranks(2, [](World& world) {
     StepHistory history(10, 100);

@@ -45,6 +45,35 @@ torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
   return (half ? loss.to(at::kFloat) : loss) * scale;
 }
 
+at::Tensor absent_parameter(const ParamSpec& spec) {
+  const at::Tensor layout =
+      at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(spec.dtype)).device(c10::kMeta));
+  return absent_tensor(-1, TensorLayout::of(layout), spec.name);
+}
+
+// While operators are learned, parameters have the type and the device with which they will be held: a model may
+// convert its inputs to the type of a weight, and libtorch compares devices. A deferred parameter is on the meta device.
+class HeldLayouts {
+ public:
+  explicit HeldLayouts(const ModuleParameters& parameters) {
+    for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
+      const at::Tensor& tensor = parameters.tensors[param];
+      if (!tensor.is_meta() && tensor.scalar_type() == to_scalar_type(parameters.specs[param].dtype)) continue;
+      own_.emplace_back(tensor, at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+                                    c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true)));
+      replace_data(tensor, absent_parameter(parameters.specs[param]));
+    }
+  }
+  HeldLayouts(const HeldLayouts&) = delete;
+  HeldLayouts& operator=(const HeldLayouts&) = delete;
+  ~HeldLayouts() {
+    for (const auto& [tensor, data] : own_) replace_data(tensor, data);
+  }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> own_;  // parameters, and their own data
+};
+
 torch::Tensor part_of(const torch::Tensor& loss, double parts) {
   return parts == 1 ? loss : loss / parts;
 }
@@ -118,7 +147,10 @@ void PipelinedModule::prepare(const LossOfMicro& loss) {
 
 void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   first_buffers(model_.buffers, options_.dtype, c10::kCPU, world_.communicator());  // operators may depend on them
-  forward_ = learn_forward(parameters_, [&] { return loss(0); });
+  {
+    const HeldLayouts layouts(parameters_);
+    forward_ = learn_forward(parameters_, [&] { return loss(0); });
+  }
   forward_.sections = cut_sections(forward_.graph, plan_.num_sections());
   require_same_plan();
   if (forward_.sections.has_lookup)
@@ -241,10 +273,7 @@ void PipelinedModule::leave_absent() {
   const c10::AutoGradMode no_gradients(false);
   for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
     if (place_of(forward_.sections.home_of_param[param]) == line_.place) continue;
-    const ParamSpec& spec = parameters_.specs[param];
-    const at::Tensor layout =
-        at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(spec.dtype)).device(c10::kMeta));
-    replace_data(parameters_.tensors[param], absent_tensor(-1, TensorLayout::of(layout), spec.name));
+    replace_data(parameters_.tensors[param], absent_parameter(parameters_.specs[param]));
   }
 }
 
