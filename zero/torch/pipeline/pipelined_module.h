@@ -22,7 +22,7 @@
 
 namespace zero {
 
-struct PassSeconds {
+struct PipelineSeconds {
   double forward = 0;
   double backward = 0;
 };
@@ -50,7 +50,7 @@ class PipelinedModule {
   void abandon();
 
   // Local. Seconds of forward and backward passes since the last call, with their waits for other sections.
-  PassSeconds take_pass_seconds() { return std::exchange(seconds_, {}); }
+  PipelineSeconds take_seconds() { return std::exchange(seconds_, {}); }
   WorkSeconds take_work_seconds();
   EngineReport report() const;
   const std::vector<ParamSpec>& specs() const { return parameters_.specs; }
@@ -100,7 +100,7 @@ class PipelinedModule {
   std::unique_ptr<Crossings> crossings_;
   std::unique_ptr<PipelineEvaluation> evaluation_;
   std::unique_ptr<PipelineCheckpoints> checkpoints_;
-  PassSeconds seconds_;
+  PipelineSeconds seconds_;
   std::int64_t crossed_bytes_ = 0;  // that this rank has sent in the last step
   int exceptions_at_start_ = 0;
   bool attached_ = false;
