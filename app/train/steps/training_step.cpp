@@ -87,7 +87,7 @@ void TrainingStep::run_passes(PipelineEngine& pipeline, Prefetcher& batches, Ste
   for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) of_step.push_back(next_batch(batches));
   const std::vector<double> losses =
       pipeline.passes([&](int micro) { return task_.loss(of_step[static_cast<std::size_t>(micro)]); }, parts);
-  const PipelineSeconds seconds = pipeline.module().take_pass_seconds();
+  const PipelineSeconds seconds = pipeline.module().take_seconds();
   metrics.forward += seconds.forward;
   metrics.backward += seconds.backward;
   for (const double loss : losses) metrics.loss += loss / parts;

@@ -50,7 +50,7 @@ class PipelinedModule {
   void abandon();
 
   // Local. Seconds of forward and backward passes since the last call, with their waits for other sections.
-  PipelineSeconds take_pass_seconds() { return std::exchange(seconds_, {}); }
+  PipelineSeconds take_seconds() { return std::exchange(seconds_, {}); }
   WorkSeconds take_work_seconds();
   EngineReport report() const;
   const std::vector<ParamSpec>& specs() const { return parameters_.specs; }
