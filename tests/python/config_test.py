@@ -118,10 +118,8 @@ class Configuration(ranks.PackageTest):
 
     def test_all_forms_train_alike(self) -> None:
         optimizer = {"lr": 0.01, "betas": (0.8, 0.95)}
-        wanted = ranks.run(trained, config=None, keywords=KEYWORDS, optimizer=optimizer)[0]
-        averaged = ranks.run(
-            trained, config=None, keywords={**KEYWORDS, "average_micro_batches": True}, optimizer=optimizer
-        )[0]
+        own: dict[str, Any] = {"config": None, "optimizer": optimizer}
+        read: dict[str, Any] = {"keywords": {}, "optimizer": None}
         sections = {
             "zero": {"stage": 2, "optimizer": {"host": 1}},
             "train": {"clip": 0.5, "accumulate": 2, "dtype": "bf16", "reduce_dtype": "fp32"},
@@ -131,13 +129,19 @@ class Configuration(ranks.PackageTest):
             toml, deepspeed = Path(folder, "zero.toml"), Path(folder, "ds_config.json")
             toml.write_text(TOML)
             deepspeed.write_text(json.dumps(DEEPSPEED))
-            found = {
-                "toml": ranks.run(trained, config=str(toml), keywords={}, optimizer=None)[0],
-                "sections": ranks.run(trained, config=sections, keywords={}, optimizer=None)[0],
-                "options": ranks.run(trained, config=KEYWORDS, keywords={}, optimizer=optimizer)[0],
-                "deepspeed": ranks.run(trained, config=str(deepspeed), keywords={}, optimizer=None)[0],
-                "deepspeed dict": ranks.run(trained, config=DEEPSPEED, keywords={"stage": 2}, optimizer=None)[0],
-            }
+            found = ranks.run_cases(
+                trained,
+                cases={
+                    "wanted": {**own, "keywords": KEYWORDS},
+                    "averaged": {**own, "keywords": {**KEYWORDS, "average_micro_batches": True}},
+                    "toml": {**read, "config": str(toml)},
+                    "sections": {**read, "config": sections},
+                    "options": {**own, "config": KEYWORDS, "keywords": {}},
+                    "deepspeed": {**read, "config": str(deepspeed)},
+                    "deepspeed dict": {**read, "config": DEEPSPEED, "keywords": {"stage": 2}},
+                },
+            )
+        wanted, averaged = found.pop("wanted"), found.pop("averaged")
         for name, of_form in found.items():
             like = averaged if name.startswith("deepspeed") else wanted
             self.assertEqual(of_form["weights"], like["weights"], name)

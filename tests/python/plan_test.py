@@ -81,7 +81,12 @@ def planned_and_counted(stage: int, memory: str, tiers: dict[str, Any] | None) -
         "first": first.json["stages"] == planned.json["stages"],
         "schedule": planned.schedule,
         "replayed": after.schedule,
+        "replans": report.replans,
     }
+
+
+def all_planned_and_counted(cases: list[tuple[int, str, Any]]) -> list[dict[str, Any]]:
+    return [planned_and_counted(*case) for case in cases]
 
 
 def refusals() -> list[str]:
@@ -128,23 +133,25 @@ class Planning(ranks.PackageTest):
         self.assertLess(found["device"], 80 << 30)
 
     def test_engines_hold_and_send_what_is_planned(self) -> None:
-        for stage, memory, tiers in (
+        cases: list[tuple[int, str, Any]] = [
             (0, "auto", None),
             (2, "auto", None),
             (3, "auto", None),
             (3, "min", None),
             (3, "min", {"optimizer": {"host": 1}}),
-        ):
-            for of_rank in ranks.run(planned_and_counted, stage=stage, memory=memory, tiers=tiers):
-                with self.subTest(stage=stage, memory=memory, tiers=tiers):
-                    self.assertEqual(of_rank["planned"], of_rank["counted"])
+        ]
+        for of_rank in ranks.run(all_planned_and_counted, cases=cases):
+            for (stage, memory, tiers), found in zip(cases, of_rank, strict=True):
+                with self.subTest(stage=stage, memory=memory, tiers=tiers, found=found):
+                    self.assertEqual(found["replans"], 0)
+                    self.assertEqual(found["planned"], found["counted"])
                     # The backward pass of an embedding does not read its weight, which the assumed schedule gathers.
                     more = 100 * 64 * 4 // 2 if memory == "min" else 0
-                    self.assertEqual(of_rank["assumed"], of_rank["counted"] + more)
-                    self.assertEqual(of_rank["after"], of_rank["counted"])
-                    self.assertEqual(of_rank["states"], of_rank["counted_states"])
-                    self.assertTrue(of_rank["first"])
-                    self.assertEqual(of_rank["schedule"], of_rank["replayed"])
+                    self.assertEqual(found["assumed"], found["counted"] + more)
+                    self.assertEqual(found["after"], found["counted"])
+                    self.assertEqual(found["states"], found["counted_states"])
+                    self.assertTrue(found["first"])
+                    self.assertEqual(found["schedule"], found["replayed"])
 
     def test_bad_plans_are_refused(self) -> None:
         found = ranks.run(refusals, ranks=1)[0]
