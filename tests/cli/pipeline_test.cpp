@@ -4,6 +4,7 @@
 
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
 
 namespace zero {
 namespace {

@@ -41,8 +41,8 @@ TEST(Pipeline, NamesAreFoundAgain) {
   for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"})
     EXPECT_EQ(name_of(pass_order_of(name)), name);
   EXPECT_EQ(message_of<ConfigError>([] { pass_order_of("zigzag"); }),
-            "parallel.schedule = zigzag: no order of passes has this name\n"
-            "  use one of gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v");
+            "parallel.schedule = zigzag: not an allowed value\n"
+            "  use one of: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v");
 }
 
 TEST(Pipeline, ImpossibleNumbersAreRefused) {
