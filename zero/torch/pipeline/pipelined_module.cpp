@@ -52,7 +52,8 @@ at::Tensor absent_parameter(const ParamSpec& spec) {
 }
 
 // While operators are learned, parameters have the type and the device with which they will be held: a model may
-// convert its inputs to the type of a weight, and libtorch compares devices. A deferred parameter is on the meta device.
+// convert its inputs to the type of a weight, and libtorch compares devices. Deferred parameters are on the meta
+// device.
 class HeldLayouts {
  public:
   explicit HeldLayouts(const ModuleParameters& parameters) {
