@@ -1,5 +1,7 @@
 #include "zero/torch/pipeline/pipeline_evaluation.h"
 
+#include <mutex>
+
 #include <gtest/gtest.h>
 
 #include "zero/torch/pipeline/pipelined_module.h"
@@ -17,8 +19,12 @@ struct Evaluated {
 };
 
 Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& path, bool saves) {
-  torch::manual_seed(7);
-  tests::Subject subject = tests::tied_net();
+  static std::mutex generator;  // the ranks are threads, and share libtorch's generator
+  const tests::Subject subject = [] {
+    const std::lock_guard lock(generator);
+    torch::manual_seed(7);
+    return tests::tied_net();
+  }();
   PipelineEngine engine =
       attach_pipeline(*subject.module, world, {.stage = 2, .accumulate = 2}, {.pipeline = pipeline});
   const auto loss_of = [&](int micro) { return subject.loss(0, micro, 0); };
