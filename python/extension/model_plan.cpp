@@ -128,7 +128,7 @@ py::dict plan_dict(const ModelPlan& plan) {
   py::list units, stages;
   for (const Unit& unit : plan.units) units.append(unit_dict(unit, mesh.shard));
   for (int stage = 0; stage < 4; ++stage) {
-    // Options that stage 3 alone has are refused at the others.
+    // Options that only stage 3 has are refused at other stages.
     if (stage == plan.options.stage || plan.options.shards != Cut::kHash) stages.append(stage_dict(plan, mesh, stage));
   }
   for (const Tier tier : kAllTiers)

@@ -2,7 +2,7 @@
 // the bytes that an operation names, while it runs (RecordedDevice).
 //
 //   ThreadLink::Mail mail;
-//   seams.open_link = [&](Communicator& units, Device&) { return std::make_unique<ThreadLink>(mail, units.rank(), units.world()); };
+//   host.open_link = [&](Communicator& units, Device&) { return std::make_unique<ThreadLink>(mail, units.rank(), units.world()); };
 #pragma once
 
 #include <condition_variable>

@@ -2,7 +2,7 @@
 //
 //   Engine engine = attach(tensors_of(*model), world, options, {.rates = rates, .probes = true});
 //
-// The host replace parts of the machine under the engine, or give the engine measurements of an earlier run.
+// EngineHost gives the engine measurements of an earlier run. Its `seams` replace parts of the machine in tests.
 #pragma once
 
 #include "zero/engine/options/engine_host.h"

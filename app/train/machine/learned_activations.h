@@ -1,7 +1,7 @@
 // LearnedActivations: the GPU memory that libtorch took while a model trained, kept for the next run of the model.
 //
 //   LearnedActivations learned(activation_work(model, shape, batch, dtype, "NVIDIA H200"));
-//   seams.beside_on_device = learned.bytes();     // 0: not known
+//   host.beside_on_device = learned.bytes();     // 0: not known
 //   learned.took(held_by_torch(place));           // a step succeeded with so many bytes
 //   learned.lacked({.torch = torch, .asked = asked, .held = held});      // a step failed: the device was full
 //
