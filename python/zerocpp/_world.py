@@ -119,10 +119,22 @@ _C.World.from_process_group = staticmethod(from_process_group)  # type: ignore[m
 def _leave() -> None:
     """Ends all engines of this rank and leaves the world. Local: waits for nobody."""
     global _world
-    if _world is None or _world_process != os.getpid():
+    if _world_process not in (0, os.getpid()):
         return
     from zerocpp import _engine
 
     _engine.abandon_all()
     _world = None
     _log.drain()
+    if not hasattr(sys, "last_value"):  # after an exception, collectives may be pending that wait for other ranks
+        _end_process_groups()
+
+
+def _end_process_groups() -> None:
+    """Ends groups of torch.distributed that the program, Lightning or accelerate left behind.
+
+    Gloo's threads drop their last tensors after a collective returned. If Python is already ending, torch aborts.
+    """
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()

@@ -117,6 +117,24 @@ def loses_a_rank() -> None:
         os._exit(3)
 
 
+def forgets_its_group() -> None:
+    """Ends without destroy_process_group(). What is registered first runs last."""
+    import atexit
+
+    import torch
+    import torch.distributed as dist
+
+    atexit.register(lambda: print("GROUP LEFT:", dist.is_initialized(), flush=True))
+    import zerocpp as zero
+
+    dist.init_process_group("gloo")
+    model = mlp()
+    engine = zero.attach(model, stage=3, device_memory="min", world=zero.World.from_process_group())
+    squares(model, 0, engine.world.rank).backward()
+    engine.step()
+    dist.all_reduce(torch.ones(1))
+
+
 class ProcessGroups(ranks.PackageTest):
     def check(self, results: list[dict[str, Any]]) -> None:
         for rank, found in enumerate(results):
@@ -163,6 +181,11 @@ class ProcessGroups(ranks.PackageTest):
         self.assertRegex(found["unknown"], "(?s)process_group = no such group.*\n  ")
         self.assertRegex(found["servers"], "(?s)servers.*process group.*\n  .*stages 0 to 3")
         self.assertRegex(found["replacements"], "(?s)started again alone.*\n  .*max-restarts")
+
+    def test_forgotten_groups_end_at_exit(self) -> None:
+        how = ranks.ended(forgets_its_group)
+        self.assertEqual(how.status, 0, how.output)
+        self.assertEqual(how.output.count("GROUP LEFT: False"), 2, how.output)
 
     def test_a_dead_rank_is_named(self) -> None:
         how = ranks.ended(loses_a_rank)
