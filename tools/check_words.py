@@ -26,7 +26,7 @@ WIDTH = 120
 MOST_NAME_WORDS = 6
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 TREES = ("zero", "app", "plugins", "include")
-OPTION_TABLE = "app/config/option_table.cpp"
+OPTION_TABLE = "app/config/options/option_table.cpp"
 
 TICS = [re.compile(pattern) for pattern in (
     r"\b[Ww]hat (?:is|are|was|were|it|they|comes|lies|goes|has|had|a rank|others|another|no|all)\b(?![^.]*\?)",

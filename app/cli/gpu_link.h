@@ -11,7 +11,7 @@
 #include "zero/comm/transport/open_device_link.h"
 #include "zero/device/open_device.h"
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero::cli {
 

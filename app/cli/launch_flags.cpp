@@ -10,7 +10,7 @@
 #include "zero/base/text/bytes.h"
 
 #include "app/cli/command/flags.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 #include "app/launch/ranks/cores.h"
 
 namespace zero::cli {

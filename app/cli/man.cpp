@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 
 #include "app/cli/command/flags.h"
-#include "app/config/option.h"
-#include "app/config/option_help.h"
+#include "app/config/options/option.h"
+#include "app/config/options/option_help.h"
 
 namespace zero::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "app/cli/command/configured.h"
 #include "app/cli/command/torch_library.h"
 #include "app/config/cluster_file.h"
-#include "app/config/load.h"
+#include "app/config/rules/fit_to_world.h"
 
 namespace zero::cli {
 

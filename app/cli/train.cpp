@@ -22,8 +22,8 @@
 #include "app/cli/command/configured.h"
 #include "app/cli/command/torch_library.h"
 #include "app/cli/gpu_link.h"
-#include "app/config/load.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/launch/flight_records.h"
 #include "app/launch/launch.h"
 

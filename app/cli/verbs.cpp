@@ -18,8 +18,8 @@
 #include "app/cli/doctor/doctor.h"
 #include "app/cli/inspect/inspect.h"
 #include "app/cli/report.h"
-#include "app/config/suggest.h"
-#include "app/config/value.h"
+#include "app/config/options/suggest.h"
+#include "app/config/options/value.h"
 
 namespace zero::cli {
 namespace {

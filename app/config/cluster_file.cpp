@@ -10,8 +10,8 @@
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
 
-#include "app/config/option.h"
-#include "app/config/suggest.h"
+#include "app/config/options/option.h"
+#include "app/config/options/suggest.h"
 #include "app/config/toml_source.h"
 
 namespace zero {

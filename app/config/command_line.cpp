@@ -4,7 +4,7 @@
 
 #include "zero/base/error/error.h"
 
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 
 namespace zero {
 namespace {

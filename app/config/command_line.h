@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "app/config/value.h"
+#include "app/config/options/value.h"
 
 namespace zero {
 

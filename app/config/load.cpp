@@ -8,10 +8,10 @@
 #include "zero/base/error/error.h"
 
 #include "app/config/model_of_init.h"
-#include "app/config/option.h"
-#include "app/config/read_keys.h"
-#include "app/config/rules.h"
-#include "app/config/suggest.h"
+#include "app/config/options/option.h"
+#include "app/config/options/suggest.h"
+#include "app/config/rules/read_keys.h"
+#include "app/config/rules/rules.h"
 #include "app/config/toml_source.h"
 
 namespace zero {

@@ -10,8 +10,8 @@
 #include "zero/base/error/error.h"
 #include "zero/checkpoint/safetensors/published_config.h"
 
-#include "app/config/model_rules.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
+#include "app/config/rules/model_rules.h"
 #include "app/train/tasks/model_table.h"
 
 namespace zero {

@@ -10,7 +10,7 @@
 // because a model here has only one.
 #pragma once
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 
 namespace zero {
 

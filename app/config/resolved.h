@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero {
 

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "app/config/value.h"
+#include "app/config/options/value.h"
 
 namespace zero {
 

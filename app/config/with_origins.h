@@ -12,7 +12,7 @@
 
 #include "zero/base/error/error.h"
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero {
 

@@ -5,11 +5,12 @@
 //   if (find_culprit(attempt.ends()) != nullptr) attempt.say("...\n");
 //   attempt.show();
 //
-// If a rank fails or cannot be started, the other ranks are ended. A rank that may fail (options.spared_from) is
-// started again by itself while a rank that may not fail is running. There are at most identity.most_replacements such
-// starts, and each is printed. A replacement that outlives these ranks is ended. With several machines, OtherMachines
-// exchanges messages with the other launchers. Invariants: when run() returns or throws, no rank is left. Only show()
-// waits for the reader of the output. Local; call run() once. Throws ConfigError if the program cannot be run.
+// If a rank fails or cannot be started, the other ranks are ended. A rank without which the others can continue
+// (options.spared_from) is started again, without the others, while a rank that may not fail is running. There are at
+// most identity.most_replacements such starts, and each is printed. A replacement that outlives these ranks is ended.
+// With several machines, OtherMachines exchanges messages with the other launchers. Invariants: when run() returns or
+// throws, no rank is left. Only show() waits for the reader of the output. Local; call run() once. Throws ConfigError
+// if the program cannot be run.
 #pragma once
 
 #include <chrono>

@@ -33,14 +33,14 @@ struct RankEnd {
 
 // Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
 // failed, is not a witness, and did not end with kRankFailedStatus. If there is none, it is the first of these:
-// - the rank that they miss, if it printed its reason before the launcher ended it;
+// - the rank that the witnesses lost, if it printed its reason before the launcher ended it;
 // - the first rank whose reason names no other rank;
 // - the first rank that ended.
 const RankEnd* find_culprit(std::span<const RankEnd> ends);
 
-// Returns the rank whose place is to blame; null if it is not known. It is the culprit, unless several ranks ended with
-// its status. If all failed ranks are witnesses, it is the only rank that had to be killed. Such a rank was stopped or
-// stuck, and did not end when told to.
+// Returns the suspect: the rank to leave out, if the launch continues with fewer (min_ranks); null if it is not known.
+// It is the culprit, unless several ranks ended with its status. If all failed ranks are witnesses, it is the only rank
+// that had to be killed. Such a rank was stopped or stuck, and did not end when told to.
 const RankEnd* find_suspect(std::span<const RankEnd> ends);
 
 // Returns the culprit's status if it is 2 (bad configuration) or 4 (failed read or write); else 3: a rank failed.

@@ -1,7 +1,7 @@
 // The scripts and pages that are made from the tables of verbs and options.
 #include <gtest/gtest.h>
 
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 #include "tests/cli/command.h"
 #include "tests/support/expect_contains.h"
 

@@ -6,7 +6,7 @@
 #include "zero/base/error/error.h"
 
 #include "app/config/load.h"
-#include "app/config/rules.h"
+#include "app/config/rules/rules.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"

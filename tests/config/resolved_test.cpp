@@ -4,7 +4,8 @@
 #include <rapidcheck.h>
 
 #include "app/config/load.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/config/toml_source.h"
 #include "tests/support/temporary_folder.h"
 

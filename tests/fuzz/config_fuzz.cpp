@@ -7,7 +7,7 @@
 
 #include "zero/base/error/error.h"
 
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 #include "app/config/resolved.h"
 #include "app/config/toml_source.h"
 

@@ -55,7 +55,7 @@ class CheckWords(TreeTest):
 
     def test_a_long_help_text_is_named(self):
         row = '    Option{{"train.{}", at<&C::x>, kAny, kFree,\n           "{}"}},\n'
-        self.write("app/config/option_table.cpp", row.format("steps", "steps of the run") + row.format("clip", "word " * 30))
+        self.write("app/config/options/option_table.cpp", row.format("steps", "steps of the run") + row.format("clip", "word " * 30))
         self.assertTrue(any("help: train.clip has 150 characters" in fault for fault in self.faults()), self.faults())
         self.assertFalse(any("train.steps" in fault for fault in self.faults()))
 

@@ -6,8 +6,8 @@
 // - A group is a full Communicator. rank() is the position among its ranks, world() is their number; blocks and sums
 //   have that order. Every transport gives the same bits. A group can have groups.
 // - A group numbers its collectives and messages by itself, from 1. One thread may begin works in the world and in its
-//   groups in any order, and wait for them in any order. But it must not wait for a work that a peer begins only after
-//   something that this thread does later.
+//   groups in any order, and wait for them in any order. But it deadlocks if it waits for a work that a peer begins
+//   only after this thread's next call.
 // - Errors name ranks of the world, and the group: "rank 3: barrier #2 of group copy 1 (ranks 2, 3): ...". A failure
 //   anywhere is the run's: the world and all groups throw it from then on, on every rank.
 // - traffic() and waited_seconds() count only the group, and the parent does not count them again. Memory from

@@ -1,5 +1,5 @@
-// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in rank order and fp32, with statistics computed in
-// cache.
+// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in rank order and fp32. The sum of squares and the
+// number of non-finite elements (ReduceStats) are computed in the same pass.
 //
 //   sum_ranks({.in = inputs, .out = out, .numel = numel}, &stats);     // one input for each rank
 //
@@ -29,8 +29,8 @@ struct RankSum {
   std::byte* out = nullptr;              // may alias one of the inputs
   DType out_dtype = DType::kFloat32;
   std::int64_t numel = 0;
-  bool accumulate = false;  // out += sum; `out` must be fp32
-  // Initial value: ((onto + in_0) + in_1) + ...; null: the sum begins with in_0. May be `out`.
+  bool accumulate = false;  // a later micro-batch: out += (in_0 + in_1 + ...); `out` must be fp32
+  // A sum that earlier ranks or copies began: ((onto + in_0) + in_1) + ...; null: it begins with in_0. May be `out`.
   const float* onto = nullptr;
 };
 
@@ -51,8 +51,8 @@ struct StatsLimbs {
   }
 };
 
-// Arguments of sum_ranks() as a device kernel. `numel` 0 and `out` null have the same meaning. For more ranks than
-// kMost, one sum of kMost ranks is made in fp32, and is `onto` of the next: the same additions, in the same order.
+// Arguments of sum_ranks() as a device kernel. `out` null: only statistics. For more ranks than kMost, one sum of kMost
+// ranks is made in fp32, and is `onto` of the next: the same additions, in the same order.
 struct RankSumArguments {
   static constexpr std::size_t kMost = 64;
   std::array<const std::byte*, kMost> in{};  // in rank order

@@ -10,8 +10,8 @@
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
 
-#include "app/config/suggest.h"
-#include "app/config/value.h"
+#include "app/config/options/suggest.h"
+#include "app/config/options/value.h"
 
 namespace zero::cli {
 namespace {

@@ -2,7 +2,7 @@
 #include "app/cli/bench/bench.h"
 #include "app/cli/command/configured.h"
 #include "app/cli/command/torch_library.h"
-#include "app/config/thread_rules.h"
+#include "app/config/rules/thread_rules.h"
 
 namespace zero::cli {
 

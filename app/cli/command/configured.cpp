@@ -4,8 +4,8 @@
 
 #include "app/config/command_line.h"
 #include "app/config/load.h"
-#include "app/config/option.h"
-#include "app/config/option_help.h"
+#include "app/config/options/option.h"
+#include "app/config/options/option_help.h"
 
 namespace zero::cli {
 

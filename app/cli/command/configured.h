@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "app/cli/command/flags.h"
-#include "app/config/config.h"
-#include "app/config/value.h"
+#include "app/config/options/config.h"
+#include "app/config/options/value.h"
 
 namespace zero::cli {
 

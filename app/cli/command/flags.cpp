@@ -6,8 +6,8 @@
 
 #include "zero/base/error/error.h"
 
-#include "app/config/suggest.h"
-#include "app/config/value.h"
+#include "app/config/options/suggest.h"
+#include "app/config/options/value.h"
 
 namespace zero::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "zero/plan/cluster/cluster.h"
 
 #include "app/cli/command/build.h"
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero::cli {
 

@@ -9,7 +9,7 @@
 #include "zero/comm/flight/diagnosis.h"
 #include "zero/comm/flight/file.h"
 
-#include "app/config/value.h"
+#include "app/config/options/value.h"
 
 namespace zero::cli {
 namespace {

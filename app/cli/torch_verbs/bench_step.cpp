@@ -25,6 +25,7 @@
 
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/verbs.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/report/report.h"
 #include "app/train/machine/machine_peak.h"
 #include "app/train/tasks/model_kind.h"

@@ -11,6 +11,7 @@
 #include "zero/base/text/seconds.h"
 
 #include "app/cli/torch_verbs/job.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/report/screen/wrapped.h"
 #include "app/train/tasks/model_kind.h"
 #include "app/train/weights/first_weights.h"

@@ -17,7 +17,8 @@
 #include "zero/optim/rule_registry.h"
 #include "zero/torch/seam/torch_device.h"
 
-#include "app/config/option.h"
+#include "app/config/options/option.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
 #include "app/train/tasks/model_kind.h"

@@ -12,8 +12,8 @@
 #include "zero/torch/attach.h"
 
 #include "app/cli/command/torch_entry.h"
-#include "app/config/config.h"
 #include "app/config/load.h"
+#include "app/config/options/config.h"
 #include "app/config/resolved.h"
 #include "app/data/open_data.h"
 #include "app/data/sample/dataset.h"

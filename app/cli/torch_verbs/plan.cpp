@@ -35,6 +35,7 @@
 #include "app/cli/torch_verbs/planned_gpu.h"
 #include "app/cli/torch_verbs/planned_model.h"
 #include "app/cli/torch_verbs/verbs.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/config/with_origins.h"
 #include "app/report/plan/cluster_plan.h"
 #include "app/report/plan/computation.h"

@@ -6,7 +6,7 @@
 // It changes nothing if the model computes on the CPU. Local.
 #pragma once
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 #include "app/report/plan/memory_fit.h"
 
 namespace zero::cli {

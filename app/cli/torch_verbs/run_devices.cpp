@@ -4,7 +4,7 @@
 #include "zero/device/device_name.h"
 #include "zero/torch/seam/torch_device.h"
 
-#include "app/config/device_rules.h"
+#include "app/config/rules/device_rules.h"
 
 namespace zero::cli {
 

@@ -5,14 +5,14 @@
 //   job.ranks_on_device = devices.sharers(world.local_size());
 //
 // It opens no GPU, and does nothing with run.device cpu. Local. Throws ConfigError if open_device() would refuse the
-// device, if libtorch has no CUDA, and for keys that do not work on a GPU yet (app/config/device_rules.h).
+// device, if libtorch has no CUDA, and for keys that do not work on a GPU yet (app/config/rules/device_rules.h).
 #pragma once
 
 #include <string>
 
 #include "zero/device/open_device.h"
 
-#include "app/config/config.h"
+#include "app/config/options/config.h"
 
 namespace zero::cli {
 

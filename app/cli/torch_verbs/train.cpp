@@ -26,6 +26,7 @@
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/run_devices.h"
 #include "app/cli/torch_verbs/verbs.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/config/with_origins.h"
 #include "app/train/run/trainer.h"
 

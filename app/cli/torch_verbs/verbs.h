@@ -6,8 +6,8 @@
 #pragma once
 
 #include "app/cli/command/torch_entry.h"
-#include "app/config/config.h"
 #include "app/config/load.h"
+#include "app/config/options/config.h"
 #include "app/config/resolved.h"
 
 namespace zero::cli {

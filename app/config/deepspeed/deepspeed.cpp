@@ -13,7 +13,7 @@
 
 #include "app/config/deepspeed/deepspeed_defaults.h"
 #include "app/config/deepspeed/deepspeed_reader.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 #include "app/config/toml_source.h"
 
 namespace zero {

@@ -10,7 +10,7 @@
 #include "zero/base/error/error.h"
 
 #include "app/config/deepspeed/deepspeed_defaults.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 
 namespace zero {
 namespace {

@@ -8,7 +8,7 @@
 #include "zero/base/error/error.h"
 
 #include "app/config/load.h"
-#include "app/config/option.h"
+#include "app/config/options/option.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 

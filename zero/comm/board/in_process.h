@@ -5,7 +5,7 @@
 //   train(*ranks[0]);
 //
 // Peers read an input in place. If a communicator is destroyed while others wait for it, their wait throws CommError.
-// All ranks share one random number generator, so configurations with dropout are refused (app/config/rules.h).
+// All ranks share one random number generator, so configurations with dropout are refused (app/config/rules/rules.h).
 #pragma once
 
 #include <chrono>

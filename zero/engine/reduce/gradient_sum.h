@@ -1,12 +1,13 @@
 // GradientSum: sums a unit's gradient over all ranks of a run; this rank keeps the sum of its shard.
 //
-//   GradientSum sum(comms.copy, copies, GradientSum::blocks_of(units, shard, placement, min_budget), ledger);
+//   GradientSum sum(units, copies, GradientSum::blocks_of(units, shard, placement, min_budget), ledger);
 //   Work work = sum.begin({.in = gradient, .out = shard}, {.unit = u});      // Collective over the run
 //
-// If there is one copy of the model, it is a reduce_scatter. If there are copies, partial sums pass from copy to copy
-// (zero/comm/copies_reduce.h) with the bits of a run without copies, or copies send codes. Each running sum then needs
-// a block. With a device that the host cannot read, the block is in main memory: StagedCommunicator sums the bytes that
-// it has copied down, and the reducer's own sum knows no copies. Works must be waited for in the order in which they
+// If there is one copy of the model, it is a reduce_scatter. With several copies, partial sums pass from copy to copy
+// (zero/comm/copies_reduce.h) with the bits of a run without copies; with a codec, each copy sends codes instead. In
+// both cases a sum that has begun needs a block until it ends. If the host cannot read the device, the block is in main
+// memory: StagedCommunicator has a GradientSum over the bytes that it has copied down, and the reducer's GradientSum
+// has no `across`. Works must be waited for in the order in which they
 // began.
 #pragma once
 

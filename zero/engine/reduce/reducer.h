@@ -38,21 +38,22 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Adds a gradient, contiguous and in the unit's dtype. Local, but Collective if a staging block must be allocated:
-  // the order of gradients is the same on every rank.
+  // Adds a gradient, contiguous and in the unit's dtype. Collective if it must allocate a staging block, else Local. So
+  // all ranks must add gradients in the same order.
   void add(int param, const std::byte* gradient);
-  // Local. Makes reduce() sum these gradients, because this step has no passes here. `given` must live until clear().
+  // Local. For a server of a parameter server, which runs no passes: reduce() sums these gradients, which workers sent.
+  // `given` must live until clear().
   void give(const GivenGradients& given);
   const GivenGradients* given() const { return given_; }
-  // Called with each unit whose sum is complete, and the step's backward pass, from 0: every rank has computed that
-  // gradient. Only reduce() and wait() call it, never add().
+  // Called once for each unit with a complete sum. `pass`: number of the backward pass in the step, from 0. Only
+  // reduce() and wait() call it, never add().
   using Summed = std::function<void(int unit, int pass)>;
   void set_summed(Summed summed) { summed_ = std::move(summed); }
 
   // Collective. Reduces the unit's gradient. Missing gradients count as zeros.
   void reduce(int unit);
-  // Local. Computes sums for another tier that wait for no rank any more, and begins to offload them. This overlaps the
-  // offload with the model's computation.
+  // Local. Computes the sums of shards on another tier whose inputs have all arrived, and begins to offload them, while
+  // the model computes.
   void pump();
   // Local. Ends a backward pass: the next pass may add every gradient again.
   void end_backward();
@@ -91,8 +92,8 @@ class Reducer {
 
   // Order of lanes on a device that the host cannot read. A gradient is copied down (kReduce) after its operators and
   // its copies into the flat range (kCompute); a sum over micro-batches also after its last copy up (kUp). A sum is
-  // copied up (kUp) after the last use of its block. If the sum has its own memory, the update that read the last sum
-  // there has ended: the unit was gathered, or its whole gradient written, after that update. A sum is offloaded
+  // copied up (kUp) after the last use of its block. If the sum has its own memory, the previous update has
+  // finished reading it: since then the unit was gathered, or its whole gradient written. A sum is offloaded
   // (kDown), rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are copied into
   // a whole gradient (kCompute) after the sum and the update of the step before.
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }

@@ -4,13 +4,14 @@
 //   comms.copy.rank()          // number of this rank's shard
 //   comms.run.rank() == 0      // prints for all ranks
 //
-// Gathers of units and offsets of shards concern the copy. Losses, errors, budgets and steps, on which all ranks must
-// agree, concern the run. Sums of gradients concern both (GradientSum). If there is one copy of the model, the copy is
-// the run. `secondary` is the group of the copy's ranks that together keep all secondary parts of weights
-// (zero/plan/units/secondary.h). A unit on a device that the host cannot read is exchanged once its bytes are copied
-// down, at other times on each rank. Such exchanges need numbers of their own, so `units` is a group of the copy's
-// ranks, if the transport has groups. Construction is Collective; everything else Local. Throws ConfigError under
-// "zero.group", CommError.
+// Offsets of shards concern the copy; gathers of units and sums of their gradients go over `units`, the same ranks.
+// Losses, errors, budgets and steps, on which all ranks must agree, concern the run. Sums of gradients also go over
+// copies (GradientSum). If there is one copy of the model, the copy is the run. `secondary` is the group of the copy's
+// ranks that together keep all secondary parts of weights (zero/plan/units/secondary.h). If the host cannot read the
+// device, a unit is exchanged as soon as its bytes are in main memory, so at different moments on each rank.
+// Collectives of a communicator are numbered in order, and these exchanges need numbers of their own. So `units` is a
+// group of the copy's ranks, if the transport has groups. Construction is Collective; everything else Local. Throws
+// ConfigError under "zero.group", CommError.
 #pragma once
 
 #include <memory>

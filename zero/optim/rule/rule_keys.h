@@ -3,7 +3,7 @@
 //   LionOptions::from({.lr = 1e-4, .betas = {0.9, 0.99}})
 //
 // The function from() of a rule's options takes the keys that the rule reads (RuleRow::keys). A new key needs a member
-// here, and a row in app/config/option_table.cpp. Values; Local.
+// here, and a row in app/config/options/option_table.cpp. Values; Local.
 #pragma once
 
 #include <array>

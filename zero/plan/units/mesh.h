@@ -42,8 +42,8 @@ Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 // a single copy.
 Mesh mesh_of_local(int world, int group, std::string_view key = "zero.group");
 
-// Returns the number of crossings of a gradient shard that a rank sends to neighbouring copies in one reduction. The
-// first and the last copy send one, copies between them two, a single copy none. With a codec every copy sends one.
+// Returns how many times a rank sends a gradient shard to a neighbouring copy in one reduction: once in the first and
+// the last copy, twice in copies between them, never for a single copy. With a codec every copy sends it once.
 int num_crossings(const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
 // Returns the bytes of one crossing of a unit: a shard in fp32, or with a codec 2 of the R encoded blocks of it.
 std::int64_t crossing_bytes(const Unit& unit, const Mesh& mesh, WireCodec codec = WireCodec::kNone);

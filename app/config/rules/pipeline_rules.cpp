@@ -1,0 +1,136 @@
+#include "app/config/rules/pipeline_rules.h"
+
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+#include "zero/plan/pipeline/pipeline.h"
+
+#include "app/config/options/option.h"
+#include "app/config/rules/read_keys.h"
+
+namespace zero {
+namespace {
+
+constexpr std::string_view kNotYet = "this does not work with a pipeline yet";
+
+// Refuses a key's value together with a pipeline.
+class PipelineRefusals {
+ public:
+  explicit PipelineRefusals(const LoadedConfig& loaded) : loaded_(loaded) {}
+
+  void unless(bool works, std::string_view name, std::string_view reason, std::string_view remedy) const {
+    if (works) return;
+    const auto origin = loaded_.origins.find(name);
+    throw ConfigError(located(origin == loaded_.origins.end() ? "" : origin->second, name),
+                      shown(to_toml(get_option(loaded_.config, *find_option(name)))),
+                      fmt::format("{} (parallel.pipeline = {})", reason, loaded_.config.parallel.pipeline),
+                      fmt::format("{}, or set parallel.pipeline = 1", remedy));
+  }
+  void unless(bool works, std::string_view name, std::string_view remedy) const {
+    unless(works, name, kNotYet, remedy);
+  }
+
+ private:
+  const LoadedConfig& loaded_;
+};
+
+// A key of a pipeline that is given without one.
+void require_pipeline_for(const LoadedConfig& loaded, std::string_view name, bool is_set) {
+  if (!is_set || rank_of(loaded, name) < rank_of(loaded, "parallel.pipeline")) return;
+  const auto origin = loaded.origins.find(name);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
+                    shown(to_toml(get_option(loaded.config, *find_option(name)))),
+                    "it has no effect without a pipeline (parallel.pipeline = 1)",
+                    "set parallel.pipeline to 2 or more, or leave it out");
+}
+
+void check_updates(const PipelineRefusals& refuse, const Config& config) {
+  const AttachOptions& engine = config.engine;
+  refuse.unless(engine.sync.mode == SyncMode::kSync && !config.local.on, "sync.mode", "use sync.mode sync");
+  refuse.unless(engine.sync.servers == 0, "sync.servers", "use 0");
+  refuse.unless(!engine.delayed_update, "zero.delayed_update", "use false");
+  refuse.unless(engine.ema == 0, "train.ema", "use 0");
+  refuse.unless(config.train.gradient_noise == 0, "train.gradient_noise", "use 0");
+  refuse.unless(config.train.share.kind == ShareKind::kEqual, "train.share",
+                "the ranks of a line read the same samples", "use equal");
+  refuse.unless(config.optimizer.name != "adafactor", "optimizer.name",
+                "a checkpoint keeps its sums of rows and columns by rank, not by section", "use another optimizer");
+  refuse.unless(config.model.dropout == 0, "model.dropout",
+                "ranks of a pipeline draw other random numbers than a run without one", "use 0");
+}
+
+void check_memory(const PipelineRefusals& refuse, const Config& config) {
+  const AttachOptions& engine = config.engine;
+  refuse.unless(!config.model.checkpoint_activations, "train.checkpoint_activations", "use false");
+  refuse.unless(!config.model.activation_offload, "train.offload_activations", "use none");
+  refuse.unless(engine.group == 0, "zero.group", "use auto or 0");
+  refuse.unless(engine.secondary_group == 0, "zero.secondary_group", "use 0");
+  refuse.unless(engine.shards != Cut::kWeighted, "zero.shards", "use range, whole or hash");
+  const auto in_bytes = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kBytes; };
+  constexpr std::string_view kBudgets = "the sections of a rank do not share a memory budget yet";
+  refuse.unless(!in_bytes(engine.device_memory), "zero.device_memory", kBudgets, "leave it out");
+  refuse.unless(!in_bytes(engine.offload.host_memory), "zero.host_memory", kBudgets, "leave it out");
+  refuse.unless(engine.offload.disk.empty(), "zero.disk", kBudgets, "leave it out");
+  refuse.unless(engine.offload.link_bytes_per_second == 0, "zero.link_bandwidth", "leave it out");
+  const StateFractions none;
+  refuse.unless(engine.offload.fractions.parameter == none.parameter, "zero.parameter", "leave it out");
+  refuse.unless(engine.offload.fractions.gradient == none.gradient, "zero.gradient", "leave it out");
+  refuse.unless(engine.offload.fractions.optimizer == none.optimizer, "zero.optimizer", "leave it out");
+}
+
+void check_run(const PipelineRefusals& refuse, const Config& config) {
+  refuse.unless(config.run.device == "cpu", "run.device", "use cpu");
+  refuse.unless(config.run.min_ranks == 0, "run.min_ranks", "fewer ranks may not divide into lines", "use 0");
+  refuse.unless(config.train.sample == 0, "train.sample", "generation and predictions need the whole model on a rank",
+                "use 0, and zero generate after the run");
+  refuse.unless(config.checkpoint.memory_every == 0, "checkpoint.memory_every", "use 0, and checkpoint.every");
+  refuse.unless(config.health.check_replicas == 0, "health.check_replicas", "use 0");
+  refuse.unless(config.engine.wire.gather == WireCodec::kNone, "comm.gather_wire", "use none");
+  refuse.unless(config.engine.wire.reduce == WireCodec::kNone, "comm.reduce_wire", "use none");
+}
+
+}  // namespace
+
+void check_pipeline(const LoadedConfig& loaded) {
+  const Config& config = loaded.config;
+  const PipelineOptions& parallel = config.parallel;
+  if (parallel.pipeline == 1) {
+    require_pipeline_for(loaded, "parallel.sections", parallel.sections > 0);
+    require_pipeline_for(loaded, "parallel.schedule", parallel.schedule != PipelineOptions{}.schedule);
+    return;
+  }
+  const PipelineRefusals refuse(loaded);
+  refuse.unless(!splits_backward(parallel.schedule), "parallel.schedule",
+                "orders that delay the gradients of weights do not work yet", "use gpipe, 1f1b or interleaved");
+  check_updates(refuse, config);
+  check_memory(refuse, config);
+  check_run(refuse, config);
+}
+
+void require_divides(const Config& config, std::int64_t world, std::string_view key) {
+  const int pipeline = config.parallel.pipeline;
+  if (world % pipeline == 0) return;
+  throw ConfigError(key, std::to_string(pipeline),
+                    fmt::format("it must divide the number of ranks, which is {}", world),
+                    "use a divisor of that number, or start another number of ranks (-n); 1: no pipeline");
+}
+
+void require_passes(const Config& config) {
+  const PipelineOptions& parallel = config.parallel;
+  if (parallel.pipeline == 1) return;
+  const int sections =
+      parallel.sections > 0 ? parallel.sections : default_sections(parallel.schedule, parallel.pipeline);
+  constexpr std::int64_t kMostPasses = 10'000'000;  // of a section's kind in a step: they are listed in memory
+  const std::int64_t accumulate = config.train.accumulate;
+  if (accumulate > kMostPasses / sections)
+    throw ConfigError(
+        "train.accumulate", std::to_string(accumulate),
+        fmt::format("with {} sections a step of a pipeline would have more than {} passes", sections, kMostPasses),
+        "use fewer micro-batches");
+  build_pipeline(parallel.schedule, parallel.pipeline, sections, static_cast<int>(config.train.accumulate));
+}
+
+}  // namespace zero

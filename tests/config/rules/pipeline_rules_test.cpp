@@ -1,0 +1,87 @@
+#include "app/config/rules/pipeline_rules.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "app/config/rules/fit_to_world.h"
+#include "app/config/rules/rules.h"
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+std::string refusal(const std::function<void(Config&)>& change) {
+  LoadedConfig loaded;
+  loaded.config.parallel.pipeline = 2;
+  change(loaded.config);
+  return message_of<ConfigError>([&] { check_rules(loaded); });
+}
+
+TEST(PipelineRules, DefaultsWorkWithAPipeline) {
+  LoadedConfig loaded;
+  loaded.config.parallel.pipeline = 2;
+  EXPECT_NO_THROW(check_rules(loaded));
+}
+
+TEST(PipelineRules, UnsupportedKeysAreNamed) {
+  const std::vector<std::pair<std::string, std::function<void(Config&)>>> cases{
+      {"parallel.schedule = \"zb-h1\"", [](Config& config) { config.parallel.schedule = PassOrder::kZbH1; }},
+      {"sync.mode = \"local\"", [](Config& config) { config.local.on = true; }},
+      {"sync.servers = 1", [](Config& config) { config.engine.sync.servers = 1; }},
+      {"zero.delayed_update = true", [](Config& config) { config.engine.delayed_update = true; }},
+      {"train.ema = 0.5", [](Config& config) { config.engine.ema = 0.5; }},
+      {"train.gradient_noise = 0.1", [](Config& config) { config.train.gradient_noise = 0.1; }},
+      {"train.share = \"auto\"", [](Config& config) { config.train.share.kind = ShareKind::kMeasured; }},
+      {"optimizer.name = \"adafactor\"", [](Config& config) { config.optimizer.name = "adafactor"; }},
+      {"model.dropout = 0.1", [](Config& config) { config.model.dropout = 0.1; }},
+      {"train.checkpoint_activations = true", [](Config& config) { config.model.checkpoint_activations = true; }},
+      {"zero.group = 2", [](Config& config) { config.engine.group = 2; }},
+      {"zero.device_memory = ", [](Config& config) { config.engine.device_memory = MemoryBudget::parse("1GiB"); }},
+      {"zero.disk = ", [](Config& config) { config.engine.offload.disk = {"/tmp"}; }},
+      {"run.min_ranks = 1", [](Config& config) { config.run.min_ranks = 1; }},
+      {"train.sample = 5", [](Config& config) { config.train.sample = 5; }},
+      {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
+      {"health.check_replicas = 1", [](Config& config) { config.health.check_replicas = 1; }},
+      {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},
+      {"run.device = \"cuda\"", [](Config& config) { config.run.device = "cuda"; }},
+  };
+  for (const auto& [start, change] : cases) {
+    const std::string text = refusal(change);
+    EXPECT_TRUE(text.starts_with(start)) << start << ": " << text;
+    EXPECT_TRUE(says(text, "or set parallel.pipeline = 1")) << text;
+  }
+}
+
+TEST(PipelineRules, KeysWithoutAPipelineAreRefused) {
+  const std::string text = refusal([](Config& config) { config.parallel = {.pipeline = 1, .sections = 2}; });
+  EXPECT_EQ(text,
+            "parallel.sections = 2: it has no effect without a pipeline (parallel.pipeline = 1)\n"
+            "  set parallel.pipeline to 2 or more, or leave it out");
+}
+
+TEST(PipelineRules, LinesDivideTheWorld) {
+  LoadedConfig loaded;
+  loaded.config.parallel.pipeline = 2;
+  EXPECT_EQ(message_of<ConfigError>([&] { fit_to_world(loaded, 3); }),
+            "parallel.pipeline = 2: it must divide the number of ranks, which is 3\n"
+            "  use a divisor of that number, or start another number of ranks (-n); 1: no pipeline");
+  loaded.config.train.accumulate = 3;
+  loaded.config.parallel.schedule = PassOrder::kInterleaved;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "train.accumulate = 3"));
+}
+
+// The ranks of a line read the same samples.
+TEST(PipelineRules, LinesShareTheBatch) {
+  LoadedConfig loaded;
+  loaded.config.parallel.pipeline = 2;
+  loaded.config.train.batch = 6;
+  fit_to_world(loaded, 4);
+  EXPECT_EQ(loaded.config.train.global_batch, 6 * loaded.config.train.accumulate * 2);
+}
+
+}  // namespace
+}  // namespace zero
