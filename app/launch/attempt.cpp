@@ -81,14 +81,14 @@ bool Attempt::each_did_its_part() const {
 }
 
 void Attempt::start(const RunIdentity& identity) {
-  for (int place = 0; place < options_.ranks; ++place) {
+  for (int local_rank = 0; local_rank < options_.ranks; ++local_rank) {
     try {
-      start_rank(place, identity);
+      start_rank(local_rank, identity);
     } catch (const IoError& error) {
       // The other ranks would wait for this rank in vain.
-      not_started_ = {place, error};
+      not_started_ = {local_rank, error};
       ending_.told = true;
-      others_->report_not_started(rank_of(static_cast<std::size_t>(place)),
+      others_->report_not_started(rank_of(static_cast<std::size_t>(local_rank)),
                                   fmt::format("it could not be started: {}", error.what()));
       send_all(SIGKILL);
       return;
@@ -97,53 +97,53 @@ void Attempt::start(const RunIdentity& identity) {
   }
 }
 
-void Attempt::start_rank(int place, const RunIdentity& identity) {
-  ranks_.push_back(start_process(place, identity));
+void Attempt::start_rank(int local_rank, const RunIdentity& identity) {
+  ranks_.push_back(start_process(local_rank, identity));
 }
 
-RankProcess Attempt::start_process(int place, const RunIdentity& identity) {
-  const bool first = place == 0 && options_.node_rank == 0;
+RankProcess Attempt::start_process(int local_rank, const RunIdentity& identity) {
+  const bool first = local_rank == 0 && options_.node_rank == 0;
   std::vector<std::string> inherited;
   for (char** entry = environ; *entry != nullptr; ++entry) inherited.emplace_back(*entry);
   const FileDescriptor memory = launcher_.memory.connect();
-  const auto number = numbers_.find(static_cast<std::size_t>(place));
-  Variables variables = rank_variables(options_, identity, place, static_cast<int>(cores_.size()),
+  const auto number = numbers_.find(static_cast<std::size_t>(local_rank));
+  Variables variables = rank_variables(options_, identity, local_rank, static_cast<int>(cores_.size()),
                                        number == numbers_.end() ? 0 : number->second);
   variables.emplace_back("ZERO_LAUNCHER_MEMORY", std::to_string(memory.get()));
   RankProcess process = RankProcess::start({
       .program = options_.program,
       .environment = merge_environment(inherited, variables),
-      .cores = options_.bind_cores ? share_of_cores(cores_, place, options_.ranks) : std::vector<int>{},
+      .cores = options_.bind_cores ? share_of_cores(cores_, local_rank, options_.ranks) : std::vector<int>{},
       .inherit_input = first && isatty(STDIN_FILENO) == 0,
       // On a terminal, rank 0 draws its own progress. Through a pipe it would not see the terminal.
-      .inherit_output = first && shown_[static_cast<std::size_t>(place)] && isatty(STDOUT_FILENO) != 0,
+      .inherit_output = first && shown_[static_cast<std::size_t>(local_rank)] && isatty(STDOUT_FILENO) != 0,
       .memory = memory.get(),
       .descriptors = launcher_.descriptors,
       .signal_mask = launcher_.inbox.before(),
   });
   launcher_.guard.watch(process.pid());
-  started_at_[static_cast<std::size_t>(place)] = Clock::now();
+  started_at_[static_cast<std::size_t>(local_rank)] = Clock::now();
   ++num_running_;
   return process;
 }
 
 // ---- replacements -------------------------------------------------------------------------------------------------
 
-bool Attempt::may_fail(std::size_t place) const {
-  return options_.spared_from >= 0 && rank_of(place) >= options_.spared_from;
+bool Attempt::may_fail(std::size_t local_rank) const {
+  return options_.spared_from >= 0 && rank_of(local_rank) >= options_.spared_from;
 }
 
 bool Attempt::has_needed_ranks() const {
-  for (std::size_t place = 0; place < ranks_.size(); ++place)
-    if (!may_fail(place) && ranks_[place].running()) return true;
+  for (std::size_t local_rank = 0; local_rank < ranks_.size(); ++local_rank)
+    if (!may_fail(local_rank) && ranks_[local_rank].running()) return true;
   return false;
 }
 
-void Attempt::plan_replacement(const RankEnd& end, std::size_t place) {
+void Attempt::plan_replacement(const RankEnd& end, std::size_t local_rank) {
   const bool failed = end.end.exit_code != 0 || end.end.signal != 0;
   if (!end.spared || !failed || !takes_back()) return;
-  const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_.at(place));
-  others_->replace(place, end, lived);
+  const auto lived = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_at_.at(local_rank));
+  others_->replace(local_rank, end, lived);
 }
 
 bool Attempt::takes_back() const {
@@ -161,23 +161,23 @@ MachineMessage Attempt::decide(int rank, std::chrono::milliseconds lived) {
           .left = replacements_.left()};
 }
 
-void Attempt::replace(std::size_t place, const std::string& how, const MachineMessage& again) {
-  replacement_due_[place] = Clock::now() + std::chrono::milliseconds(again.ms);
-  numbers_[place] = again.number;
-  read_all_of(place);
-  output_.show_last_words(place, Clock::now());
+void Attempt::replace(std::size_t local_rank, const std::string& how, const MachineMessage& again) {
+  replacement_due_[local_rank] = Clock::now() + std::chrono::milliseconds(again.ms);
+  numbers_[local_rank] = again.number;
+  read_all_of(local_rank);
+  output_.show_last_words(local_rank, Clock::now());
   output_.say(fmt::format("zero launch: rank {} failed with {}: {}\n", again.rank, how, starting_alone(again)));
 }
 
 // Reads all that the rank printed before it ended. Its group is gone, so there is no later output.
-void Attempt::read_all_of(std::size_t place) {
+void Attempt::read_all_of(std::size_t local_rank) {
   const auto read_all = [&](Stream stream, int fd) {
-    while (fd >= 0 && output_.read_from(place, stream, fd, Clock::now())) {
+    while (fd >= 0 && output_.read_from(local_rank, stream, fd, Clock::now())) {
       if (pollfd more{fd, POLLIN, 0}; poll(&more, 1, 0) <= 0) break;
     }
   };
-  read_all(Stream::kOutput, ranks_[place].output());
-  read_all(Stream::kErrors, ranks_[place].errors());
+  read_all(Stream::kOutput, ranks_[local_rank].output());
+  read_all(Stream::kErrors, ranks_[local_rank].errors());
 }
 
 void Attempt::start_replacements(const RunIdentity& identity) {
@@ -186,14 +186,15 @@ void Attempt::start_replacements(const RunIdentity& identity) {
       ++due;
       continue;
     }
-    const std::size_t place = due->first;
+    const std::size_t local_rank = due->first;
     due = replacement_due_.erase(due);
     try {
-      RankProcess process = start_process(static_cast<int>(place), identity);
-      std::destroy_at(&ranks_[place]);
-      std::construct_at(&ranks_[place], std::move(process));
+      RankProcess process = start_process(static_cast<int>(local_rank), identity);
+      std::destroy_at(&ranks_[local_rank]);
+      std::construct_at(&ranks_[local_rank], std::move(process));
     } catch (const IoError& error) {
-      output_.say(fmt::format("zero launch: rank {} could not be started again: {}\n", rank_of(place), error.what()));
+      output_.say(
+          fmt::format("zero launch: rank {} could not be started again: {}\n", rank_of(local_rank), error.what()));
     }
   }
 }
@@ -218,7 +219,7 @@ void Attempt::wait_for_something() {
   }
   std::optional<Clock::time_point> wake = output_.due();
   if (ending_.next && (!wake || *ending_.next < *wake)) wake = ending_.next;
-  for (const auto& [place, due] : replacement_due_)
+  for (const auto& [local_rank, due] : replacement_due_)
     if (!wake || due < *wake) wake = due;
   if (const auto due = others_->due(); due && (!wake || *due < *wake)) wake = due;
   int timeout_ms = -1;
@@ -302,9 +303,9 @@ bool Attempt::someone_is_leaving() const {
     const std::optional<FlightLoss>& lost = ends_[i].lost;
     const int left =
         lost && lost->left ? lost->rank : rank_that_left(words.empty() ? output_.last_error(ended_[i]) : words.front());
-    const int place = left - options_.node_rank * options_.ranks;
-    const bool ours = left >= 0 && place >= 0 && place < options_.ranks;
-    if (ours && std::ranges::count(ended_, static_cast<std::size_t>(place)) == 0) return true;
+    const int local_rank = left - options_.node_rank * options_.ranks;
+    const bool ours = left >= 0 && local_rank >= 0 && local_rank < options_.ranks;
+    if (ours && std::ranges::count(ended_, static_cast<std::size_t>(local_rank)) == 0) return true;
   }
   return false;
 }
@@ -334,10 +335,10 @@ void Attempt::drain() {
   output_.flush_all();
 }
 
-std::string Attempt::last_words(std::size_t place) {
-  read_all_of(place);
+std::string Attempt::last_words(std::size_t local_rank) {
+  read_all_of(local_rank);
   std::string words;
-  for (const std::string& line : output_.last_words(place)) words += line + "\n";
+  for (const std::string& line : output_.last_words(local_rank)) words += line + "\n";
   return words;
 }
 

@@ -51,7 +51,7 @@ class Attempt final : private OwnRanks {
     MachineMember* member = nullptr;
   };
   struct NotStarted {
-    int place = 0;  // also the number of ranks that had been started
+    int local_rank = 0;  // also the number of ranks that had been started
     IoError error;
   };
 
@@ -75,7 +75,7 @@ class Attempt final : private OwnRanks {
   // Returns the signal that told the launcher to stop; 0: none.
   int stop_signal() const { return ending_.stop_signal; }
   bool all_ended_well() const;
-  // Returns whether each place's last process ended with 0.
+  // Returns whether the last process of each rank ended with 0.
   bool each_did_its_part() const;
   // Returns the message of machine 0's launcher about the end of the attempt, on another machine.
   const std::optional<MachineMessage>& over() const { return others_->over(); }
@@ -86,13 +86,15 @@ class Attempt final : private OwnRanks {
   using Clock = AttemptEnd::Clock;
 
   void start(const RunIdentity& identity);
-  void start_rank(int place, const RunIdentity& identity);
-  RankProcess start_process(int place, const RunIdentity& identity);
-  int rank_of(std::size_t place) const { return options_.node_rank * options_.ranks + static_cast<int>(place); }
-  void plan_replacement(const RankEnd& end, std::size_t place);
-  void read_all_of(std::size_t place);
+  void start_rank(int local_rank, const RunIdentity& identity);
+  RankProcess start_process(int local_rank, const RunIdentity& identity);
+  int rank_of(std::size_t local_rank) const {
+    return options_.node_rank * options_.ranks + static_cast<int>(local_rank);
+  }
+  void plan_replacement(const RankEnd& end, std::size_t local_rank);
+  void read_all_of(std::size_t local_rank);
   void start_replacements(const RunIdentity& identity);
-  bool may_fail(std::size_t place) const;
+  bool may_fail(std::size_t local_rank) const;
   void end_replacements_without_peers();
   void wait_for_something();
   void take_signals();
@@ -112,10 +114,10 @@ class Attempt final : private OwnRanks {
   bool has_needed_ranks() const override;
   bool takes_back() const override;
   MachineMessage decide(int rank, std::chrono::milliseconds lived) override;
-  void replace(std::size_t place, const std::string& how, const MachineMessage& again) override;
+  void replace(std::size_t local_rank, const std::string& how, const MachineMessage& again) override;
   bool has_planned_replacements() const override { return !replacement_due_.empty(); }
   void drop_planned_replacements() override { replacement_due_.clear(); }
-  std::string last_words(std::size_t place) override;
+  std::string last_words(std::size_t local_rank) override;
 
   const LaunchOptions& options_;
   Launcher launcher_;

@@ -114,7 +114,7 @@ const RankEnd* find_suspect(std::span<const RankEnd> ends) {
   const RankEnd* culprit = find_culprit(ends);
   if (culprit == nullptr) return nullptr;
   if (culprit->end.exit_code != kRankFailedStatus) {
-    // What several ranks say alike, such as a full disk, is no single place's fault.
+    // What several ranks say alike, such as a full disk, is no single rank's fault.
     const auto alike = [&](const RankEnd& end) {
       return end.failed() && !end.lost && end.end.exit_code == culprit->end.exit_code;
     };

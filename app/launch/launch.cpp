@@ -64,12 +64,12 @@ std::string told_of_failure(const LaunchOptions& options, const MemoryFiles& kep
 
 Failure failure_of(const Attempt& attempt, const LaunchOptions& options, const MemoryFiles& kept) {
   if (attempt.not_started())
-    return {.place = attempt.not_started()->place,
+    return {.local_rank = attempt.not_started()->local_rank,
             .not_started = true,
             .status = kIoFailedStatus,
             .step = reached_by(options, kept)};
   const RankEnd* suspect = find_suspect(attempt.ends());
-  return {.place = suspect == nullptr ? -1 : suspect->rank - options.node_rank * options.ranks,
+  return {.local_rank = suspect == nullptr ? -1 : suspect->rank - options.node_rank * options.ranks,
           .status = exit_status(*find_culprit(attempt.ends())),
           .step = reached_by(options, kept)};
 }
@@ -99,7 +99,7 @@ std::string report_of(const Attempt& attempt, const LaunchOptions& options) {
   const int world = options.nodes * options.ranks;
   if (!attempt.not_started()) return failure_report(attempt.ends(), world);
   return fmt::format("zero launch: rank {} of {} could not be started: {}\n",
-                     options.node_rank * options.ranks + attempt.not_started()->place, world,
+                     options.node_rank * options.ranks + attempt.not_started()->local_rank, world,
                      attempt.not_started()->error.what());
 }
 

@@ -151,9 +151,9 @@ class LeadingMachine final : public OtherMachines {
   // After all ranks have ended, machine 0's launcher decides whether they start again.
   bool is_awaited() const override { return has_peers() && ranks_.ending().stop_signal == 0; }
   bool has_peers() const override { return member_.lost().empty() && !over_; }
-  void report_failure(const RankEnd& end, std::size_t place) override;
+  void report_failure(const RankEnd& end, std::size_t local_rank) override;
   void report_not_started(int rank, const std::string& reason) override;
-  void replace(std::size_t place, const RankEnd& end, std::chrono::milliseconds lived) override;
+  void replace(std::size_t local_rank, const RankEnd& end, std::chrono::milliseconds lived) override;
 
  private:
   struct Asked {
@@ -176,7 +176,7 @@ class LeadingMachine final : public OtherMachines {
 
 std::optional<Clock::time_point> LeadingMachine::due() const {
   std::optional<Clock::time_point> first;
-  for (const auto& [place, asked] : asked_) take_earlier(first, asked.until);
+  for (const auto& [local_rank, asked] : asked_) take_earlier(first, asked.until);
   for (const Check& check : checks_) take_earlier(first, check.due);
   return first;
 }
@@ -228,28 +228,28 @@ void LeadingMachine::end_for_leader() {
   if (!ranks_.ending().next && ranks_.num_running() > 0) ranks_.ending().fail(options_.witness);
 }
 
-void LeadingMachine::report_failure(const RankEnd& end, std::size_t place) {
+void LeadingMachine::report_failure(const RankEnd& end, std::size_t local_rank) {
   member_.say({.kind = Says::kFailed,
                .rank = end.rank,
                .number = end.end.signal,
                .status = exit_status(end),
-               .text = ranks_.last_words(place)});
+               .text = ranks_.last_words(local_rank)});
 }
 
 void LeadingMachine::report_not_started(int rank, const std::string& reason) {
   member_.say({.kind = Says::kFailed, .rank = rank, .status = kIoFailedStatus, .text = reason});
 }
 
-void LeadingMachine::replace(std::size_t place, const RankEnd& end, std::chrono::milliseconds lived) {
-  asked_[place] = {Clock::now() + options_.answer, describe(end.end)};
+void LeadingMachine::replace(std::size_t local_rank, const RankEnd& end, std::chrono::milliseconds lived) {
+  asked_[local_rank] = {Clock::now() + options_.answer, describe(end.end)};
   member_.say({.kind = Says::kLost, .rank = end.rank, .ms = lived.count(), .text = describe(end.end)});
 }
 
 }  // namespace
 
-void OtherMachines::replace(std::size_t place, const RankEnd& end, std::chrono::milliseconds lived) {
+void OtherMachines::replace(std::size_t local_rank, const RankEnd& end, std::chrono::milliseconds lived) {
   const MachineMessage decision = ranks_.decide(end.rank, lived);
-  if (decision.kind == MachineMessage::Kind::kAgain) ranks_.replace(place, describe(end.end), decision);
+  if (decision.kind == MachineMessage::Kind::kAgain) ranks_.replace(local_rank, describe(end.end), decision);
 }
 
 std::unique_ptr<OtherMachines> other_machines(const LaunchOptions& options, MachineLeader* leader,

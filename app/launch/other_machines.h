@@ -45,7 +45,7 @@ struct AttemptEnd {
   }
 };
 
-// The ranks of this machine. `place`: the number of a rank on this machine.
+// The ranks of this machine. A local rank is the number of a rank on its machine.
 class OwnRanks {
  public:
   virtual AttemptEnd& ending() = 0;
@@ -59,11 +59,11 @@ class OwnRanks {
   // Returns kAgain or kNoMore for a rank of any machine whose process ran for `lived`.
   virtual MachineMessage decide(int rank, std::chrono::milliseconds lived) = 0;
   // Starts the rank again after the pause of `again`. `how`: how it ended.
-  virtual void replace(std::size_t place, const std::string& how, const MachineMessage& again) = 0;
+  virtual void replace(std::size_t local_rank, const std::string& how, const MachineMessage& again) = 0;
   virtual bool has_planned_replacements() const = 0;
   virtual void drop_planned_replacements() = 0;
   // Reads all that an ended rank printed, and returns its last words as lines.
-  virtual std::string last_words(std::size_t place) = 0;
+  virtual std::string last_words(std::size_t local_rank) = 0;
   virtual void say(std::string_view text) = 0;
 
  protected:
@@ -90,10 +90,10 @@ class OtherMachines {
   virtual bool has_peers() const { return ranks_.has_needed_ranks(); }
 
   // A failure ends the attempt on all machines.
-  virtual void report_failure(const RankEnd& /*end*/, std::size_t /*place*/) {}
+  virtual void report_failure(const RankEnd& /*end*/, std::size_t /*local_rank*/) {}
   virtual void report_not_started(int /*rank*/, const std::string& /*reason*/) {}
   // A rank that may fail has failed, and its process ran for `lived`. Replaces it, or asks whether to.
-  virtual void replace(std::size_t place, const RankEnd& end, std::chrono::milliseconds lived);
+  virtual void replace(std::size_t local_rank, const RankEnd& end, std::chrono::milliseconds lived);
 
   // Returns failures that other machines reported.
   const std::vector<RankEnd>& failures() const { return failures_; }

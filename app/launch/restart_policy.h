@@ -1,12 +1,12 @@
 // RestartPolicy: decides what follows a failed attempt.
 //
 //   RestartPolicy policy(/*max_restarts=*/3, /*min_ranks=*/2);
-//   policy.after({.place = 2, .step = 40}, /*ranks=*/4)    start again, all four
-//   policy.after({.place = 2, .step = 40}, 4)              go on with three: "rank 2 failed twice after step 40"
+//   policy.after({.local_rank = 2, .step = 40}, /*ranks=*/4)    start again, all four
+//   policy.after({.local_rank = 2, .step = 40}, 4)              go on with three: "rank 2 failed twice after step 40"
 //
-// A place (a local rank) is given up if it is to blame twice in a row at the same point of progress. It is also given
-// up if no process can be started for it. Three failures in a row at the same point, without a place to give up, end
-// the launch. If the progress is not known, three failures do not end the launch, and every failure of a place counts
+// A local rank is given up if it is to blame twice in a row at the same point of progress. It is also given up if no
+// process can be started for it. Three failures in a row at the same point, without a local rank to give up, end the
+// launch. If the progress is not known, three failures do not end the launch, and every failure of a local rank counts
 // as at the same point. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it
 // ends the launch at once. It takes failures and returns decisions. Local; values only.
 #pragma once
@@ -20,7 +20,7 @@
 namespace zero {
 
 struct Failure {
-  int place = -1;                      // local rank; -1: not known
+  int local_rank = -1;                 // -1: not known
   bool not_started = false;            // the system had no process for it; the ranks before it were started
   int status = kRankFailedStatus;      // exit_status() of the culprit
   std::optional<std::int64_t> step{};  // progress of the program; nullopt: not known
@@ -52,9 +52,9 @@ class RestartPolicy {
   int min_ranks_;
   int restarts_ = 0;
   std::optional<std::int64_t> step_;  // of the last failure
-  int place_ = -1;                    // of the last failure
+  int local_rank_ = -1;               // of the last failure
   int failures_here_ = 0;             // in a row at that step
-  int failures_of_place_ = 0;         // in a row at that step and place
+  int failures_of_rank_ = 0;          // in a row, of that local rank at that step
 };
 
 }  // namespace zero

@@ -165,7 +165,7 @@ TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
     const Ledger& ledger = model.engine().resources().ledger;
     const auto held = [&] { return ledger.held(Tier::kHost, MemoryTag::kStaging); };
     constexpr std::int64_t kBlocks = std::int64_t{32} << 20;  // that a file is written through
-    StagingMemory memory(model.engine().resources());
+    ImageMemory memory(model.engine().resources());
     const auto save = [&](const std::filesystem::path& path, SaveMode mode) {
       CheckpointSave save(model.engine(), path, {.run = {{"step", "3"}}}, mode, FileCalls::kernel(), &memory);
       save.wait();

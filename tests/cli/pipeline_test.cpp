@@ -29,12 +29,12 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
 TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   const Ran ran = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2", "timeout 60");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_TRUE(says(ran.output, "section 1 at place 0")) << ran.output;
-  EXPECT_TRUE(says(ran.output, "place 0: F0.1 F1.1 B0.1 F2.1 B1.1 F3.1 B2.1 B3.1")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "section 1 at position 0")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "position 0: F0.1 F1.1 B0.1 F2.1 B1.1 F3.1 B2.1 B3.1")) << ran.output;
   const Ran json = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2 --json", "timeout 60");
   const Json plan = Json::parse(json.output, nullptr, /*allow_exceptions=*/false);
   ASSERT_TRUE(plan.is_object()) << json.errors;
-  EXPECT_EQ(plan.at("places").size(), 2U);
+  EXPECT_EQ(plan.at("positions").size(), 2U);
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
 }
 

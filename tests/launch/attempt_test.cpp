@@ -134,11 +134,11 @@ TEST_F(AttemptTest, FailedStartEndsEarlierRanks) {
   const Attempt& attempt = run(script(8, "sleep 100"));
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &descriptors_), 0);
   ASSERT_TRUE(attempt.not_started());
-  const int place = attempt.not_started()->place;
-  EXPECT_GT(place, 0);
-  EXPECT_LT(place, 8);
+  const int local_rank = attempt.not_started()->local_rank;
+  EXPECT_GT(local_rank, 0);
+  EXPECT_LT(local_rank, 8);
   EXPECT_FALSE(attempt.all_ended_well());
-  EXPECT_EQ(attempt.ends().size(), static_cast<std::size_t>(place));
+  EXPECT_EQ(attempt.ends().size(), static_cast<std::size_t>(local_rank));
   for (const RankEnd& end : attempt.ends()) EXPECT_TRUE(end.ended_by_us);
   EXPECT_EQ(find_culprit(attempt.ends()), nullptr);
 }

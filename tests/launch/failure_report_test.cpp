@@ -69,7 +69,7 @@ TEST(Culprit, LosingAnotherIsNeverFirst) {
   ends[0].lost = {.rank = 1, .left = true};
   ends[2].lost = {.rank = 0};
   EXPECT_EQ(find_culprit(ends)->rank, 1);
-  EXPECT_EQ(find_suspect(ends)->rank, 1) << "its place is to blame";
+  EXPECT_EQ(find_suspect(ends)->rank, 1) << "it is to blame";
   std::vector crashes{killed(0, SIGABRT), exited(1, 3)};
   crashes[0].lost = {.rank = 1};
   EXPECT_EQ(find_culprit(crashes)->rank, 1);

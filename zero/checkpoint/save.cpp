@@ -43,14 +43,14 @@ Charge charge_blocks(Ledger& ledger) {
 }  // namespace
 
 CheckpointSave::CheckpointSave(RankEngine& engine, fs::path path, SaveContents contents, SaveMode mode,
-                               const FileCalls& calls, StagingMemory* memory)
+                               const FileCalls& calls, ImageMemory* memory)
     : comm_(engine.resources().comm),
       ledger_(engine.resources().ledger),
       folder_(std::move(path), calls),
       calls_(calls),
       begin_(monotonic_seconds()),
       rank_(paused(engine), std::move(contents)),
-      own_memory_(memory == nullptr ? std::make_unique<StagingMemory>(engine.resources()) : nullptr),
+      own_memory_(memory == nullptr ? std::make_unique<ImageMemory>(engine.resources()) : nullptr),
       memory_(memory == nullptr ? own_memory_.get() : memory) {
   require_same_outcome(comm_, folder_.path().string(), failure_of([&] {
                          if (comm_.rank() == 0) folder_.make(is_part_of_checkpoint);

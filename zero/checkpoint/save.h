@@ -1,6 +1,6 @@
 // CheckpointSave: one checkpoint while it is being written to disk.
 //
-//   StagingMemory memory(engine.resources());            // copies of the states, for one save after another
+//   ImageMemory memory(engine.resources());            // copies of the states, for one save after another
 //   CheckpointSave save(engine, "runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync, calls, &memory);
 //   // ... train ...
 //   if (save.poll()) ...                   // now and then: true after the checkpoint is published
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "zero/base/process/fork_mark.h"
+#include "zero/checkpoint/image/image_memory.h"
 #include "zero/checkpoint/image/rank_image.h"
-#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/checkpoint/published_folder.h"
 #include "zero/engine/rank_engine.h"
 #include "zero/memory/io/file_calls.h"
@@ -41,7 +41,7 @@ class CheckpointSave {
   // it outlives the save, and the next save uses it again. Null: memory of this save. With kSync, `memory` keeps
   // nothing.
   CheckpointSave(RankEngine& engine, std::filesystem::path path, SaveContents contents, SaveMode mode,
-                 const FileCalls& calls = FileCalls::kernel(), StagingMemory* memory = nullptr);
+                 const FileCalls& calls = FileCalls::kernel(), ImageMemory* memory = nullptr);
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
   // Local. Ends a save that is not published. PATH.tmp remains, and the next save removes it. Does nothing in a process
@@ -76,8 +76,8 @@ class CheckpointSave {
   std::exception_ptr failed_;
   double begin_ = 0, stalled_ = 0, seconds_ = 0;
   RankImage rank_;
-  std::unique_ptr<StagingMemory> own_memory_;
-  StagingMemory* memory_;
+  std::unique_ptr<ImageMemory> own_memory_;
+  ImageMemory* memory_;
   std::span<std::byte> image_;
   BlockSums content_;
   std::string failure_;  // of this rank's writing; read after ended_

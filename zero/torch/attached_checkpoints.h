@@ -14,7 +14,7 @@
 #include <span>
 #include <string>
 
-#include "zero/checkpoint/image/staging_memory.h"
+#include "zero/checkpoint/image/image_memory.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
@@ -57,7 +57,7 @@ class AttachedCheckpoints {
   NamedBuffers& buffers_;
   c10::Device place_;
   PushServer* server_;
-  StagingMemory images_;  // memory of asynchronous saves, one after another
+  ImageMemory images_;  // memory of asynchronous saves, one after another
 };
 
 }  // namespace zero

@@ -180,7 +180,7 @@ class Rank {
     const double seconds = together([&] { CheckpointSave(states_.engine(), path_, {}, SaveMode::kSync).wait(); });
     if (comm_.rank() == 0) saves().ours.add(seconds);
   }
-  // Saves the same states asynchronously. All rounds use the staging memory of the first save.
+  // Saves the same states asynchronously. All rounds use the image memory of the first save.
   void save_beside() {
     CheckpointSave save(states_.engine(), path_, {}, SaveMode::kAsync, FileCalls::kernel(), &images_);
     save.wait();
@@ -196,7 +196,7 @@ class Rank {
   const fs::path& path_;
   MeasuredSave& measured_;
   States states_;
-  StagingMemory images_{states_.engine().resources()};
+  ImageMemory images_{states_.engine().resources()};
   std::optional<DiskProbe> probe_;
 };
 

@@ -63,18 +63,19 @@ std::int64_t results_of(const ForwardGraph& graph, const Sections& sections, int
 
 // Values that a section sends for one micro-batch, once to each other rank, and gradients that it returns.
 std::int64_t crossing_bytes(const PipelineForecast& forecast, int section) {
-  const auto place_of = [&](int of) { return forecast.plan.rank_of_section[static_cast<std::size_t>(of)]; };
+  const auto position_of = [&](int of) { return forecast.plan.rank_of_section[static_cast<std::size_t>(of)]; };
   std::int64_t bytes = 0;
   for (const Crossing& crossing : forecast.sections.crossings) {
     const GraphValue& value = forecast.graph.values[static_cast<std::size_t>(crossing.value)];
     int before = crossing.from;
-    std::vector<int> places;
+    std::vector<int> positions;
     for (const int to : crossing.to) {
-      const int place = place_of(to);
-      const bool is_new = place != place_of(crossing.from) && std::ranges::find(places, place) == places.end();
+      const int position = position_of(to);
+      const bool is_new =
+          position != position_of(crossing.from) && std::ranges::find(positions, position) == positions.end();
       if (crossing.from == section && is_new) bytes += value.bytes;
-      if (is_new) places.push_back(place);
-      if (to == section && value.differentiable && place_of(before) != place) bytes += value.bytes;
+      if (is_new) positions.push_back(position);
+      if (to == section && value.differentiable && position_of(before) != position) bytes += value.bytes;
       before = to;
     }
   }
@@ -82,15 +83,15 @@ std::int64_t crossing_bytes(const PipelineForecast& forecast, int section) {
 }
 
 // A peak counts the micro-batches of each section of a rank.
-int held_micros(const PipelineForecast& forecast, int place) {
-  return forecast.time.ranks[static_cast<std::size_t>(place)].in_flight;
+int held_micros(const PipelineForecast& forecast, int position) {
+  return forecast.time.ranks[static_cast<std::size_t>(position)].in_flight;
 }
 
 void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs, const AttachOptions& attach) {
   forecast.ranks.resize(static_cast<std::size_t>(forecast.plan.ranks));
   for (int section = 0; section < forecast.plan.num_sections(); ++section) {
-    const int place = forecast.plan.rank_of_section[static_cast<std::size_t>(section)];
-    PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(place)];
+    const int position = forecast.plan.rank_of_section[static_cast<std::size_t>(section)];
+    PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
     std::vector<ParamSpec> mine;
     for (std::size_t param = 0; param < specs.size(); ++param)
       if (forecast.sections.home_of_param[param] == section) mine.push_back(specs[param]);
@@ -105,12 +106,12 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
     rank.results = std::max(rank.results, results_of(forecast.graph, forecast.sections, section));
     rank.sent_crossing += crossing_bytes(forecast, section) * forecast.plan.micros;
   }
-  for (int place = 0; place < forecast.plan.ranks; ++place)
-    forecast.ranks[static_cast<std::size_t>(place)].results *= held_micros(forecast, place);
+  for (int position = 0; position < forecast.plan.ranks; ++position)
+    forecast.ranks[static_cast<std::size_t>(position)].results *= held_micros(forecast, position);
 }
 
-std::string sections_of(const PipelineForecast& forecast, int place) {
-  return fmt::format("{}", fmt::join(forecast.plan.sections_of(place), ", "));
+std::string sections_of(const PipelineForecast& forecast, int position) {
+  return fmt::format("{}", fmt::join(forecast.plan.sections_of(position), ", "));
 }
 
 double bubble_share(const PipelineForecast& forecast) {
@@ -157,17 +158,18 @@ std::string forecast_text(const PipelineForecast& forecast) {
   fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' work\n\n",
                  name_of(forecast.options.schedule), forecast.plan.micros, format_count(forecast.batch, "sample"),
                  100 * bubble_share(forecast));
-  fmt::format_to(out, "{:>5} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "place", "sections", "parameters", "states",
-                 "results, most", "sent: lines", "sent: ZeRO");
-  for (int place = 0; place < forecast.plan.ranks; ++place) {
-    const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(place)];
-    fmt::format_to(out, "{:>5} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", place, sections_of(forecast, place),
+  fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "position", "sections", "parameters",
+                 "states", "results, most", "sent: lines", "sent: ZeRO");
+  for (int position = 0; position < forecast.plan.ranks; ++position) {
+    const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
+    fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", position, sections_of(forecast, position),
                    format_count(rank.parameters), format_bytes(rank.states), format_bytes(rank.results),
                    format_bytes(rank.sent_crossing), format_bytes(rank.sent_states));
   }
-  text += "bytes of a rank of each place; results: of all operators, for the micro-batches that it holds at once\n\n";
+  text +=
+      "bytes of a rank of each position; results: of all operators, for the micro-batches that it holds at once\n\n";
   for (int section = 0; section < forecast.sections.count; ++section)
-    fmt::format_to(out, "section {} at place {}: {}{}\n", section,
+    fmt::format_to(out, "section {} at position {}: {}{}\n", section,
                    forecast.plan.rank_of_section[static_cast<std::size_t>(section)],
                    format_count(std::ranges::count(forecast.sections.of_operator, section), "operator"),
                    forecast.sections.has_lookup && section == 0 ? ", lookups of tied parameters" : "");
@@ -176,9 +178,9 @@ std::string forecast_text(const PipelineForecast& forecast) {
                    fmt::join(crossing.to, ", "),
                    forecast.graph.operators[static_cast<std::size_t>(crossing.made_by)].name,
                    format_bytes(forecast.graph.values[static_cast<std::size_t>(crossing.value)].bytes));
-  for (std::size_t place = 0; place < forecast.plan.passes.size(); ++place)
-    fmt::format_to(out, "place {}: {}\n", place,
-                   text_of(forecast.plan.passes[place], forecast.plan.num_sections() > forecast.plan.ranks));
+  for (std::size_t position = 0; position < forecast.plan.passes.size(); ++position)
+    fmt::format_to(out, "position {}: {}\n", position,
+                   text_of(forecast.plan.passes[position], forecast.plan.num_sections() > forecast.plan.ranks));
   return text;
 }
 
@@ -190,17 +192,17 @@ std::string forecast_json(const PipelineForecast& forecast) {
                               {"schedule", name_of(forecast.options.schedule)},
                               {"micro_batches", forecast.plan.micros},
                               {"bubble", bubble_share(forecast)}};
-  for (int place = 0; place < forecast.plan.ranks; ++place) {
-    const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(place)];
-    json["places"].push_back({{"sections", forecast.plan.sections_of(place)},
-                              {"parameters", rank.parameters},
-                              {"state_bytes", rank.states},
-                              {"most_result_bytes", rank.results},
-                              {"micro_batches_held", held_micros(forecast, place)},
-                              {"sent_crossing_bytes", rank.sent_crossing},
-                              {"sent_state_bytes", rank.sent_states},
-                              {"passes", text_of(forecast.plan.passes[static_cast<std::size_t>(place)],
-                                                 forecast.plan.num_sections() > forecast.plan.ranks)}});
+  for (int position = 0; position < forecast.plan.ranks; ++position) {
+    const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
+    json["positions"].push_back({{"sections", forecast.plan.sections_of(position)},
+                                 {"parameters", rank.parameters},
+                                 {"state_bytes", rank.states},
+                                 {"most_result_bytes", rank.results},
+                                 {"micro_batches_held", held_micros(forecast, position)},
+                                 {"sent_crossing_bytes", rank.sent_crossing},
+                                 {"sent_state_bytes", rank.sent_states},
+                                 {"passes", text_of(forecast.plan.passes[static_cast<std::size_t>(position)],
+                                                    forecast.plan.num_sections() > forecast.plan.ranks)}});
   }
   json["crossings"] = nlohmann::ordered_json::array();
   for (const Crossing& crossing : forecast.sections.crossings)

@@ -37,7 +37,7 @@ struct PipelineForecast {
     std::int64_t sent_crossing = 0;  // values and gradients, in a step
     std::int64_t sent_states = 0;    // by ZeRO, in a step
   };
-  std::vector<RankBytes> ranks;  // by place
+  std::vector<RankBytes> ranks;  // by position
 };
 
 PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptions& attach);

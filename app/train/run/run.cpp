@@ -83,7 +83,7 @@ SampleShares shares_of(const TrainJob& job, const Communicator& comm) {
   return {job.train.share, job.train.batch, line.data_ranks, line.data_rank};
 }
 
-// With a pipeline the first place's ranks have all losses. 0: all ranks have losses of their own.
+// With a pipeline the ranks at the first position have all losses. 0: all ranks have losses of their own.
 int averaged_in_history(const TrainJob& job, int num_computing) {
   return job.pipeline.pipeline > 1 ? num_computing : 0;
 }

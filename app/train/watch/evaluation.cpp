@@ -54,7 +54,7 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   double correct = 0;
   bool has_classes = false;
   // The ranks of a line have the same scores.
-  const bool counts = pipeline == nullptr || pipeline->module().line().place == 0;
+  const bool counts = pipeline == nullptr || pipeline->module().line().position == 0;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;

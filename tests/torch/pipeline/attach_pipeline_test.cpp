@@ -107,7 +107,7 @@ TEST(AttachPipeline, TwoAndThreeSectionsKeepBits) {
 }
 
 // Without a pipeline, passes() is the loop that a program writes.
-TEST(AttachPipeline, OnePlaceEqualsAttach) {
+TEST(AttachPipeline, OnePositionEqualsAttach) {
   const AttachOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
   const PipelinedRun run = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
   const tests::RunResult plain = tests::train(2, kSteps, options, tests::tied_net);

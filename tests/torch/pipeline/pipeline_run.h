@@ -41,7 +41,7 @@ inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, co
   return result;
 }
 
-// Every rank in its own thread, subjects as in train(). Returns the run of the last place of data rank 0's line.
+// Every rank in its own thread, subjects as in train(). Returns the run of the last position of data rank 0's line.
 inline PipelinedRun train_pipelined(int world, int num_steps, const AttachOptions& options,
                                     const PipelineOptions& pipeline, const MakeSubject& make, double lr = 1e-2) {
   std::vector<Subject> subjects;

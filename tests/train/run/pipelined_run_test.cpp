@@ -75,7 +75,7 @@ TEST_F(PipelinedRun, ModelsKeepBits) {
   }
 }
 
-// Reduced precision, clipping and a stage that shards within a place.
+// Reduced precision, clipping and a stage that shards within a position.
 TEST_F(PipelinedRun, ShardsOfSixteenBitsKeepBits) {
   for (const auto& [stage, dtype] : {std::pair(3, DType::kBFloat16), std::pair(2, DType::kFloat16)}) {
     SCOPED_TRACE(name_of(dtype));

@@ -12,8 +12,8 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/memory_file.h"
 #include "zero/base/text/bytes.h"
+#include "zero/checkpoint/image/image_memory.h"
 #include "zero/checkpoint/image/same_outcome.h"
-#include "zero/checkpoint/image/staging_memory.h"
 #include "zero/comm/collectives.h"
 
 namespace zero {

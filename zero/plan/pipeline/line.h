@@ -1,10 +1,10 @@
-// Line: the ranks of a run as a grid, places of a pipeline by data ranks.
+// Line: the ranks of a run as a grid, positions of a pipeline by data ranks.
 //
-//   const Line line = line_of(/*rank=*/3, /*world=*/4, /*pipeline=*/2);   // place 1, data rank 1
-//   line.ranks_of_place(0)      // {0, 1}: they hold the same sections, and sum gradients
-//   line.rank_at(0)             // 1: the rank that computes the same samples at place 0
+//   const Line line = line_of(/*rank=*/3, /*world=*/4, /*pipeline=*/2);   // position 1, data rank 1
+//   line.ranks_at(0)      // {0, 1}: they hold the same sections, and sum gradients
+//   line.rank_at(0)             // 1: the rank that computes the same samples at position 0
 //
-// The pipeline is the outermost axis, so the ranks of a place are neighbours. Local.
+// The pipeline is the outermost axis, so the ranks of a position are neighbours. Local.
 #pragma once
 
 #include <string>
@@ -15,15 +15,15 @@
 namespace zero {
 
 struct Line {
-  int pipeline = 1;    // places in a line
-  int data_ranks = 1;  // ranks of a place
-  int place = 0;       // of this rank
-  int data_rank = 0;   // of this rank, within its place
+  int pipeline = 1;    // positions in a line
+  int data_ranks = 1;  // ranks of a position
+  int position = 0;    // of this rank
+  int data_rank = 0;   // of this rank, within its position
 
-  int rank_at(int of_place) const { return of_place * data_ranks + data_rank; }
-  std::vector<int> ranks_of_place(int of_place) const {
+  int rank_at(int of_position) const { return of_position * data_ranks + data_rank; }
+  std::vector<int> ranks_at(int of_position) const {
     std::vector<int> ranks;
-    for (int rank = 0; rank < data_ranks; ++rank) ranks.push_back(of_place * data_ranks + rank);
+    for (int rank = 0; rank < data_ranks; ++rank) ranks.push_back(of_position * data_ranks + rank);
     return ranks;
   }
   std::vector<int> ranks_of_line() const {

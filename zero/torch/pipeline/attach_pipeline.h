@@ -13,12 +13,13 @@
 // time, and change nothing outside. Losses, gradients and weights have the bits of a run without a pipeline that has as
 // many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
 //
-// Ranks are numbered place by place: with 4 ranks and 2 places, ranks 0 and 1 have the first sections, and ranks 0 and
-// 2 are a line. The data ranks of a place share the states of its sections, as attach() does over all ranks.
+// Ranks are numbered position by position: with 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
+// ranks 0 and 2 are a line. The data ranks of a position share the states of its sections, as attach() does over all
+// ranks.
 //
 // Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
 // statistics, GPUs, and the options sync, local and delayed_update (docs/guide/pipeline.md has the table). Outside of
-// passes() and evaluate(), operators on parameters of other places throw.
+// passes() and evaluate(), operators on parameters of other positions throw.
 #pragma once
 
 #include <filesystem>

@@ -90,8 +90,8 @@ Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& pl
   const std::vector<Crossing>& all = forward.sections.crossings;
   for (std::size_t i = 0; i < all.size(); ++i)
     crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
-  for (int place = 0; place < plan.ranks; ++place)
-    expected_.push_back(place == line.place ? std::vector<Message>() : messages_from(place));
+  for (int position = 0; position < plan.ranks; ++position)
+    expected_.push_back(position == line.position ? std::vector<Message>() : messages_from(position));
 }
 
 const Crossing* Crossings::of_value(int value) const {
@@ -105,17 +105,17 @@ int Crossings::before(const Crossing& crossing, int section) {
   return at == crossing.to.begin() ? crossing.from : *(at - 1);
 }
 
-// All messages of one step from a place to this rank, in the order in which they are sent.
-std::vector<Crossings::Message> Crossings::messages_from(int place) const {
+// All messages of one step from a position to this rank, in the order in which they are sent.
+std::vector<Crossings::Message> Crossings::messages_from(int position) const {
   std::vector<Crossing> by_maker = forward_.sections.crossings;
   std::ranges::stable_sort(by_maker, {}, &Crossing::made_by);
   std::vector<Message> messages;
-  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(place)]) {
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(position)]) {
     if (pass.kind == PassKind::kForward) {
       for (const Crossing& crossing : by_maker) {
         if (crossing.from != pass.section) continue;
         const auto mine =
-            std::ranges::find_if(crossing.to, [this](int section) { return place_of(section) == line_.place; });
+            std::ranges::find_if(crossing.to, [this](int section) { return position_of(section) == line_.position; });
         if (mine != crossing.to.end()) messages.push_back({false, pass.micro, crossing.value, *mine});
       }
     } else if (pass.kind != PassKind::kWeights) {
@@ -123,7 +123,7 @@ std::vector<Crossings::Message> Crossings::messages_from(int place) const {
         if (std::ranges::find(crossing.to, pass.section) == crossing.to.end()) continue;
         if (!forward_.values[static_cast<std::size_t>(crossing.value)].requires_grad) continue;
         const int to = before(crossing, pass.section);
-        if (place_of(to) == line_.place) messages.push_back({true, pass.micro, crossing.value, to});
+        if (position_of(to) == line_.position) messages.push_back({true, pass.micro, crossing.value, to});
       }
     }
   }
@@ -133,15 +133,15 @@ std::vector<Crossings::Message> Crossings::messages_from(int place) const {
 // The sections of this rank that take a value.
 int Crossings::takers(const Crossing& crossing) const {
   return static_cast<int>(
-      std::ranges::count_if(crossing.to, [this](int section) { return place_of(section) == line_.place; }));
+      std::ranges::count_if(crossing.to, [this](int section) { return position_of(section) == line_.position; }));
 }
 
-void Crossings::post(int place, const at::Tensor& bytes, int micro, int value) {
+void Crossings::post(int position, const at::Tensor& bytes, int micro, int value) {
   const auto unfinished = [](const Sent& sent) { return !sent.work.finished(); };
   while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
     std::ranges::find_if(sent_, unfinished)->work.wait();
   sent_bytes_ += static_cast<std::int64_t>(bytes.nbytes());
-  sent_.push_back({run_.send(span_of(bytes), line_.rank_at(place), {}), bytes, micro, value});
+  sent_.push_back({run_.send(span_of(bytes), line_.rank_at(position), {}), bytes, micro, value});
 }
 
 // The gradient of a value is made after the value was read.
@@ -160,30 +160,30 @@ void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
   std::vector<bool> posted(static_cast<std::size_t>(plan_.ranks), false);
   at::Tensor bytes;
   for (const int section : crossing->to) {
-    const auto place = static_cast<std::size_t>(place_of(section));
-    if (posted[place]) continue;
-    posted[place] = true;
-    if (place_of(section) == line_.place) {
+    const auto position = static_cast<std::size_t>(position_of(section));
+    if (posted[position]) continue;
+    posted[position] = true;
+    if (position_of(section) == line_.position) {
       kept_[{false, micro, value, -1}] = {tensor.detach(), takers(*crossing)};
       continue;
     }
     if (!bytes.defined()) bytes = tensor.detach().contiguous();
-    post(place_of(section), bytes, micro, value);
+    post(position_of(section), bytes, micro, value);
   }
 }
 
 at::Tensor Crossings::take_value(int micro, int value) {
-  return take({false, micro, value, -1}, place_of(of_value(value)->from));
+  return take({false, micro, value, -1}, position_of(of_value(value)->from));
 }
 
 void Crossings::send_gradient(int micro, int value, int section, const at::Tensor& gradient) {
   const int to = before(*of_value(value), section);
-  if (place_of(to) == line_.place) {
+  if (position_of(to) == line_.position) {
     kept_[{true, micro, value, to}] = {gradient, 1};
     return;
   }
   const c10::AutoGradMode no_gradients(false);
-  post(place_of(to), pack_gradient(gradient, forward_.values[static_cast<std::size_t>(value)]), micro, kNoValue);
+  post(position_of(to), pack_gradient(gradient, forward_.values[static_cast<std::size_t>(value)]), micro, kNoValue);
 }
 
 at::Tensor Crossings::take_gradient(int micro, int value, int section) {
@@ -191,7 +191,7 @@ at::Tensor Crossings::take_gradient(int micro, int value, int section) {
   // The section that sends it is the next that uses the value.
   const auto from = std::ranges::find_if(crossing.to, [section](int user) { return user > section; });
   ZERO_CHECK(from != crossing.to.end(), "no section after {} uses value {}", section, value);
-  at::Tensor gradient = take({true, micro, value, section}, place_of(*from));
+  at::Tensor gradient = take({true, micro, value, section}, position_of(*from));
   if (section == crossing.from) forget_sent(micro, value);
   return gradient;
 }
@@ -199,7 +199,7 @@ at::Tensor Crossings::take_gradient(int micro, int value, int section) {
 at::Tensor Crossings::take(const Key& key, int from) {
   auto found = kept_.find(key);
   while (found == kept_.end()) {
-    ZERO_CHECK(from != line_.place, "a tensor of this rank is taken before it is made");
+    ZERO_CHECK(from != line_.position, "a tensor of this rank is taken before it is made");
     receive_next(from);
     found = kept_.find(key);
   }
@@ -208,15 +208,15 @@ at::Tensor Crossings::take(const Key& key, int from) {
   return tensor;
 }
 
-void Crossings::receive_next(int place) {
-  const auto at = static_cast<std::size_t>(place);
-  ZERO_CHECK(next_[at] < expected_[at].size(), "place {} sends no further message", place);
+void Crossings::receive_next(int position) {
+  const auto at = static_cast<std::size_t>(position);
+  ZERO_CHECK(next_[at] < expected_[at].size(), "position {} sends no further message", position);
   const Message& message = expected_[at][next_[at]++];
   const TensorLayout& layout = forward_.values[static_cast<std::size_t>(message.value)];
   const c10::AutoGradMode no_gradients(false);
   const at::Tensor bytes =
       empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
-  run_.receive(span_of(bytes), line_.rank_at(place), {}).wait();
+  run_.receive(span_of(bytes), line_.rank_at(position), {}).wait();
   if (message.is_gradient) {
     kept_[{true, message.micro, message.value, message.to}] = {unpack_gradient(bytes, layout), 1};
   } else {
@@ -228,9 +228,9 @@ void Crossings::end_step() {
   for (Sent& sent : sent_) sent.work.wait();
   run_.drain();
   sent_.clear();
-  for (std::size_t place = 0; place < expected_.size(); ++place)
-    ZERO_CHECK(next_[place] == expected_[place].size(), "{} of {} messages from place {} were taken", next_[place],
-               expected_[place].size(), place);
+  for (std::size_t position = 0; position < expected_.size(); ++position)
+    ZERO_CHECK(next_[position] == expected_[position].size(), "{} of {} messages from position {} were taken",
+               next_[position], expected_[position].size(), position);
   ZERO_CHECK(kept_.empty(), "{} tensors were not taken", kept_.size());
   next_.assign(next_.size(), 0);
 }

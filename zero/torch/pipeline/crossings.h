@@ -64,14 +64,14 @@ class Crossings {
     int value = 0;  // -1: a gradient
   };
 
-  int place_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
-  std::vector<Message> messages_from(int place) const;
+  int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
+  std::vector<Message> messages_from(int position) const;
   // The section that receives the gradient of a value from `section`, or sends it there.
   static int before(const Crossing& crossing, int section);
-  void post(int place, const at::Tensor& bytes, int micro, int value);
+  void post(int position, const at::Tensor& bytes, int micro, int value);
   void forget_sent(int micro, int value);
   at::Tensor take(const Key& key, int from);
-  void receive_next(int place);
+  void receive_next(int position);
   int takers(const Crossing& crossing) const;
 
   Communicator& run_;
@@ -79,8 +79,8 @@ class Crossings {
   const PipelinePlan& plan_;
   const ForwardPlan& forward_;
   std::vector<int> crossing_of_value_;          // index of its crossing; -1: none
-  std::vector<std::vector<Message>> expected_;  // by place: messages of one step to this rank
-  std::vector<std::size_t> next_;               // by place: number of the next message
+  std::vector<std::vector<Message>> expected_;  // by position: messages of one step to this rank
+  std::vector<std::size_t> next_;               // by position: number of the next message
   std::map<Key, Kept> kept_;
   std::vector<Sent> sent_;
   std::int64_t sent_bytes_ = 0;

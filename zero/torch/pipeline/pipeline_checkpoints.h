@@ -29,8 +29,8 @@ struct SavedSections {
 
 class PipelineCheckpoints {
  public:
-  // `modules`: by section; null: another place has it, or it has no parameter. `homes`: the sections with parameters.
-  // `names`: all parameters of the model. All arguments must outlive the object.
+  // `modules`: by section; null: another position has it, or it has no parameter. `homes`: the sections with
+  // parameters. `names`: all parameters of the model. All arguments must outlive the object.
   PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
                       std::vector<std::string> names, std::vector<AttachedModule*> modules);
 
@@ -41,7 +41,7 @@ class PipelineCheckpoints {
 
  private:
   Communicator& run_;
-  std::vector<int> homes_;  // by the place of their ranks, then by number: rank 0's section is first
+  std::vector<int> homes_;  // by the position of their ranks, then by number: rank 0's section is first
   std::vector<std::string> names_;
   std::vector<AttachedModule*> modules_;
 };

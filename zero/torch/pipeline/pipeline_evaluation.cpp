@@ -15,9 +15,9 @@ namespace {
 // One forward pass through each section, in the order of sections.
 PipelinePlan forward_passes(const PipelinePlan& training) {
   PipelinePlan plan{.ranks = training.ranks, .micros = 1, .rank_of_section = training.rank_of_section, .passes = {}};
-  for (int place = 0; place < plan.ranks; ++place) {
+  for (int position = 0; position < plan.ranks; ++position) {
     std::vector<Pass>& passes = plan.passes.emplace_back();
-    for (const int section : plan.sections_of(place)) passes.push_back({PassKind::kForward, 0, section});
+    for (const int section : plan.sections_of(position)) passes.push_back({PassKind::kForward, 0, section});
   }
   return plan;
 }
@@ -52,11 +52,11 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
   return *plan;
 }
 
-at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int place) const {
+at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const {
   const c10::AutoGradMode no_gradients(false);
-  const bool have_it = place == line_.place;
+  const bool have_it = position == line_.position;
   at::Tensor values = have_it ? mine.contiguous() : at::empty(mine.sizes(), at::TensorOptions().dtype(mine.dtype()));
-  broadcast(line_comm_, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()}, place,
+  broadcast(line_comm_, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()}, position,
             {.control = true});
   return values;
 }
@@ -64,7 +64,7 @@ at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int place) const {
 std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const ForwardResults& function) {
   Plan& plan = plan_for(key, function);
   std::vector<at::Tensor> results(plan.sections_of_results.size());
-  for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.place)]) {
+  for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.position)]) {
     SectionPass section(plan.forward, *plan.crossings, pass.section, 0, shared_(pass.section));
     const std::vector<at::Tensor> of_section = section.evaluate(function);
     for (std::size_t i = 0; i < results.size(); ++i)

@@ -43,7 +43,7 @@ class PipelineEvaluation {
     std::vector<int> sections_of_results;  // kEverywhere: every rank computes the result
   };
   Plan& plan_for(const EvaluationKey& key, const ForwardResults& function);
-  at::Tensor share(const at::Tensor& mine, int place) const;
+  at::Tensor share(const at::Tensor& mine, int position) const;
 
   const ModuleParameters& parameters_;
   Communicator& run_;

@@ -161,7 +161,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
   bool any = false;
   for (int section = 0; section < plan_.num_sections(); ++section) {
-    if (place_of(section) != line_.place) continue;
+    if (position_of(section) != line_.position) continue;
     const ModelTensors tensors = tensors_of_section(section);
     if (tensors.parameters.empty()) continue;
     World& world = *worlds_[static_cast<std::size_t>(section)];
@@ -170,7 +170,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
         EngineHost{});
     any = true;
   }
-  ZERO_CHECK(any, "place {} has no parameter", line_.place);
+  ZERO_CHECK(any, "position {} has no parameter", line_.position);
   leave_absent();
   Communicator& run = world_.communicator();
   crossings_ = std::make_unique<Crossings>(run, line_, plan_, forward_);
@@ -230,9 +230,9 @@ void PipelinedModule::open_groups() {
   line_comm_ = open_group(run, line_.ranks_of_line(), fmt::format("line {}", line_.data_rank));
   worlds_.resize(static_cast<std::size_t>(plan_.num_sections()));
   for (int section = 0; section < plan_.num_sections(); ++section) {
-    const bool here = place_of(section) == line_.place;
-    auto group = open_group(run, here ? line_.ranks_of_place(line_.place) : std::vector<int>(),
-                            fmt::format("section {}", section));
+    const bool here = position_of(section) == line_.position;
+    auto group =
+        open_group(run, here ? line_.ranks_at(line_.position) : std::vector<int>(), fmt::format("section {}", section));
     if (here) worlds_[static_cast<std::size_t>(section)] = std::make_unique<World>(std::move(group), world_);
   }
 }
@@ -269,11 +269,11 @@ std::vector<int> PipelinedModule::params_of(int section) const {
   return params;
 }
 
-// Frees the parameters of other places.
+// Frees the parameters of other positions.
 void PipelinedModule::leave_absent() {
   const c10::AutoGradMode no_gradients(false);
   for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
-    if (place_of(forward_.sections.home_of_param[param]) == line_.place) continue;
+    if (position_of(forward_.sections.home_of_param[param]) == line_.position) continue;
     replace_data(parameters_.tensors[param], absent_parameter(parameters_.specs[param]));
   }
 }
@@ -307,7 +307,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   OpenPasses open;
   SharedGradients shared;
   const std::int64_t sent_before = crossings_->sent_bytes();
-  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.place)]) {
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.position)]) {
     begin(pass);
     const bool is_forward = pass.kind == PassKind::kForward;
     const double begin = monotonic_seconds();
@@ -376,7 +376,7 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
 }
 
 void PipelinedModule::share_losses(std::vector<double>& losses) const {
-  broadcast(*line_comm_, std::as_writable_bytes(std::span(losses)), place_of(section_of_loss()), {.control = true});
+  broadcast(*line_comm_, std::as_writable_bytes(std::span(losses)), position_of(section_of_loss()), {.control = true});
 }
 
 double PipelinedModule::learning_rate() const {
@@ -384,19 +384,19 @@ double PipelinedModule::learning_rate() const {
 }
 
 // Sums are exact, so the norm has the bits of one engine over all sections.
-void PipelinedModule::add_other_places(StepSync& verdict) const {
+void PipelinedModule::add_other_positions(StepSync& verdict) const {
   const std::size_t copies = verdict.exact_squares.size();
   const std::size_t bytes = copies * sizeof(ExactSum) + sizeof(std::int64_t);
   std::vector<std::byte> mine(bytes), all(bytes * static_cast<std::size_t>(line_comm_->world()));
   std::memcpy(mine.data(), verdict.exact_squares.data(), copies * sizeof(ExactSum));
   std::memcpy(mine.data() + copies * sizeof(ExactSum), &verdict.num_non_finite, sizeof(std::int64_t));
   all_gather(*line_comm_, mine, all, {.control = true});
-  for (int place = 0; place < line_comm_->world(); ++place) {
-    if (place == line_comm_->rank()) continue;
+  for (int position = 0; position < line_comm_->world(); ++position) {
+    if (position == line_comm_->rank()) continue;
     StepSync theirs;
     theirs.sum_squares.resize(copies);
     theirs.exact_squares.resize(copies);
-    const std::byte* const from = all.data() + static_cast<std::size_t>(place) * bytes;
+    const std::byte* const from = all.data() + static_cast<std::size_t>(position) * bytes;
     std::memcpy(theirs.exact_squares.data(), from, copies * sizeof(ExactSum));
     std::memcpy(&theirs.num_non_finite, from + copies * sizeof(ExactSum), sizeof(std::int64_t));
     add_part(verdict, theirs);
@@ -411,7 +411,7 @@ StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limit
     if (module != nullptr) parts.emplace_back(module.get(), module->agree_step(rates, limits));
   StepSync whole = parts.front().second;
   for (std::size_t i = 1; i < parts.size(); ++i) add_part(whole, parts[i].second);
-  add_other_places(whole);
+  add_other_positions(whole);
   StepReport report;
   for (auto& [module, verdict] : parts) {
     verdict.sum_squares = whole.sum_squares;
@@ -512,11 +512,11 @@ void PipelinedModule::detach() {
   for (int section = 0; section < plan_.num_sections(); ++section) {
     for (const int param : params_of(section)) {
       const torch::Tensor& tensor = parameters_.tensors[static_cast<std::size_t>(param)];
-      torch::Tensor values = place_of(section) == line_.place
+      torch::Tensor values = position_of(section) == line_.position
                                  ? tensor.detach().contiguous()
                                  : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
       broadcast(world_.communicator(), tensor_bytes(values), first_rank_of(section), {.control = true});
-      if (place_of(section) != line_.place) replace_data(tensor, values);
+      if (position_of(section) != line_.position) replace_data(tensor, values);
     }
   }
 }
@@ -529,7 +529,7 @@ std::string PipelinedModule::text() const {
     std::int64_t numel = 0;
     for (const int param : params_of(section)) numel += parameters_.specs[static_cast<std::size_t>(param)].numel();
     fmt::format_to(std::back_inserter(text), "section {} on rank {} of a line: {} operators, {} parameters{}\n",
-                   section, place_of(section), std::ranges::count(sections.of_operator, section), numel,
+                   section, position_of(section), std::ranges::count(sections.of_operator, section), numel,
                    sections.has_lookup && section == 0 ? ", lookups of tied parameters" : "");
   }
   for (const Crossing& crossing : sections.crossings)
@@ -537,9 +537,9 @@ std::string PipelinedModule::text() const {
       fmt::format_to(std::back_inserter(text), "from section {} to {}: result of {}, {} bytes a micro-batch\n",
                      crossing.from, to, forward_.graph.operators[static_cast<std::size_t>(crossing.made_by)].name,
                      forward_.graph.values[static_cast<std::size_t>(crossing.value)].bytes);
-  for (std::size_t place = 0; place < plan_.passes.size(); ++place)
-    fmt::format_to(std::back_inserter(text), "rank {} of a line: {}\n", place,
-                   text_of(plan_.passes[place], plan_.num_sections() > plan_.ranks));
+  for (std::size_t position = 0; position < plan_.passes.size(); ++position)
+    fmt::format_to(std::back_inserter(text), "rank {} of a line: {}\n", position,
+                   text_of(plan_.passes[position], plan_.num_sections() > plan_.ranks));
   return text;
 }
 

@@ -1,9 +1,9 @@
 // PipelinedModule: the sections of one model on this rank; the implementation of PipelineEngine.
 //
-// Each section is an AttachedModule of its own, with the parameters whose home it is, over the ranks of its place. So
-// stages, placements and tiers work within a section as they do without a pipeline, and a section's engine sees its
-// passes in the order of micro-batches. Parameters of other places are absent tensors. step() adds the verdicts of all
-// sections before any engine updates.
+// Each section is an AttachedModule of its own, with the parameters whose home it is, over the ranks of its position.
+// So stages, placements and tiers work within a section as they do without a pipeline, and a section's engine sees its
+// passes in the order of micro-batches. Parameters of other positions are absent tensors. step() adds the verdicts of
+// all sections before any engine updates.
 #pragma once
 
 #include <map>
@@ -76,13 +76,13 @@ class PipelinedModule {
   void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
   void share_losses(std::vector<double>& losses) const;
-  void add_other_places(StepSync& verdict) const;
+  void add_other_positions(StepSync& verdict) const;
   AttachedModule* module_of(int section) const { return modules_[static_cast<std::size_t>(section)].get(); }
   // The module with the parameters that a section shares with the lookup section; null: none, or it is that section.
   AttachedModule* lookup_for(int section) const;
-  int place_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
+  int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   // The rank from which all others take the values of a section.
-  int first_rank_of(int section) const { return place_of(section) * line_.data_ranks; }
+  int first_rank_of(int section) const { return position_of(section) * line_.data_ranks; }
   int section_of_loss() const { return forward_.section_of_value(forward_.graph.loss); }
   std::vector<int> params_of(int section) const;  // in the order of names
 
@@ -95,7 +95,7 @@ class PipelinedModule {
   PipelinePlan plan_;
   ForwardPlan forward_;
   std::unique_ptr<Communicator> line_comm_;     // the ranks of this line
-  std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its place; null: another place
+  std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its position; null: another position
   std::vector<std::unique_ptr<AttachedModule>> modules_;
   std::unique_ptr<Crossings> crossings_;
   std::unique_ptr<PipelineEvaluation> evaluation_;

@@ -1,6 +1,6 @@
-// StagingMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next.
+// ImageMemory: memory into which asynchronous saves copy a rank's image, kept from one save to the next.
 //
-//   StagingMemory memory(engine.resources());
+//   ImageMemory memory(engine.resources());
 //   if (memory.has_room(bytes)) lent = memory.lend(bytes);  // on huge pages; memory of the last save if it suffices
 //   ...                                                     // copied and written
 //   memory.take_back(lent);                                 // and kept
@@ -21,9 +21,9 @@
 
 namespace zero {
 
-class StagingMemory {
+class ImageMemory {
  public:
-  explicit StagingMemory(const EngineResources& engine);
+  explicit ImageMemory(const EngineResources& engine);
 
   // Collective. Returns true if every machine has memory for such an image of each of its ranks. Otherwise frees the
   // kept memory.

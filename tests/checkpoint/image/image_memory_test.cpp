@@ -1,4 +1,4 @@
-#include "zero/checkpoint/image/staging_memory.h"
+#include "zero/checkpoint/image/image_memory.h"
 
 #include <atomic>
 #include <chrono>
@@ -33,7 +33,7 @@ class Machine {
   std::int64_t held() { return held_by(engine()); }
   // Whether the memory of a save that is over is still there after a look at so much free memory.
   bool keeps(std::int64_t bytes, const MemoryReading& seen) {
-    StagingMemory memory(engine().resources());
+    ImageMemory memory(engine().resources());
     memory.take_back(memory.lend(bytes));
     free_bytes = seen.free_bytes;
     pressure = seen.pressure;
@@ -54,10 +54,10 @@ class Machine {
   ScriptedModel model_;
 };
 
-TEST(StagingMemory, LentMemoryIsReused) {
+TEST(ImageMemory, LentMemoryIsReused) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     EXPECT_EQ(machine.held(), 0);
     ASSERT_TRUE(memory.has_room(kPage + 5));
     EXPECT_EQ(machine.held(), 0) << "a question takes nothing";
@@ -75,10 +75,10 @@ TEST(StagingMemory, LentMemoryIsReused) {
   });
 }
 
-TEST(StagingMemory, LargerImageReplacesTheSmaller) {
+TEST(ImageMemory, LargerImageReplacesTheSmaller) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     ASSERT_TRUE(memory.has_room(3 * kPage));
     const std::span<std::byte> lent = memory.lend(3 * kPage);
@@ -88,10 +88,10 @@ TEST(StagingMemory, LargerImageReplacesTheSmaller) {
   });
 }
 
-TEST(StagingMemory, KeepsOneOfTwoLoans) {
+TEST(ImageMemory, KeepsOneOfTwoLoans) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     const std::span<std::byte> one = memory.lend(kPage), other = memory.lend(2 * kPage);
     EXPECT_EQ(machine.held(), 3 * kPage);
     memory.take_back(other);
@@ -101,10 +101,10 @@ TEST(StagingMemory, KeepsOneOfTwoLoans) {
   });
 }
 
-TEST(StagingMemory, ReleasesWhenMemoryIsShort) {
+TEST(ImageMemory, ReleasesWhenMemoryIsShort) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     const std::span<std::byte> lent = memory.lend(kPage);
     machine.free_bytes = 0;
     memory.yield();
@@ -116,17 +116,17 @@ TEST(StagingMemory, ReleasesWhenMemoryIsShort) {
   });
 }
 
-TEST(StagingMemory, WhereMemoryIsPlentyItStays) {
+TEST(ImageMemory, WhereMemoryIsPlentyItStays) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     memory.yield();
     EXPECT_EQ(machine.held(), kPage);
   });
 }
 
-TEST(StagingMemory, StaysWithAThirdFree) {
+TEST(ImageMemory, StaysWithAThirdFree) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = kPage}));
@@ -134,7 +134,7 @@ TEST(StagingMemory, StaysWithAThirdFree) {
   });
 }
 
-TEST(StagingMemory, CountsOneForEachRank) {
+TEST(ImageMemory, CountsOneForEachRank) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     EXPECT_TRUE(machine.keeps(3 * kPage, {.free_bytes = 2 * kPage}));
@@ -142,7 +142,7 @@ TEST(StagingMemory, CountsOneForEachRank) {
   });
 }
 
-TEST(StagingMemory, EveryRankNeedsRoomForOne) {
+TEST(ImageMemory, EveryRankNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
@@ -152,7 +152,7 @@ TEST(StagingMemory, EveryRankNeedsRoomForOne) {
   });
 }
 
-TEST(StagingMemory, ReleasesBelowTwiceTheReserve) {
+TEST(ImageMemory, ReleasesBelowTwiceTheReserve) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/5 * kPage);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = 10 * kPage}));
@@ -160,7 +160,7 @@ TEST(StagingMemory, ReleasesBelowTwiceTheReserve) {
   });
 }
 
-TEST(StagingMemory, KeepsTheInitialReserve) {
+TEST(ImageMemory, KeepsTheInitialReserve) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     const std::int64_t reserve = default_reserve(kPlenty);
@@ -169,7 +169,7 @@ TEST(StagingMemory, KeepsTheInitialReserve) {
   });
 }
 
-TEST(StagingMemory, ReleasesUnderMemoryPressure) {
+TEST(ImageMemory, ReleasesUnderMemoryPressure) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
     EXPECT_TRUE(machine.keeps(kPage, {.free_bytes = kPlenty, .pressure = MemoryPolicy::kStalled - 1}));
@@ -177,7 +177,7 @@ TEST(StagingMemory, ReleasesUnderMemoryPressure) {
   });
 }
 
-TEST(StagingMemory, OneThreadReadsTheMonitorsSource) {
+TEST(ImageMemory, OneThreadReadsTheMonitorsSource) {
   on_ranks(1, [](Communicator& comm) {
     std::atomic<int> inside{0}, most{0};
     const auto slow = [&] {
@@ -194,10 +194,10 @@ TEST(StagingMemory, OneThreadReadsTheMonitorsSource) {
   });
 }
 
-TEST(StagingMemory, ReleasesBeforeASaveIsRefused) {
+TEST(ImageMemory, ReleasesBeforeASaveIsRefused) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     machine.free_bytes = kPage;
     EXPECT_FALSE(memory.has_room(kPage)) << "a quarter of what is free is left over";
@@ -205,10 +205,10 @@ TEST(StagingMemory, ReleasesBeforeASaveIsRefused) {
   });
 }
 
-TEST(StagingMemory, OneFullMachineAnswersForAll) {
+TEST(ImageMemory, OneFullMachineAnswersForAll) {
   on_ranks(3, [](Communicator& comm) {
     Machine machine(comm);
-    StagingMemory memory(machine.engine().resources());
+    ImageMemory memory(machine.engine().resources());
     EXPECT_TRUE(memory.has_room(kPage));
     if (comm.rank() == 1) machine.free_bytes = kPage;
     memory.take_back(memory.lend(kPage));

@@ -1,4 +1,4 @@
-#include "zero/checkpoint/image/staging_memory.h"
+#include "zero/checkpoint/image/image_memory.h"
 
 #include <algorithm>
 
@@ -30,12 +30,12 @@ std::int64_t reserve_of(const EngineResources& engine) {
 
 }  // namespace
 
-StagingMemory::StagingMemory(const EngineResources& engine)
+ImageMemory::ImageMemory(const EngineResources& engine)
     : engine_(engine),
       reserve_(reserve_of(engine)),
       blocks_(allocate_host, engine.ledger, MemoryTag::kStaging, Tier::kHost) {}
 
-bool StagingMemory::has_room(std::int64_t bytes) {
+bool ImageMemory::has_room(std::int64_t bytes) {
   const std::int64_t needed = whole_pages(bytes);
   if (idle_bytes() < needed || is_short()) give_back();
   const bool fits = memory_has_room(engine_, idle_bytes() > 0 ? 0 : needed);
@@ -43,18 +43,18 @@ bool StagingMemory::has_room(std::int64_t bytes) {
   return fits;
 }
 
-std::span<std::byte> StagingMemory::lend(std::int64_t bytes) {
+std::span<std::byte> ImageMemory::lend(std::int64_t bytes) {
   std::byte* block = blocks_.acquire(whole_pages(bytes), 0);
   ++num_lent_;
   return {block, static_cast<std::size_t>(bytes)};
 }
 
-void StagingMemory::take_back(std::span<std::byte> lent) {
+void ImageMemory::take_back(std::span<std::byte> lent) {
   blocks_.release(lent.data());
   if (--num_lent_ > 0) give_back();
 }
 
-void StagingMemory::yield() {
+void ImageMemory::yield() {
   constexpr double kPause = 0.1;
   const double now = monotonic_seconds();
   if (idle_bytes() == 0 || now - looked_ < kPause) return;
@@ -62,7 +62,7 @@ void StagingMemory::yield() {
   if (is_short()) give_back();
 }
 
-bool StagingMemory::is_short() const {
+bool ImageMemory::is_short() const {
   const std::int64_t held = idle_bytes() * engine_.local_world;
   bool enough = false;
   const std::string unknown = failure_of([&] {
