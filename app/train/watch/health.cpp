@@ -30,7 +30,7 @@ Moments moments_of(const std::deque<double>& values) {
 }
 
 void keep_newest(std::deque<double>& values) {
-  if (values.size() > HealthPolicy::kWindow) values.pop_front();
+  if (values.size() > HealthPolicy::kRecent) values.pop_front();
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 //   HealthPolicy health({.spike = HealthAction::kRewind});
 //   health.restore(losses, norms, skipped);                       // of the steps so far
 //   StepReport report = engine.step(lr, health.limits(my_loss));
-//   switch (health.after(report)) ...                              // the action; an update is added to the window
+//   switch (health.after(report)) ...                              // the action; an update is added to the recent ones
 //
 // Mean and standard deviation are those of the last 128 updates. With fewer than 32 updates nothing is judged.
 //   - A loss is a spike above mean + max(spike_sigma * deviation, |mean| / 10).
@@ -57,16 +57,16 @@ void require_possible(const HealthOptions& options, bool saves_checkpoints);
 
 class HealthPolicy {
  public:
-  static constexpr std::size_t kWindow = 128;
+  static constexpr std::size_t kRecent = 128;
   static constexpr std::size_t kFewest = 32;
 
   explicit HealthPolicy(const HealthOptions& options) : options_(options) {}
 
   // Returns the limits of the next step; empty limits if nothing is judged.
   StepLimits limits(double loss) const;
-  // Returns the action for a step; kIgnore: the run continues. Adds an update to the window.
+  // Returns the action for a step; kIgnore: the run continues. Adds an update to the recent ones.
   HealthAction after(const StepReport& report);
-  // Replaces the window by these steps. `losses` and `norms`: by step, from the first. `skipped`: numbers of refused
+  // Replaces the recent updates by these steps. `losses` and `norms`: by step, from the first. `skipped`: numbers of refused
   // steps, counted from 1, in order.
   void restore(std::span<const float> losses, std::span<const double> norms, std::span<const std::int64_t> skipped);
 
