@@ -66,8 +66,8 @@ class HealthPolicy {
   StepLimits limits(double loss) const;
   // Returns the action for a step; kIgnore: the run continues. Adds an update to the recent ones.
   HealthAction after(const StepReport& report);
-  // Replaces the recent updates by these steps. `losses` and `norms`: by step, from the first. `skipped`: numbers of refused
-  // steps, counted from 1, in order.
+  // Replaces the recent updates by these steps. `losses` and `norms`: by step, from the first. `skipped`: numbers of
+  // refused steps, counted from 1, in order.
   void restore(std::span<const float> losses, std::span<const double> norms, std::span<const std::int64_t> skipped);
 
  private:
