@@ -127,9 +127,12 @@ void require_secondary_groups(std::int64_t world, const Config& config, std::str
 
 void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
   if (world < 1) throw ConfigError("world", std::to_string(world), "no ranks", "allowed: 1 or more");
-  require_whole_groups(world, loaded.config, where(loaded, "zero.group"));
-  require_secondary_groups(world, loaded.config, where(loaded, "zero.secondary_group"));
-  check_shard_weights(loaded, world);
+  // With a pipeline the ranks at a position hold the same sections, and are divided into groups.
+  if (loaded.config.engine.sync.servers == 0) require_divides(loaded.config, world, where(loaded, "parallel.pipeline"));
+  const std::int64_t holders = world / loaded.config.parallel.pipeline;
+  require_whole_groups(holders, loaded.config, where(loaded, "zero.group"));
+  require_secondary_groups(holders, loaded.config, where(loaded, "zero.secondary_group"));
+  check_shard_weights(loaded, holders);
   const SyncPlan& sync = loaded.config.engine.sync;
   const std::int64_t servers = sync.servers;
   if (servers >= world)
@@ -141,9 +144,7 @@ void fit_to_world(LoadedConfig& loaded, std::int64_t world) {
     throw ConfigError(where(loaded, "sync.servers"), std::to_string(servers),
                       fmt::format("servers and workers make {}, more than a run can have", format_count(world, "rank")),
                       fmt::format("use at most {} ranks, or leave out sync.servers", kMaxBoardRanks));
-  world -= servers;  // the ranks that compute
-  const std::int64_t ranks = world;
-  require_divides(loaded.config, ranks, where(loaded, "parallel.pipeline"));
+  world -= servers;                          // the ranks that compute
   world /= loaded.config.parallel.pipeline;  // the ranks of a line compute the same samples
   const bool waits_for_some = sync.mode == SyncMode::kSync && servers > 0;
   if (const std::int64_t quorum = sync.quorum; waits_for_some && quorum > world)

@@ -62,23 +62,9 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
                 "ranks of a pipeline draw other random numbers than a run without one", "use 0");
 }
 
-void check_memory(const PipelineRefusals& refuse, const Config& config) {
-  const AttachOptions& engine = config.engine;
+void check_activations(const PipelineRefusals& refuse, const Config& config) {
   refuse.unless(!config.model.checkpoint_activations, "train.checkpoint_activations", "use false");
   refuse.unless(!config.model.activation_offload, "train.offload_activations", "use none");
-  refuse.unless(engine.group == 0, "zero.group", "use auto or 0");
-  refuse.unless(engine.secondary_group == 0, "zero.secondary_group", "use 0");
-  refuse.unless(engine.shards != Cut::kWeighted, "zero.shards", "use range, whole or hash");
-  const auto in_bytes = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kBytes; };
-  constexpr std::string_view kBudgets = "the sections of a rank do not share a memory budget yet";
-  refuse.unless(!in_bytes(engine.device_memory), "zero.device_memory", kBudgets, "leave it out");
-  refuse.unless(!in_bytes(engine.offload.host_memory), "zero.host_memory", kBudgets, "leave it out");
-  refuse.unless(engine.offload.disk.empty(), "zero.disk", kBudgets, "leave it out");
-  refuse.unless(engine.offload.link_bytes_per_second == 0, "zero.link_bandwidth", "leave it out");
-  const StateFractions none;
-  refuse.unless(engine.offload.fractions.parameter == none.parameter, "zero.parameter", "leave it out");
-  refuse.unless(engine.offload.fractions.gradient == none.gradient, "zero.gradient", "leave it out");
-  refuse.unless(engine.offload.fractions.optimizer == none.optimizer, "zero.optimizer", "leave it out");
 }
 
 void check_run(const PipelineRefusals& refuse, const Config& config) {
@@ -88,8 +74,6 @@ void check_run(const PipelineRefusals& refuse, const Config& config) {
                 "use 0, and zero generate after the run");
   refuse.unless(config.checkpoint.memory_every == 0, "checkpoint.memory_every", "use 0, and checkpoint.every");
   refuse.unless(config.health.check_replicas == 0, "health.check_replicas", "use 0");
-  refuse.unless(config.engine.wire.gather == WireCodec::kNone, "comm.gather_wire", "use none");
-  refuse.unless(config.engine.wire.reduce == WireCodec::kNone, "comm.reduce_wire", "use none");
 }
 
 }  // namespace
@@ -106,7 +90,7 @@ void check_pipeline(const LoadedConfig& loaded) {
   refuse.unless(!splits_backward(parallel.schedule), "parallel.schedule",
                 "orders that delay the gradients of weights do not work yet", "use gpipe, 1f1b or interleaved");
   check_updates(refuse, config);
-  check_memory(refuse, config);
+  check_activations(refuse, config);
   check_run(refuse, config);
 }
 

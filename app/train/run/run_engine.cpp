@@ -42,16 +42,15 @@ void expect_saves(Run& run, std::int64_t bytes) {
   if (!note.empty()) run.say(note);
 }
 
-// Reports what limits the run, when the placement can still be changed.
+}  // namespace
+
 void say_where_states_lie(Run& run) {
-  const EngineReport report = run.engine->report();
+  const EngineReport report = run.trained().report();
   if (!off_device(report)) return;
   run.say(first_limits(report));
   const std::string why = why_states_stay(report, run.job.attach.offload);
   if (!why.empty()) run.say(why);
 }
-
-}  // namespace
 
 void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_bytes) {
   const TrainJob& job = run.job;

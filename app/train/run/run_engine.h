@@ -24,4 +24,7 @@ struct FirstValues {
 // `checkpoint_bytes`: bytes of a checkpoint of all ranks (module_plan.h).
 void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_bytes);
 
+// Collective. Rank 0 prints what limits the run, if states are not all on the device.
+void say_where_states_lie(Run& run);
+
 }  // namespace zero

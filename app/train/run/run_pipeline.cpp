@@ -20,6 +20,7 @@ void attach_run_pipeline(Run& run, const FirstValues& values, std::int64_t check
   run.pipeline->prepare([&](int) { return run.task->loss(batch); });
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
+  say_where_states_lie(run);
 }
 
 }  // namespace zero

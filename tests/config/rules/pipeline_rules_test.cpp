@@ -39,14 +39,10 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"optimizer.name = \"adafactor\"", [](Config& config) { config.optimizer.name = "adafactor"; }},
       {"model.dropout = 0.1", [](Config& config) { config.model.dropout = 0.1; }},
       {"train.checkpoint_activations = true", [](Config& config) { config.model.checkpoint_activations = true; }},
-      {"zero.group = 2", [](Config& config) { config.engine.group = 2; }},
-      {"zero.device_memory = ", [](Config& config) { config.engine.device_memory = MemoryBudget::parse("1GiB"); }},
-      {"zero.disk = ", [](Config& config) { config.engine.offload.disk = {"/tmp"}; }},
       {"run.min_ranks = 1", [](Config& config) { config.run.min_ranks = 1; }},
       {"train.sample = 5", [](Config& config) { config.train.sample = 5; }},
       {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
       {"health.check_replicas = 1", [](Config& config) { config.health.check_replicas = 1; }},
-      {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},
       {"run.device = \"cuda\"", [](Config& config) { config.run.device = "cuda"; }},
   };
   for (const auto& [start, change] : cases) {
@@ -72,6 +68,17 @@ TEST(PipelineRules, LinesDivideTheWorld) {
   loaded.config.train.accumulate = 3;
   loaded.config.parallel.schedule = PassOrder::kInterleaved;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "train.accumulate = 3"));
+}
+
+// The ranks at a position hold one model, so groups divide them.
+TEST(PipelineRules, GroupsDivideThePosition) {
+  LoadedConfig loaded;
+  loaded.config.parallel.pipeline = 2;
+  loaded.config.train.accumulate = 2;
+  loaded.config.engine.group = 2;
+  EXPECT_NO_THROW(fit_to_world(loaded, 8));
+  const std::string text = message_of<ConfigError>([&] { fit_to_world(loaded, 6); });
+  EXPECT_TRUE(text.starts_with("zero.group = 2: ")) << text;
 }
 
 // The ranks of a line read the same samples.

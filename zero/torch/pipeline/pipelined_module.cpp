@@ -258,7 +258,25 @@ AttachOptions PipelinedModule::options_of_section(const ModelTensors& tensors) c
     });
   });
   for (ParameterGroup& group : options.groups) group.name.clear();
+  share_budgets(options, tensors);
   return options;
+}
+
+// The engines of a rank's sections share its budgets in proportion to the sections' parameters.
+void PipelinedModule::share_budgets(AttachOptions& options, const ModelTensors& tensors) const {
+  std::int64_t own = 0, all = 0;
+  for (const ModelTensors::Parameter& parameter : tensors.parameters) own += parameter.tensor.numel();
+  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param)
+    if (position_of(forward_.sections.home_of_param[param]) == line_.position)
+      all += parameters_.tensors[param].numel();
+  if (own == all) return;
+  const auto part = [&](std::int64_t bytes) {
+    return static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(own) / static_cast<double>(all));
+  };
+  for (MemoryBudget* budget : {&options.device_memory, &options.offload.host_memory})
+    if (budget->kind == MemoryBudget::Kind::kBytes) budget->bytes = part(budget->bytes);
+  if (options.offload.disk_memory > 0)
+    options.offload.disk_memory = std::max<std::int64_t>(1, part(options.offload.disk_memory));
 }
 
 std::vector<int> PipelinedModule::params_of(int section) const {

@@ -69,6 +69,7 @@ class PipelinedModule {
   void open_groups();
   ModelTensors tensors_of_section(int section) const;
   AttachOptions options_of_section(const ModelTensors& tensors) const;
+  void share_budgets(AttachOptions& options, const ModelTensors& tensors) const;
   void leave_absent();
   std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
