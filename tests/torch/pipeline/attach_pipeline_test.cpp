@@ -188,6 +188,26 @@ TEST(AttachPipeline, OrdersKeepBits) {
   }
 }
 
+// Every rank sends the planned bytes: values, gradients with their strides, and its section's reductions.
+TEST(AttachPipeline, SendsThePlannedBytes) {
+  for (const PipelineOptions& pipeline :
+       {PipelineOptions{.pipeline = 2},
+        PipelineOptions{.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}}) {
+    tests::on_every_rank(4, [&](World& world) {
+      const Subject subject = skips();
+      PipelineEngine engine = attach_pipeline(*subject.module, world, {.stage = 1, .accumulate = 4}, pipeline);
+      for (int step = 0; step < 2; ++step) {
+        engine.passes([&](int micro) { return subject.loss(step, micro, world.rank() % 2); });
+        engine.step(1e-2);
+      }
+      const EngineReport report = engine.report();
+      EXPECT_GT(report.planned_sent_bytes, 0);
+      EXPECT_NEAR(static_cast<double>(report.sent_bytes_per_step) / static_cast<double>(report.planned_sent_bytes), 1,
+                  0.02);
+    });
+  }
+}
+
 // The lookup is computed where the head is, so the table exists once.
 TEST(AttachPipeline, TiedParametersHaveOneHome) {
   const PipelinedRun run = train_pipelined(2, 1, {.stage = 0, .accumulate = 2}, {.pipeline = 2}, tests::tied_net);

@@ -90,8 +90,7 @@ Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& pl
   const std::vector<Crossing>& all = forward.sections.crossings;
   for (std::size_t i = 0; i < all.size(); ++i)
     crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
-  for (int position = 0; position < plan.ranks; ++position)
-    expected_.push_back(position == line.position ? std::vector<Message>() : messages_from(position));
+  for (int position = 0; position < plan.ranks; ++position) expected_.push_back(messages(position, line.position));
 }
 
 const Crossing* Crossings::of_value(int value) const {
@@ -105,29 +104,39 @@ int Crossings::before(const Crossing& crossing, int section) {
   return at == crossing.to.begin() ? crossing.from : *(at - 1);
 }
 
-// All messages of one step from a position to this rank, in the order in which they are sent.
-std::vector<Crossings::Message> Crossings::messages_from(int position) const {
+std::int64_t Crossings::planned_bytes() const {
+  std::int64_t bytes = 0;
+  for (int position = 0; position < plan_.ranks; ++position)
+    for (const Message& message : messages(line_.position, position))
+      bytes += bytes_of(forward_.values[static_cast<std::size_t>(message.value)]) +
+               (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0);
+  return bytes;
+}
+
+// All messages of one step from one position to another, in the order in which they are sent.
+std::vector<Crossings::Message> Crossings::messages(int from, int to) const {
+  if (from == to) return {};
+  const auto receives = [&](int section) { return position_of(section) == to; };
   std::vector<Crossing> by_maker = forward_.sections.crossings;
   std::ranges::stable_sort(by_maker, {}, &Crossing::made_by);
-  std::vector<Message> messages;
-  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(position)]) {
+  std::vector<Message> found;
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(from)]) {
     if (pass.kind == PassKind::kForward) {
       for (const Crossing& crossing : by_maker) {
         if (crossing.from != pass.section) continue;
-        const auto mine =
-            std::ranges::find_if(crossing.to, [this](int section) { return position_of(section) == line_.position; });
-        if (mine != crossing.to.end()) messages.push_back({false, pass.micro, crossing.value, *mine});
+        const auto first = std::ranges::find_if(crossing.to, receives);
+        if (first != crossing.to.end()) found.push_back({false, pass.micro, crossing.value, *first});
       }
     } else if (pass.kind != PassKind::kWeights) {
       for (const Crossing& crossing : forward_.sections.crossings) {
         if (std::ranges::find(crossing.to, pass.section) == crossing.to.end()) continue;
         if (!forward_.values[static_cast<std::size_t>(crossing.value)].requires_grad) continue;
-        const int to = before(crossing, pass.section);
-        if (position_of(to) == line_.position) messages.push_back({true, pass.micro, crossing.value, to});
+        const int receiver = before(crossing, pass.section);
+        if (receives(receiver)) found.push_back({true, pass.micro, crossing.value, receiver});
       }
     }
   }
-  return messages;
+  return found;
 }
 
 // The sections of this rank that take a value.

@@ -44,6 +44,8 @@ class Crossings {
   // Local. Returns the crossing of a value, or null.
   const Crossing* of_value(int value) const;
   std::int64_t sent_bytes() const { return sent_bytes_; }  // by all steps
+  // Local. Returns the bytes that this rank sends in a step, by the plan.
+  std::int64_t planned_bytes() const;
 
  private:
   struct Message {
@@ -65,7 +67,7 @@ class Crossings {
   };
 
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
-  std::vector<Message> messages_from(int position) const;
+  std::vector<Message> messages(int from, int to) const;
   // The section that receives the gradient of a value from `section`, or sends it there.
   static int before(const Crossing& crossing, int section);
   void post(int position, const at::Tensor& bytes, int micro, int value);

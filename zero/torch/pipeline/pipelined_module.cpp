@@ -516,6 +516,9 @@ EngineReport PipelinedModule::report() const {
   whole.num_parameters = 0;
   for (const ParamSpec& spec : parameters_.specs) whole.num_parameters += spec.numel();
   whole.sent_bytes_per_step += crossed_bytes_;
+  const std::int64_t planned = crossings_->planned_bytes();
+  whole.planned_sent_bytes += planned;
+  whole.sent_formula_bytes += static_cast<double>(planned);
   whole.sent_by_codec.group.front() += crossed_bytes_;
   return whole;
 }
