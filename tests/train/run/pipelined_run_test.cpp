@@ -36,14 +36,32 @@ class PipelinedRun : public SmallRunTest {
   }
 };
 
+struct PipelinedModel {
+  ModelOptions model;
+  int world;
+  PipelineOptions pipeline;
+};
+
+class PipelinedModels : public PipelinedRun {
+ protected:
+  TrainJob job_of(const PipelinedModel& each, PipelineOptions pipeline, const std::string& name) {
+    TrainJob made = job(4, pipeline, each.model.name + name);
+    made.model = each.model;
+    made.train.eval_every = 2;
+    made.train.eval_batches = 2;
+    if (each.model.name == "bert") {
+      std::string lines;
+      for (int i = 0; i < 60; ++i)
+        lines += fmt::format("to be or not to be {} that is the question\n", i % 2 ? "sir" : "oh");
+      made.data = {.kind = DataKind::kWordOrder, .path = folder_.write("lines.txt", lines), .validation = 0.1};
+    }
+    return made;
+  }
+};
+
 // Each model with another order, and with other counts of sections and lines.
-TEST_F(PipelinedRun, ModelsKeepBits) {
-  struct Case {
-    ModelOptions model;
-    int world;
-    PipelineOptions pipeline;
-  };
-  const std::vector<Case> cases{
+TEST_F(PipelinedModels, OrdersKeepBits) {
+  const std::vector<PipelinedModel> cases{
       {{.name = "gpt2", .layers = 3, .width = 16, .heads = 2, .context = 16}, 2, {.pipeline = 2}},
       {{.name = "llama", .layers = 3, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
        2,
@@ -51,28 +69,44 @@ TEST_F(PipelinedRun, ModelsKeepBits) {
       {{.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16}, 4, {.pipeline = 2}},
       {{.name = "lstm", .layers = 2, .hidden = 12, .context = 16}, 2, {.pipeline = 2, .schedule = PassOrder::kGpipe}},
   };
-  std::string lines;
-  for (int i = 0; i < 60; ++i)
-    lines += fmt::format("to be or not to be {} that is the question\n", i % 2 ? "sir" : "oh");
-  for (const Case& each : cases) {
+  for (const PipelinedModel& each : cases) {
     SCOPED_TRACE(each.model.name);
-    const auto job_of = [&](PipelineOptions pipeline, const std::string& name) {
-      TrainJob made = job(4, pipeline, each.model.name + name);
-      made.model = each.model;
-      made.train.eval_every = 2;
-      made.train.eval_batches = 2;
-      if (each.model.name == "bert")
-        made.data = {.kind = DataKind::kWordOrder, .path = folder_.write("lines.txt", lines), .validation = 0.1};
-      return made;
-    };
-    const TrainResult plain = run(job_of({}, "plain"), each.world / each.pipeline.pipeline);
+    const TrainResult plain = run(job_of(each, {}, "plain"), each.world / each.pipeline.pipeline);
     const std::string printed = out_;
-    expect_same_run(run(job_of(each.pipeline, "cut"), each.world), plain);
+    expect_same_run(run(job_of(each, each.pipeline, "cut"), each.world), plain);
     const auto evaluation = [](const std::string& text) { return text.substr(text.find("val_loss"), 30); };
     EXPECT_EQ(evaluation(out_), evaluation(printed));
     EXPECT_TRUE(says(out_, "section 1 on rank ")) << out_;
     EXPECT_TRUE(says(read_file(folder_ / (each.model.name + "cut") / "plan.txt"), "rank 0 of a line: F0"));
   }
+}
+
+using PipelinedModelsSlow = PipelinedModels;
+
+TEST_F(PipelinedModelsSlow, EveryCutKeepsBits) {
+  const std::vector<ModelOptions> models{
+      {.name = "gpt2", .layers = 4, .width = 16, .heads = 2, .context = 16},
+      {.name = "llama", .layers = 4, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
+      {.name = "bert", .layers = 4, .width = 16, .heads = 2, .context = 16},
+      {.name = "lstm", .layers = 3, .hidden = 12, .context = 16},
+  };
+  for (const ModelOptions& model : models)
+    for (const int micros : {1, 2, 4, 8})
+      for (const int stage : {0, 1, 2, 3}) {
+        const PipelinedModel each{.model = model, .world = 2, .pipeline = {}};
+        const auto with = [&](int pipeline, const std::string& name) {
+          TrainJob made = job_of(each, {.pipeline = pipeline}, name);
+          made.train.accumulate = made.attach.accumulate = micros;
+          made.attach.stage = stage;
+          made.overwrite = true;
+          return made;
+        };
+        const TrainResult plain = run(with(1, "plain"), 2);
+        for (const int pipeline : {2, 3, 4}) {
+          SCOPED_TRACE(fmt::format("{}, {} sections, {} micro-batches, stage {}", model.name, pipeline, micros, stage));
+          expect_same_run(run(with(pipeline, "cut"), 2 * pipeline), plain);
+        }
+      }
 }
 
 // Reduced precision, clipping and a stage that shards within a position.
