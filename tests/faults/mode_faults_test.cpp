@@ -59,6 +59,7 @@ std::vector<Mode> modes() {
       {"fragments", with(local, {"--sync.fragments", "2", "--sync.overlap", "2"}), kBits},
       {"topk", with(local, {"--comm.outer_wire", "topk"}), kBits},
       {"groups", {"--zero.group", "2"}, kBits},
+      {"pipeline", {"--parallel.pipeline", "2", "--train.accumulate", "2"}, kBits},
       {"coded_groups", {"--zero.group", "2", "--comm.outer_wire", "int8"}, kBits},
       {"secondary", {"--zero.secondary_group", "2"}, kBits},
       {"hash", {"--zero.shards", "hash", "--train.clip", "0"}, kBits},
