@@ -42,7 +42,6 @@ TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, start] :
        {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
         std::pair("-n 2 --parallel.pipeline 2 --model.dropout 0.1", "model.dropout = 0.1: "),
-        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule zb-v", "parallel.schedule = \"zb-v\": "),
         std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: ")}) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;

@@ -467,9 +467,9 @@ constexpr std::array kOptions{
            "ranks that share one model as a pipeline's line; must divide the number of ranks; 1: no pipeline"},
     Option{"parallel.sections", number_at<kParallel, &PipelineOptions::sections>,
            Range{.lowest = 0, .highest = kMostLayers},
-           "parts of the model in a line; 0: one a rank, with parallel.schedule interleaved two"},
+           "parts of the model in a line; 0: one a rank, with parallel.schedule interleaved or zb-v two"},
     Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
-           "order of a pipeline's passes; zb-h1, zb-h2 and zb-v do not work yet"},
+           "order of a pipeline's passes; zb-...: gradients of weights fill the gaps"},
 
     Option{"checkpoint.every", kSaveInterval, kNatural,
            "steps, or time such as \"10min\", between two checkpoints; the last step also has one; 0: none"},

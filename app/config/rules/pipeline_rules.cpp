@@ -87,8 +87,6 @@ void check_pipeline(const LoadedConfig& loaded) {
     return;
   }
   const PipelineRefusals refuse(loaded);
-  refuse.unless(!splits_backward(parallel.schedule), "parallel.schedule",
-                "orders that delay the gradients of weights do not work yet", "use gpipe, 1f1b or interleaved");
   check_updates(refuse, config);
   check_activations(refuse, config);
   check_run(refuse, config);

@@ -29,7 +29,6 @@ TEST(PipelineRules, DefaultsWorkWithAPipeline) {
 
 TEST(PipelineRules, UnsupportedKeysAreNamed) {
   const std::vector<std::pair<std::string, std::function<void(Config&)>>> cases{
-      {"parallel.schedule = \"zb-h1\"", [](Config& config) { config.parallel.schedule = PassOrder::kZbH1; }},
       {"sync.mode = \"local\"", [](Config& config) { config.local.on = true; }},
       {"sync.servers = 1", [](Config& config) { config.engine.sync.servers = 1; }},
       {"zero.delayed_update = true", [](Config& config) { config.engine.delayed_update = true; }},

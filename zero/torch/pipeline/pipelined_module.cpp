@@ -113,7 +113,6 @@ void PipelinedModule::refuse_options() const {
   if (options_.local) refuse_with_pipeline("sync.mode", "local");
   if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
   if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
-  if (splits_backward(pipeline_.schedule)) refuse_with_pipeline("parallel.schedule", name_of(pipeline_.schedule));
   for (const torch::Tensor& tensor : parameters_.tensors)
     if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
 }
@@ -332,6 +331,8 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
     const TimedSpan span(options_.timeline, is_forward ? Activity::kForward : Activity::kBackward);
     if (is_forward) {
       run_forward(pass, loss, open, losses);
+    } else if (pass.kind == PassKind::kWeights) {
+      run_weights(pass, open, shared);
     } else {
       run_backward(pass, open, shared, parts);
     }
@@ -361,7 +362,8 @@ void PipelinedModule::begin(const Pass& pass) {
 void PipelinedModule::run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open,
                                   std::vector<double>& losses) {
   auto forward =
-      std::make_unique<SectionPass>(forward_, *crossings_, pass.section, pass.micro, lookup_for(pass.section));
+      std::make_unique<SectionPass>(forward_, *crossings_, pass.section, pass.micro, lookup_for(pass.section),
+                                    splits_backward(pipeline_.schedule) ? module_of(pass.section) : nullptr);
   forward->forward([&] { return loss(pass.micro); });
   if (forward->loss().defined()) losses[static_cast<std::size_t>(pass.micro)] = forward->loss().detach().item<double>();
   open[{pass.section, pass.micro}] = std::move(forward);
@@ -376,8 +378,9 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
   const double scale = module != nullptr ? module->engine().scale_loss() : 1;
   const torch::Tensor loss =
       section.loss().defined() ? scaled_loss(part_of(section.loss(), parts), scale) : torch::Tensor();
+  const bool split = pass.kind == PassKind::kInputs;
   std::vector<at::Tensor> leaves, leaf_gradients;
-  if (forward_.sections.has_lookup && pass.section == 0) {
+  if (forward_.sections.has_lookup && pass.section == 0 && !split) {
     for (auto& [key, gradient] : shared) {
       if (key.first != pass.micro) continue;
       leaves.push_back(module->parameters().tensor(key.second));
@@ -385,12 +388,39 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
     }
     std::erase_if(shared, [&](const auto& entry) { return entry.first.first == pass.micro; });
   }
-  // The lookup section's own backward pass of this micro-batch comes later.
-  if (lookup != nullptr) lookup->count_backward_as_forward(true);
+  // The lookup section's own backward pass of this micro-batch comes later, and so does a pass of weights.
+  AttachedModule* const later = split ? module : nullptr;
+  for (AttachedModule* const each : {lookup, later})
+    if (each != nullptr) each->count_backward_as_forward(true);
   section.backward(loss, std::move(leaves), std::move(leaf_gradients));
-  if (lookup != nullptr) lookup->count_backward_as_forward(false);
+  for (AttachedModule* const each : {lookup, later})
+    if (each != nullptr) each->count_backward_as_forward(false);
   section.take_shared(shared);
+  if (!split) open.erase(found);
+}
+
+// Gives the engine all gradients of the section's parameters at once, as one backward pass.
+void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open, SharedGradients& shared) {
+  const auto found = open.find({pass.section, pass.micro});
+  ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
+  AttachedModule* const module = module_of(pass.section);
+  std::map<int, at::Tensor> gradients = found->second->take_gradients();
   open.erase(found);
+  if (forward_.sections.has_lookup && pass.section == 0) {
+    for (auto& [key, gradient] : shared) {
+      if (key.first != pass.micro) continue;
+      at::Tensor& sum = gradients[key.second];
+      sum = sum.defined() ? gradient + sum : std::move(gradient);
+    }
+    std::erase_if(shared, [&](const auto& entry) { return entry.first.first == pass.micro; });
+  }
+  if (gradients.empty()) return;
+  std::vector<at::Tensor> parameters, values;
+  for (auto& [param, gradient] : gradients) {
+    parameters.push_back(module->parameters().tensor(param));
+    values.push_back(std::move(gradient));
+  }
+  torch::autograd::backward(parameters, values);
 }
 
 void PipelinedModule::share_losses(std::vector<double>& losses) const {

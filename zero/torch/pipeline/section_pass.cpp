@@ -19,6 +19,16 @@
 
 namespace zero {
 
+namespace {
+
+bool is_transpose_of(const at::Tensor& view, const at::Tensor& whole) {
+  return whole.dim() == 2 && view.dim() == 2 && view.storage_offset() == whole.storage_offset() &&
+         view.size(0) == whole.size(1) && view.size(1) == whole.size(0) && view.stride(0) == whole.stride(1) &&
+         view.stride(1) == whole.stride(0);
+}
+
+}  // namespace
+
 // The history of a received tensor: keeps its gradient, and ends the backward pass there.
 class SectionPass::GradientKeeper final : public torch::autograd::Node {
  public:
@@ -33,8 +43,14 @@ class SectionPass::GradientKeeper final : public torch::autograd::Node {
 };
 
 SectionPass::SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro,
-                         const ParameterOwner* shared)
-    : plan_(plan), crossings_(crossings), section_(section), micro_(micro), shared_(shared) {}
+                         const ParameterOwner* shared, const ParameterOwner* split)
+    : plan_(plan), crossings_(crossings), section_(section), micro_(micro), shared_(shared), split_(split) {
+  if (split_ == nullptr) return;
+  uses_.resize(plan_.graph.params.size(), 0);
+  for (std::size_t number = 0; number < plan_.graph.operators.size(); ++number)
+    if (plan_.sections.of_operator[number] == section_)
+      for (const int param : plan_.graph.operators[number].params) ++uses_[static_cast<std::size_t>(param)];
+}
 
 SectionPass::~SectionPass() = default;
 
@@ -157,7 +173,7 @@ void SectionPass::receive(const at::Tensor& argument, int value) {
 
 // A view of the alias has the view's sizes and strides. Its history adds the gradient to the alias's.
 at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHandle& handle) {
-  std::unique_ptr<Received>& alias = aliases_[handle.param];
+  std::unique_ptr<Received>& alias = aliases_[{handle.owner, handle.param}];
   if (alias == nullptr) {
     const at::Tensor base = parameter.is_view() ? at::Tensor(parameter._base()) : parameter;
     alias = std::make_unique<Received>();
@@ -167,6 +183,7 @@ at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHan
   const at::Tensor& whole = alias->tensor;
   const bool is_whole = whole.sizes() == parameter.sizes() && whole.strides() == parameter.strides();
   if (is_whole && parameter.storage_offset() == 0) return whole;
+  if (is_transpose_of(parameter, whole)) return whole.t();
   return whole.as_strided(parameter.sizes(), parameter.strides(), parameter.storage_offset());
 }
 
@@ -176,19 +193,66 @@ at::Tensor SectionPass::ready(const at::Tensor& argument) {
     if (!is_filled(argument)) receive(argument, *value);
     return argument;
   }
-  if (shared_ == nullptr) return argument;
+  if (shared_ == nullptr && split_ == nullptr) return argument;
   const ParameterHandle* const handle = ParameterStorage::of(argument);
-  return handle != nullptr && handle->owner == shared_ ? alias_of(argument, *handle) : argument;
+  const bool replaced = handle != nullptr && (handle->owner == shared_ || handle->owner == split_);
+  return replaced ? alias_of(argument, *handle) : argument;
+}
+
+const ParameterHandle* SectionPass::own_parameter(const at::Tensor& argument) const {
+  const ParameterHandle* const handle = argument.defined() ? ParameterStorage::of(argument) : nullptr;
+  return handle != nullptr && handle->owner == split_ ? handle : nullptr;
+}
+
+// Gradients of a parameter with several uses are added in autograd's order, so they do not wait.
+std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator& planned, int number,
+                                                          torch::jit::Stack& stack) {
+  if (split_ == nullptr) return nullptr;
+  const auto arguments = product_arguments(planned.op, stack);
+  if (!arguments) return nullptr;
+  for (const int param : plan_.graph.operators[static_cast<std::size_t>(number)].params)
+    if (uses_[static_cast<std::size_t>(param)] > 1) return nullptr;
+  const std::size_t first = stack.size() - planned.op.schema().arguments().size();
+  const at::Tensor input = ready(stack[first + arguments->input].toTensor());
+  const at::Tensor matrix = stack[first + arguments->matrix].toTensor();
+  const ParameterHandle* const handle = own_parameter(matrix);
+  if (handle == nullptr || ParameterStorage::of(input) != nullptr || !input.requires_grad() || !matrix.requires_grad())
+    return nullptr;
+  const at::Tensor base = matrix.is_view() ? at::Tensor(matrix._base()) : matrix;
+  const bool transposed = is_transpose_of(matrix, base);
+  const bool is_whole = matrix.sizes() == base.sizes() && matrix.strides() == base.strides();
+  if ((!is_whole && !transposed) || !base.is_contiguous() || matrix.storage_offset() != 0) return nullptr;
+  at::Tensor quiet = tensor_over(base.storage(), base.sizes().vec(), base.scalar_type(), /*keyed=*/true);
+  stack[first + arguments->matrix] = transposed ? quiet.t() : quiet;
+  auto product = std::make_shared<WeightProduct>();
+  product->param = handle->param;
+  product->transposed = transposed;
+  product->input = input.detach();
+  product->sizes = matrix.sizes().vec();
+  product->strides = matrix.strides().vec();
+  return product;
 }
 
 void SectionPass::compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys,
                           torch::jit::Stack& stack) {
-  replace_arguments(planned.op, stack, [this](const at::Tensor& tensor) { return ready(tensor); });
+  const std::shared_ptr<WeightProduct> product = begin_product(planned, number, stack);
+  // The product's matrix has no history, and stays.
+  const at::Tensor matrix =
+      product == nullptr
+          ? at::Tensor()
+          : stack[stack.size() - planned.op.schema().arguments().size() + product_arguments(planned.op, stack)->matrix]
+                .toTensor();
+  replace_arguments(planned.op, stack,
+                    [&](const at::Tensor& tensor) { return tensor.is_same(matrix) ? tensor : ready(tensor); });
   ParameterUses uses;
   for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool written) {
     if (tensor.defined()) uses.add(tensor, written);
   });
   planned.op.redispatchBoxed(below_parameter_key(keys), &stack);
+  if (product != nullptr) {
+    stack.back().toTensor().register_hook([product](const at::Tensor& gradient) { product->gradient = gradient; });
+    products_.push_back(product);
+  }
   note_results(planned, number, stack);
 }
 
@@ -238,9 +302,25 @@ void SectionPass::backward(const at::Tensor& loss, std::vector<at::Tensor> leave
 }
 
 void SectionPass::take_shared(SharedGradients& gradients) {
-  for (auto& [param, alias] : aliases_)
-    if (alias->gradient.defined()) gradients[{micro_, param}] = std::move(alias->gradient);
+  for (auto& [key, alias] : aliases_)
+    if (key.first == shared_ && alias->gradient.defined()) gradients[{micro_, key.second}] = std::move(alias->gradient);
+  std::erase_if(aliases_, [this](const auto& entry) { return entry.first.first == shared_; });
+}
+
+std::map<int, at::Tensor> SectionPass::take_gradients() {
+  const c10::AutoGradMode no_gradients(false);
+  std::map<int, at::Tensor> gradients;
+  for (auto& [key, alias] : aliases_)
+    if (alias->gradient.defined()) gradients[key.second] = std::move(alias->gradient);
   aliases_.clear();
+  for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
+    if (!(*product)->gradient.defined()) continue;
+    const bool is_new = gradients.emplace((*product)->param, (*product)->gradient_of_parameter()).second;
+    ZERO_CHECK(is_new, "parameter {} has a second use", (*product)->param);
+    product->reset();
+  }
+  products_.clear();
+  return gradients;
 }
 
 }  // namespace zero

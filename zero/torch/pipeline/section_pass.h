@@ -2,7 +2,7 @@
 //
 //   SectionPass pass(forward, crossings, section, micro, shared);
 //   pass.forward([&] { return loss_of(model->forward(x), y); });     // the whole function
-//   pass.backward(1.0, lookups);                                     // gradients of this section
+//   pass.backward(loss, lookups, gradients);                         // gradients of this section
 //
 // An operator of another section is walked past: its results are absent tensors with the planned layouts. The first
 // operator of this section that uses such a result receives it. In autograd's graph a received tensor has a node
@@ -12,6 +12,10 @@
 // Parameters that the lookup section also uses belong to that section's engine. In the section with their other uses
 // they are replaced by aliases, whose gradients also go to the lookup section: there autograd adds the lookups' part to
 // them, as it does without a pipeline.
+//
+// If the order of passes delays gradients of weights (`split`), all parameters of the section are replaced by aliases.
+// backward() then makes the gradients of inputs. It keeps the gradients that cost little, such as those of biases, and
+// what products of matrices need; take_gradients() makes these products.
 #pragma once
 
 #include <functional>
@@ -23,6 +27,7 @@
 
 #include "zero/torch/pipeline/crossings.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/weight_product.h"
 #include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/parameter_storage.h"
 
@@ -34,7 +39,9 @@ using SharedGradients = std::map<std::pair<int, int>, at::Tensor>;
 class SectionPass final : public OperatorTaker {
  public:
   // `shared`: the owner of parameters of the lookup section; null: there is none, or this is the lookup section.
-  SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro, const ParameterOwner* shared);
+  // `split`: the owner of the section's parameters, if the order delays their gradients; else null.
+  SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro, const ParameterOwner* shared,
+              const ParameterOwner* split = nullptr);
   ~SectionPass() override;
   SectionPass(const SectionPass&) = delete;
   SectionPass& operator=(const SectionPass&) = delete;
@@ -49,8 +56,10 @@ class SectionPass final : public OperatorTaker {
   // Runs the backward pass. `loss`: the loss that counts, scaled; undefined in other sections. `leaves` and
   // `leaf_gradients`: parameters with the gradients of other sections, to which autograd adds this section's.
   void backward(const at::Tensor& loss, std::vector<at::Tensor> leaves, std::vector<at::Tensor> leaf_gradients);
-  // Moves the gradients of aliases out.
+  // Moves the gradients of shared parameters out.
   void take_shared(SharedGradients& gradients);
+  // With `split`, after backward(). Returns the gradients of the section's own parameters.
+  std::map<int, at::Tensor> take_gradients();
 
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
 
@@ -68,6 +77,9 @@ class SectionPass final : public OperatorTaker {
   void walk_past(const PlannedOperator& planned, torch::jit::Stack& stack);
   at::Tensor absent_result(const PlannedOperator& planned, const PlannedTensor& tensor);
   at::Tensor ready(const at::Tensor& argument);
+  const ParameterHandle* own_parameter(const at::Tensor& argument) const;
+  // Returns the product of this operator, if its gradient of the matrix can wait.
+  std::shared_ptr<WeightProduct> begin_product(const PlannedOperator& planned, int number, torch::jit::Stack& stack);
   at::Tensor alias_of(const at::Tensor& parameter, const ParameterHandle& handle);
   void receive(const at::Tensor& argument, int value);
   void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
@@ -79,10 +91,14 @@ class SectionPass final : public OperatorTaker {
   const int section_;
   const int micro_;
   const ParameterOwner* const shared_;
+  const ParameterOwner* const split_;
+  std::vector<int> uses_;                              // by parameter of the plan: operators of this section
   int number_ = 0;                                     // of the next operator
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
-  std::map<int, std::unique_ptr<Received>> aliases_;   // by parameter of the shared owner
+  // By owner and its parameter.
+  std::map<std::pair<const ParameterOwner*, int>, std::unique_ptr<Received>> aliases_;
+  std::vector<std::shared_ptr<WeightProduct>> products_;  // in the order of the forward pass
   at::Tensor loss_;
   at::Tensor not_needed_;  // gradients of tensors that this section does not use
 };

@@ -1,0 +1,37 @@
+// WeightProduct: a product of a forward pass whose gradient of the matrix is made in a later pass.
+//
+//   if (const auto at = product_arguments(op, stack)) ...      // input x matrix
+//   at::Tensor gradient = product.gradient_of_parameter();     // one product of matrices
+//
+// It calls what autograd calls for the same operator (mm_mat2_grad in libtorch's FunctionsManual.cpp), so the gradient
+// has the same bits. Local.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+namespace zero {
+
+struct ProductArguments {
+  std::size_t input = 0, matrix = 0;  // indices of arguments
+};
+
+// Returns the arguments of aten::mm, or of aten::addmm without a factor; nullopt for other operators.
+std::optional<ProductArguments> product_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+struct WeightProduct {
+  int param = -1;                            // of its owner
+  bool transposed = false;                   // the matrix is the parameter's transpose
+  at::Tensor input;                          // [m, k], without history
+  std::vector<std::int64_t> sizes, strides;  // of the matrix, [k, n]
+  at::Tensor gradient;                       // of the result, [m, n]; undefined: the loss does not depend on it
+
+  at::Tensor gradient_of_parameter() const;
+};
+
+}  // namespace zero
