@@ -53,16 +53,19 @@ tests::Subject unet() {
           }};
 }
 
-void expect_bits_of_no_pipeline(int pipeline, int micros, int stage) {
+void expect_bits_of_no_pipeline(int pipeline, int micros, int stage,
+                                PassOrder order = PassOrder::kOneForwardOneBackward) {
   SCOPED_TRACE(testing::Message() << pipeline << " sections, " << micros << " micro-batches, stage " << stage);
   const AttachOptions options{.stage = stage, .clip = 0.5, .accumulate = micros};
   const tests::PipelinedRun plain = tests::train_pipelined(2, 3, options, {.pipeline = 1}, unet);
-  tests::expect_same_bits(tests::train_pipelined(2 * pipeline, 3, options, {.pipeline = pipeline}, unet), plain);
+  tests::expect_same_bits(
+      tests::train_pipelined(2 * pipeline, 3, options, {.pipeline = pipeline, .schedule = order}, unet), plain);
 }
 
 TEST(UNetPipeline, KeepsBits) {
   for (const auto& [pipeline, micros, stage] : {std::array{2, 1, 3}, {3, 8, 1}, {4, 4, 0}, {4, 2, 2}})
     expect_bits_of_no_pipeline(pipeline, micros, stage);
+  expect_bits_of_no_pipeline(3, 4, 3, PassOrder::kZbH1);
 }
 
 TEST(UNetPipelineSlow, EveryCutKeepsBits) {

@@ -47,6 +47,7 @@ class PipelinedModels : public PipelinedRun {
   TrainJob job_of(const PipelinedModel& each, PipelineOptions pipeline, const std::string& name) {
     TrainJob made = job(4, pipeline, each.model.name + name);
     made.model = each.model;
+    made.overwrite = true;
     made.train.eval_every = 2;
     made.train.eval_batches = 2;
     if (each.model.name == "bert") {
@@ -68,9 +69,18 @@ TEST_F(PipelinedModels, OrdersKeepBits) {
        {.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}},
       {{.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16}, 4, {.pipeline = 2}},
       {{.name = "lstm", .layers = 2, .hidden = 12, .context = 16}, 2, {.pipeline = 2, .schedule = PassOrder::kGpipe}},
+      {{.name = "gpt2", .layers = 3, .width = 16, .heads = 2, .context = 16},
+       4,
+       {.pipeline = 2, .schedule = PassOrder::kZbH2}},
+      {{.name = "llama", .layers = 4, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
+       2,
+       {.pipeline = 2, .schedule = PassOrder::kZbV}},
+      {{.name = "bert", .layers = 2, .width = 16, .heads = 2, .context = 16},
+       2,
+       {.pipeline = 2, .schedule = PassOrder::kZbH1}},
   };
   for (const PipelinedModel& each : cases) {
-    SCOPED_TRACE(each.model.name);
+    SCOPED_TRACE(each.model.name + std::string(", ") + std::string(name_of(each.pipeline.schedule)));
     const TrainResult plain = run(job_of(each, {}, "plain"), each.world / each.pipeline.pipeline);
     const std::string printed = out_;
     expect_same_run(run(job_of(each, each.pipeline, "cut"), each.world), plain);
