@@ -47,8 +47,7 @@ ScheduleReplay at_stage(int stage) {
   return {kTwoUnits, 2, place(stage, Reduce::kAuto, 1), {}};
 }
 
-// Nobody foresees it.
-
+// The first step has no schedule, so no event is foreseen.
 TEST(ScheduleReplay, FirstStepHasNoMismatch) {
   ScheduleReplay replay = at_stage(3);
   const Followed followed = follow_all(replay, kWholeStep);
@@ -58,8 +57,7 @@ TEST(ScheduleReplay, FirstStepHasNoMismatch) {
   EXPECT_EQ(replay.trace().events, kWholeStep);
 }
 
-// Of the schedule.
-
+// The second step gets every action of the schedule.
 TEST(ScheduleReplay, SecondStepGetsEveryAction) {
   ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);

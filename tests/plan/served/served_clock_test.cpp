@@ -16,7 +16,8 @@ double seconds(const SyncPlan& sync, const Cluster& cluster, double computation 
   return clock_seconds(sync, cluster, computation, traffic_of(sync, kOfModel, cluster));
 }
 
-// The formulas of docs/distributed/parameter_server.md: a worker 4P, a server 4P W/S, each way in a clock.
+// The formulas of docs/distributed/parameter_server.md: in a clock a worker sends 4P in each direction, and a server 4P
+// W/S.
 TEST(ServedClock, CountsWhatTheFormulasSay) {
   for (const int servers : {1, 2}) {
     const Cluster cluster{.hosts = 1, .ranks = 8};
@@ -36,7 +37,7 @@ TEST(ServedClock, CountsOnlyTrafficBetweenMachines) {
   EXPECT_DOUBLE_EQ(one.own_push.leaving, 4 * (4 * kP));
   EXPECT_DOUBLE_EQ(one.push.within, 3 * (4 * kP)) << "the server with the three workers beside it";
   EXPECT_DOUBLE_EQ(one.pull.delay, 5e-3);
-  // Servers fill the first machine: everything leaves.
+  // Servers fill the first machine, so all bytes leave their machine.
   const ServedTraffic apart = traffic_of(sync_of(SyncMode::kAsync, 4), kOfModel, cluster);
   EXPECT_DOUBLE_EQ(apart.push.leaving, 4 * (4 * kP));
   EXPECT_EQ(apart.push.within, 0);
@@ -55,8 +56,8 @@ TEST(ServedClock, ServerLinkBoundsClock) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 50, 4), cluster), 1 + 2 * 0.04, 1e-9);
 }
 
-// Two workers, 40 ms of a push and of a pull each, 50 ms of computation. Alone a worker has 4 / 13 of its time in either
-// direction, so it meets the other there as often: 40 ms become 40 x 17 / 13.
+// Two workers, with 40 ms for a push, 40 ms for a pull and 50 ms of computation. A single worker uses each direction 4
+// / 13 of its time. So it meets the other worker with that probability: 40 ms become 40 x 17 / 13.
 TEST(ServedClock, StaleWorkersShareLinkByChance) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e8};
   const double met = 0.05 + 2 * 0.04 * 17 / 13;
@@ -70,8 +71,7 @@ TEST(ServedClock, LongComputationAvoidsCollisions) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster, 100), 100.08, 0.01);
 }
 
-// Except with a quorum.
-
+// The slowest worker sets the pace, except with a quorum.
 TEST(ServedClock, SlowestWorkerSetsPace) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.25}};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 4, 1e-9);
