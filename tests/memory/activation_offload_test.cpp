@@ -49,7 +49,7 @@ class ActivationOffloadOn : public testing::TestWithParam<Way> {
     for (int i = 0; i < count; ++i) {
       std::vector<std::byte> block = contents(static_cast<std::uint64_t>(i));
       handle.push_back(activation_offload.offload(block));
-      std::fill(block.begin(), block.end(), std::byte{0xee});  // it may be used again at once
+      std::fill(block.begin(), block.end(), std::byte{0xee});  // the caller may use the block again at once
     }
     return handle;
   }
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationOffloadOn,
                                          Way{"disk", Tier::kDisk, 0}, Way{"disk_over_link", Tier::kDisk, 20e9}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// ---- what is held where
+// ---- bytes on each tier
 
 TEST(ActivationOffloadOnTheHost, IsInTheLedgerThere) {
   Ledger ledger;
@@ -219,9 +219,9 @@ TEST(ActivationOffloadOnDisk, HoldsFourBlocksOfMemory) {
   EXPECT_NE(activation_offload.report().disk_kind.find("1 path"), std::string::npos);
 }
 
-// ---- what is read when
+// ---- order of reads
 
-// A disk of memory that remembers what was asked for.
+// A disk in memory that records its requests.
 struct OverMemory {
   TemporaryFolder folder;
   ScriptedDisk disk;
@@ -259,7 +259,7 @@ TEST(ActivationOffloadReadsAhead, ReadsTwoAheadOfWanted) {
   EXPECT_EQ(f.num_reads(), 0);
   for (std::size_t i = 10; i-- > 6;) {
     EXPECT_EQ(f.bring(handle[i]), contents(i));
-    // What was written last still lies in memory.
+    // The newest activations are still in memory.
     EXPECT_EQ(f.num_reads(), i == 9 || i == 8 ? 0 : 8 - static_cast<int>(i)) << i;
     f.activation_offload.forget(handle[i]);
   }
@@ -310,7 +310,7 @@ TEST(ActivationOffloadOverALink, CrossesDownAndUp) {
   EXPECT_EQ(into, contents(1));
   EXPECT_EQ(activation_offload.report().link.down_bytes, static_cast<std::int64_t>(kBytes));
   EXPECT_EQ(activation_offload.report().link.up_bytes, static_cast<std::int64_t>(kBytes));
-  EXPECT_EQ(ledger.held(Tier::kDevice, kStaging), kPages) << "what comes ahead lies on the device";
+  EXPECT_EQ(ledger.held(Tier::kDevice, kStaging), kPages) << "a block fetched ahead is on the device";
 }
 
 TEST(ActivationOffloadOverALink, TakesLinkTime) {
@@ -349,7 +349,7 @@ TEST(ActivationOffloadOverALink, SharesLinkInTurns) {
   EXPECT_EQ(std::ranges::count(timeline.spans(), Activity::kLinkDown, &TimelineSpan::activity), 2);
 }
 
-// ---- what goes wrong
+// ---- errors
 
 TEST(ActivationOffloadFails, WhereNoFolderIsNamed) {
   Ledger ledger;
@@ -372,8 +372,7 @@ TEST(ActivationOffloadFails, LaterParkReportsFailedWrite) {
       << "and by everything after";
 }
 
-// The activation itself is fetched from memory; the error comes when its block is needed.
-
+// The activation itself is fetched from memory. The error of the write appears when its block is needed.
 TEST(ActivationOffloadFails, FetchReportsFailedWrite) {
   OverMemory f;
   f.disk.answer = [](const IoRequest&) { return -ENOSPC; };

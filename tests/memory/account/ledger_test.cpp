@@ -35,8 +35,8 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
-// Two tags that take turns: each has been at 100, their sum never above 110.
-// From the sum of the peaks.
+// Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
+// the peaks.
 TEST(Ledger, PeakOfSumDiffersFromPeaks) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);

@@ -19,7 +19,7 @@ TEST(PageSums, WhatWasNotedIsRight) {
   const Allocation block = filled_pages(3 * kPage, 1);
   sums.note(4 * kPage, block.bytes());
   EXPECT_EQ(sums.first_wrong(4 * kPage, block.bytes()), -1);
-  EXPECT_EQ(sums.first_wrong(5 * kPage, block.bytes().subspan(kPage)), -1) << "and so is any page of it alone";
+  EXPECT_EQ(sums.first_wrong(5 * kPage, block.bytes().subspan(kPage)), -1) << "and so is each single page";
 }
 
 TEST(PageSums, WhatWasNeverNotedIsWrong) {

@@ -104,7 +104,7 @@ TEST(Transfer, MovesWithoutBeingFinished) {
   Seen seen;
   Transfer from = transfer(seen);
   Transfer to = std::move(from);
-  EXPECT_TRUE(from.done());  // NOLINT: what is left behind is the claim
+  EXPECT_TRUE(from.done());  // NOLINT: tests the moved-from object
   EXPECT_EQ(seen.finished, 0);
   to.wait();
   EXPECT_EQ(seen.finished, 1);
