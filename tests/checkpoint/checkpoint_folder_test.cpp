@@ -47,7 +47,7 @@ TEST(CheckpointFolder, KeepsNewestAndRemovesUnfinished) {
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
   EXPECT_FALSE(fs::exists(folder / "step-00000006.tmp"));
   EXPECT_TRUE(fs::exists(folder / "mine/manifest.json"));
-  checkpoints.keep(1, 4);  // what is newer could not be read, perhaps, and does not count
+  checkpoints.keep(1, 4);  // 5 is newer than the run's step 4, so it does not count
   EXPECT_EQ(checkpoints.list(),
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
   checkpoints.clear();
