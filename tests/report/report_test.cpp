@@ -273,7 +273,7 @@ TEST(Report, PredictionAppearsBesideMeasurement) {
             std::string::npos)
       << summary(r);
   r.ranks[0].disk_memory = {};
-  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "nothing lies off the device";
+  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "all states are on the device";
 }
 
 TEST(Report, StartupIsTheSlowestRanks) {
@@ -281,7 +281,7 @@ TEST(Report, StartupIsTheSlowestRanks) {
 }
 
 TEST(Report, UtilizationIsOfAllRanksTogether) {
-  // 3e9 operations in 0.3 s on two ranks of 1e10 a second.
+  // 3e9 operations in 0.3 s on two ranks with 1e10 operations a second.
   const auto report = json::parse(to_json(some_report()));
   EXPECT_EQ(report["flops_per_step"], 3e9);
   EXPECT_EQ(report["peak_flops"], 2e10);
@@ -302,8 +302,7 @@ TEST(Report, WithoutValidationTheLossIsNull) {
   EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
 }
 
-// It says what matters in a few lines.
-
+// The summary has only the important values.
 TEST(Report, SummaryIsShort) {
   auto report = some_report();
   const auto text = one_line(summary(report));

@@ -48,8 +48,7 @@ TEST(ServedPlan, SlowReadersWeightsCountApart) {
   EXPECT_NE(served_rows(many).find("of versions before that, which slow workers still read"), std::string::npos);
 }
 
-// They cross as often as ranges and take a block of a worker.
-
+// Hashed blocks send as many bytes as ranges. They also take one block of a worker.
 TEST(ServedPlan, HashedBlocksAddWorkerBlock) {
   const ServedPlan ranges = served_plan(served(2, 3, {}));
   TrainingPlan plan = served(2, 3, {});
