@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-// A ring of one rank in memory that a launcher holds.
+// The ring of one rank, in memory that a launcher holds.
 class HeldRing {
  public:
   HeldRing(MemoryFiles& kept, int rank)

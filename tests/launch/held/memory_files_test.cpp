@@ -58,7 +58,7 @@ TEST(MemoryFiles, OnlyMemoryFilesAreKept) {
   MemoryFiles kept;
   EXPECT_TRUE(says(kept.put("a", FileDescriptor(ends[1])), "is no memory file"));
   char byte = 0;
-  EXPECT_EQ(read(reader.get(), &byte, 1), 0) << "what is refused is closed";
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0) << "a refused file is closed";
   EXPECT_TRUE(says(kept.put("a", FileDescriptor::open("/dev/null", O_RDONLY)), "is no memory file"));
   EXPECT_TRUE(says(kept.put("a", FileDescriptor()), "no descriptor came with it"));
   EXPECT_EQ(kept.size(), 0u);
@@ -84,8 +84,7 @@ TEST(MemoryFiles, NeverMoreNamesThanAreAllowed) {
   EXPECT_EQ(kept.names(), (Names{"b", "c"}));
 }
 
-// It moves every name with the prefix, and replaces every name that was there.
-
+// A rename moves all names with the first prefix, and removes all old names with the second.
 TEST(MemoryFiles, RenameReplacesWholePrefix) {
   MemoryFiles kept;
   for (const char* name : {"new/tmp/0", "new/tmp/1", "old/0", "old/7", "other"}) put(kept, name);
@@ -118,7 +117,7 @@ TEST(ReadKept, GivesWhatIsThere) {
   const FileDescriptor file = holding("twelve bytes");
   EXPECT_EQ(read_memory_file(file.get(), 6), "twelve");
   EXPECT_EQ(read_memory_file(file.get(), 1000), "twelve bytes");
-  EXPECT_EQ(ftruncate(file.get(), 3), 0);  // by a rank that still has it
+  EXPECT_EQ(ftruncate(file.get(), 3), 0);  // by a rank that still has the file
   EXPECT_EQ(read_memory_file(file.get(), 6), "twe");
   EXPECT_THROW(read_memory_file(-1, 1), IoError);
 }
