@@ -49,7 +49,6 @@ TEST(Generate, TemperatureZeroTakesTheLikeliest) {
 }
 
 // At any temperature.
-
 TEST(Generate, TopOneTakesLikeliestToken) {
   auto model = some_model();
   EXPECT_EQ(generate(*model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),

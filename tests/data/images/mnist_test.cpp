@@ -20,7 +20,7 @@ namespace {
 const std::string kImages = "t10k-images-idx3-ubyte";
 const std::string kLabels = "t10k-labels-idx1-ubyte";
 
-// Three images of 2 x 1 pixels, labelled 4, 0, 9.
+// Three images of 2 x 1 pixels with labels 4, 0, 9.
 void write_three(const TemporaryFolder& folder, const std::string& prefix = "t10k") {
   folder.write(prefix + "-images-idx3-ubyte", idx_images(3, 2, 1, std::string("\x00\xff\x33\x66\x99\xcc", 6)));
   folder.write(prefix + "-labels-idx1-ubyte", idx_labels(std::string("\4\0\11", 3)));

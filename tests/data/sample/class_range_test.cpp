@@ -30,8 +30,7 @@ std::string held_refusal(const ClassRange& range, const Labels& labels) {
   return message_of<ConfigError>([&] { range.require(labels, "data.validation", place); });
 }
 
-// If no number is given.
-
+// The user gave no number of classes.
 TEST(ClassRange, TrainingLabelsMakeTheClasses) {
   const ClassRange range = learned({0, 1, 1, 2});
   EXPECT_EQ(range.note(), "");

@@ -22,7 +22,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// All bytes, then "Ġt", "he" and "Ġthe", in GPT-2's alphabet; its numbers are not the bytes'.
+// All bytes, then "Ġt", "he" and "Ġthe", in GPT-2's alphabet. The numbers differ from the byte values.
 nlohmann::json small_vocabulary() {
   nlohmann::json vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary[to_alphabet(std::string(1, static_cast<char>(byte)))] = 255 - byte;
@@ -129,7 +129,7 @@ TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
   EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times, and of pairs as frequent the lowest";
   EXPECT_EQ(tokenizer.encode(" newest").size(), 1U);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(kText)), kText);
-  EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "the bytes alone";
+  EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "only the bytes";
   EXPECT_TRUE(says(message_of<ConfigError>([] { BytePairTokenizer::learn(kText, 255); }), "--size"));
 }
 
@@ -142,8 +142,9 @@ TEST(BytePairTokenizer, WrittenTokenizerReadsBack) {
   EXPECT_EQ(read.encode(kText), learned.encode(kText));
 }
 
-// tests/data/tokenizer_numbers.py learned these with Hugging Face's tokenizers, and wrote down what that makes of texts: runs
-// of spaces, contractions in both cases, digits of several alphabets, letters and marks of many, emoji, lines.
+// tests/data/tokenizer_numbers.py trained these vocabularies with Hugging Face's tokenizers and recorded their tokens.
+// The texts have runs of spaces, contractions in both cases, digits, letters and marks of many alphabets, emoji and
+// lines.
 TEST(BytePairTokenizer, MatchesHuggingFacesTokens) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"},
@@ -177,7 +178,7 @@ TEST(Llama2Tokenizer, UnknownCharactersBecomeBytes) {
   EXPECT_EQ(tokenizer.encode("</s><unk>"), (Tokens{2, 0}));
 }
 
-// zero generate prints token after token.
+// `zero generate` prints one token after the other.
 TEST(Llama2Tokenizer, InnerTokensKeepTheirSpace) {
   const auto tokenizer = like_llama2("llama2");
   const Tokens tokens = tokenizer.encode("the other over there");
@@ -213,7 +214,7 @@ TEST(Llama2Tokenizer, OtherFormsAreRefusedByName) {
           "its normalizer changes the text before cutting, and zero.cpp does not support that");
 }
 
-// A text in parts, cut before a line's end where the tokenizer allows it, has the tokens of the whole.
+// A text is cut before a line's end if the tokenizer allows it there. Its parts have the tokens of the whole.
 RC_GTEST_PROP(Llama2Tokenizer, AnAllowedCutChangesNoToken, ()) {
   static const auto tokenizer = like_llama2("llama2_across");
   const auto text = *rc::gen::container<std::string>(

@@ -79,8 +79,7 @@ std::string notes_of(const Vocabulary& vocabulary) {
 
 constexpr std::string_view kCased = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nit\nIt\né\ne\n";
 
-// Capital letters of the texts.
-
+// The capital letters of a text.
 TEST(WordPiece, CasedPiecesKeepCapitals) {
   const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
   EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
@@ -90,15 +89,14 @@ TEST(WordPiece, CasedPiecesKeepCapitals) {
       << "names in brackets do not count";
 }
 
-// 199 pieces without a capital letter, some of them in brackets, and `others`.
+// 199 pieces without capital letters, some in brackets, and `others`.
 std::string mostly_small(const std::string& others) {
   std::string bytes = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[Q]\n";
   for (int i = 0; i < 194; ++i) bytes += "p" + std::to_string(i) + "\n";
   return bytes + others;
 }
 
-// A vocabulary with a few pieces with capitals is not a cased one.
-
+// A few pieces with capitals do not make a cased vocabulary.
 TEST(WordPiece, FewCasedPiecesAreNotCased) {
   const auto note = [](const std::string& bytes) { return notes_of(Vocabulary::parse(bytes, "key", "v")); };
   EXPECT_TRUE(says(note(mostly_small("I\n")), "lower-cased and lose their accents: 1 of the 200 pieces in v"));
@@ -126,8 +124,9 @@ std::string text_of(const nlohmann::json& written) {
   return text;
 }
 
-// tests/data/tokenizer_numbers.py learned these, and wrote down what transformers' BertTokenizer makes of texts: accents composed
-// and not, letters without a small form, scripts of many kinds, emoji, marks, spaces, characters without width, bytes that are no UTF-8.
+// tests/data/tokenizer_numbers.py trained these vocabularies and recorded the tokens of transformers' BertTokenizer.
+// The texts have composed and decomposed accents, letters without lower case, many scripts, emoji, marks, spaces,
+// zero-width characters, and bytes that are not UTF-8.
 TEST(WordPiece, MatchesTransformersBertTokenizer) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const char* name : {"bert_cased", "bert_uncased"}) {
