@@ -1,4 +1,4 @@
-// Times that a GPU tells of its own work, beside the host's clock.
+// Times that a GPU reports for its own work, against the host's clock.
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{64} << 20;
-constexpr double kClocks = 2e-3;  // how far the two clocks may be apart
+constexpr double kClocks = 2e-3;  // allowed difference of the two clocks
 
 class TimesOnTheGpu : public OnTheGpu {
  protected:

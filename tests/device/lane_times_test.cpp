@@ -14,7 +14,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kBytes = 256;
-constexpr double kOperation = 1e-3;  // of a RecordedDevice
+constexpr double kOperation = 1e-3;  // duration in a RecordedDevice
 
 void work(Device& device, Lane lane, std::span<std::byte> bytes, int operations) {
   for (int i = 0; i < operations; ++i) device.fill(lane, bytes, std::byte{1});
@@ -147,8 +147,7 @@ TEST(LaneTimes, MayEndBeforeTheTimelineStops) {
   EXPECT_TRUE(timeline.spans().empty());
 }
 
-// Its lanes have no times.
-
+// The lanes of main memory have no times.
 TEST(LaneTimes, MainMemoryKeepsHostPasses) {
   Timeline timeline;
   LaneTimes times(HostDevice::instance(), &timeline);
