@@ -33,7 +33,6 @@ TEST(FitToWorld, GlobalBatchDefaultsToTheProduct) {
 }
 
 // The group does not divide the ranks.
-
 TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   auto loaded = given(6, 1, 0);
   loaded.config.engine.group = 3;
@@ -44,8 +43,7 @@ TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   fit_to_world(loaded, 6);
 }
 
-// The ranks that hold one copy of the model.
-
+// It divides the number of ranks that hold one copy of the model.
 TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
   auto loaded = given(6, 1, 0);
   loaded.config.engine.secondary_group = 2;
@@ -95,8 +93,7 @@ TEST(FitToWorld, SuggestsNeighboursThatDivide) {
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(small, 4); }).find("use 4 or more"), std::string::npos);
 }
 
-// Or is refused.
-
+// A world that cannot keep it is refused.
 TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
   auto loaded = given(2, 1, 0);
   fit_to_world(loaded, 6);
@@ -107,7 +104,6 @@ TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
 }
 
 // There is one share for each rank.
-
 TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   const auto fitted = [](const std::vector<std::int64_t>& shares, std::int64_t world) {
     auto loaded = given(4, 1, 0);
@@ -124,8 +120,7 @@ TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   EXPECT_NE(message.find("[4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
 }
 
-// For all samples.
-
+// The shares must have room for all samples.
 TEST(FitToWorld, MeasuredSharesHaveRoom) {
   auto loaded = given(4, 1, 0);
   loaded.config.train.share.kind = ShareKind::kMeasured;
@@ -205,8 +200,7 @@ TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
 }
 
-// One for each rank that holds one copy of the model.
-
+// One weight for each rank that holds one copy of the model.
 TEST(FitToWorld, NamedWeightsMatchModelRanks) {
   const auto fitted = [](std::vector<double> weights, int group, std::int64_t world) {
     LoadedConfig loaded;

@@ -74,7 +74,7 @@ TEST(PipelineRules, LinesDivideTheWorld) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(loaded, 4); }), "train.accumulate = 3"));
 }
 
-// The ranks of a line read the same samples.
+// All ranks of a line read the same samples.
 TEST(PipelineRules, LinesShareTheBatch) {
   LoadedConfig loaded;
   loaded.config.parallel.pipeline = 2;

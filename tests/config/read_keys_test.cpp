@@ -78,7 +78,6 @@ TEST(ReadKeys, UpdateRulesHaveTheirOwnKeys) {
 }
 
 // A file may set keys of a model or rule that the command line replaces.
-
 TEST(ReadKeys, FileMayHaveOverruledKeys) {
   const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
   EXPECT_EQ(lstm.config.model.name, "lstm");
@@ -130,7 +129,6 @@ TEST(ReadKeys, OnlyRunFilesNameUnreadDefaults) {
 }
 
 // In the file of a run.
-
 TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   const auto refused = [](const std::string& toml, const std::string& key = "", const std::string& value = "") {
     return message_of<ConfigError>([&] { of_file_and_command_line(toml, key, value); });
