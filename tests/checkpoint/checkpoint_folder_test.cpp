@@ -64,9 +64,9 @@ TEST(CheckpointFolder, SparesTheBest) {
     return found;
   };
   checkpoints.keep(2, 5, /*spared=*/2);
-  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4, 2})) << "beside the newest two";
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4, 2})) << "in addition to the newest two";
   checkpoints.keep(2, 5, /*spared=*/5);
-  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4})) << "it is one of them";
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4})) << "5 is one of the newest two";
 }
 
 }  // namespace

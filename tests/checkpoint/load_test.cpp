@@ -194,7 +194,7 @@ TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
           ends += passes * 2 * kSavers;
         }
       }
-      EXPECT_GE(read, held / 100 * 99) << "the padding at the end of the last rank's is not read";
+      EXPECT_GE(read, held / 100 * 99) << "only the padding of the last rank is not read";
       EXPECT_LE(read, held + ends * kSumBlockBytes);
       total += read;
     });

@@ -193,7 +193,7 @@ TEST(CheckpointLoadSlow, MutatedBlocksFallBackToOlder) {
       if (i % 100 == 49) loads.train_on();
     }
   });
-  EXPECT_GT(begun, 0) << "refused before states changed, every one";
+  EXPECT_GT(begun, 0) << "all were refused before states changed";
   EXPECT_LT(begun, count);
   EXPECT_NO_THROW(CheckpointReader(folder / "newer").verify()) << "they were undone";
   std::cout << fmt::format("{} mutations, {} of them met when states were being read\n", count, begun.load());

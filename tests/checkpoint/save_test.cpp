@@ -182,7 +182,7 @@ TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], kept + kBlocks);
     model.engine().resources().ledger.reset_peak();
     save(folder / "sync", SaveMode::kSync);
-    EXPECT_EQ(held(), 0) << "who saves so copies nothing";
+    EXPECT_EQ(held(), 0) << "a synchronous save copies nothing";
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], std::max(kept, kBlocks));
   });
   EXPECT_EQ(read_manifest(folder / "async"), read_manifest(folder / "sync"));

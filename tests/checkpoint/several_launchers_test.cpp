@@ -165,7 +165,7 @@ TEST(SeveralLaunchersOnAnyDevice, DeadRankLeavesACommonCheckpoint) {
     }
   }
   EXPECT_GT(at_old, 0);
-  EXPECT_GT(at_new, 6) << "in each of the six sweeps the last save is not cut off";
+  EXPECT_GT(at_new, 6) << "the last save of each of the six sweeps is complete";
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(WorkHandle, ReductionFinishesOnceAllBegan) {
   Work second = ranks.reduce(1);
   EXPECT_TRUE(first.try_complete());
   EXPECT_EQ(ranks.out[0], std::vector<float>(2500, 11.0F));
-  EXPECT_FALSE(first.finished()) << "it is still to be waited for";
+  EXPECT_FALSE(first.finished()) << "wait() has not been called yet";
   ranks.out[0][0] = 7;
   EXPECT_TRUE(first.try_complete());
   first.wait();

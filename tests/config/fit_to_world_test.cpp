@@ -159,8 +159,8 @@ TEST(SettleEpochs, StepsTakeEachSampleThatOften) {
   loaded.origins["train.epochs"] = "command line";
   settle_epochs(loaded, 1000);
   EXPECT_EQ(loaded.config.train.steps, 47) << "3,000 samples, the last step filled up";
-  EXPECT_EQ(loaded.config.train.epochs, 0) << "said once";
-  EXPECT_EQ(loaded.config.schedule.warmup, 47) << "the default yields, as to given steps";
+  EXPECT_EQ(loaded.config.train.epochs, 0) << "steps replace epochs";
+  EXPECT_EQ(loaded.config.schedule.warmup, 47) << "the default is shortened, as with given steps";
   EXPECT_EQ(loaded.origins.at("train.steps"), "command line");
 }
 

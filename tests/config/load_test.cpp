@@ -119,10 +119,12 @@ TEST(Load, RefusesLongWarmupOfOneSource) {
 }
 
 TEST(Load, LowestRateDefaultsToATenth) {
-  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr) << "what the help says of the default rate";
+  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr)
+      << "the help names this value for the default rate";
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
-  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001) << "of its usual rate";
+  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001)
+      << "a tenth of Adafactor's default rate";
   EXPECT_EQ(load_text("[schedule]\nmin_lr = 1e-4\n", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 1e-4);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0"}).config.schedule.min_lr, 0);
 }

@@ -183,7 +183,7 @@ TEST_F(CudaDevice, FullOneRetriesOnceAfterRelease) {
   std::optional<EnvironmentVariable> full(std::in_place, "FAKE_CUDA_FAIL", "cudaMalloc=2");
   int num_calls = 0;
   device->when_short([&] { ++num_calls; });
-  EXPECT_THROW(static_cast<void>(device->allocate(100)), ConfigError) << "nobody had room to give";
+  EXPECT_THROW(static_cast<void>(device->allocate(100)), ConfigError) << "the callback freed nothing";
   EXPECT_EQ(num_calls, 1);
   device->when_short([&] { full.reset(); });
   EXPECT_EQ(device->allocate(100).size(), 100U);

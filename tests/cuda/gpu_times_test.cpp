@@ -45,7 +45,7 @@ TEST_F(TimesOnTheGpu, GrowWithWorkWithinHostTimes) {
   device().join(third);
   const double all = monotonic_seconds() - begin;
   const auto few = device().seconds_between(first, second), many = device().seconds_between(second, third);
-  ASSERT_TRUE(few && many) << "they are done";
+  ASSERT_TRUE(few && many) << "both marks are done";
   EXPECT_GT(*few, 0);
   EXPECT_GT(*many, *few);
   EXPECT_LE(*few + *many, all + kClocks);

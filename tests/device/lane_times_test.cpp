@@ -78,7 +78,7 @@ TEST_F(ShownLaneTimes, AreSpansOnTheHostsClock) {
   update(1);
   EXPECT_TRUE(shown().empty());
   timeline_.stop();
-  ASSERT_EQ(shown().size(), 2U) << "the host waits for them at the end";
+  ASSERT_EQ(shown().size(), 2U) << "the host waits for the marks at the end";
   EXPECT_GE(shown().front().begin, timeline_.origin());
   EXPECT_NEAR(shown().front().end - shown().front().begin, 2 * kOperation, 1e-9);
   EXPECT_NEAR(shown().back().begin, shown().front().end, 1e-9);
@@ -102,7 +102,7 @@ TEST_F(ShownLaneTimes, ExcludeWorkOutsideTheRecording) {
   timeline_.start();
   update(1);
   timeline_.stop();
-  EXPECT_EQ(shown().size(), 1U) << "a second start forgets the first";
+  EXPECT_EQ(shown().size(), 1U) << "a second start discards earlier spans";
 }
 
 TEST_F(ShownLaneTimes, NestedSpansAddNoSeconds) {

@@ -280,9 +280,10 @@ TEST(RecordedDevice, TimesLateWorkWhenDone) {
   const Mark before = device.timed_mark(Lane::kCompute);
   device.wait(Lane::kCompute, device.mark(Lane::kUp));
   const Mark after = device.timed_mark(Lane::kCompute);
-  EXPECT_FALSE(device.seconds_between(before, after)) << "it is not done";
+  EXPECT_FALSE(device.seconds_between(before, after)) << "the mark is not done";
   device.join(after);
-  EXPECT_NEAR(device.seconds_between(before, after).value(), 1e-3, 1e-9) << "the lane waited for the other one's work";
+  EXPECT_NEAR(device.seconds_between(before, after).value(), 1e-3, 1e-9)
+      << "the lane waited for the work of the other lane";
   EXPECT_NEAR(device.seconds_between(begin, after).value(), 1e-3, 1e-9);
 }
 

@@ -67,7 +67,7 @@ TEST(Culprit, LosingAnotherIsNeverFirst) {
   ends[0].lost = {.rank = 1, .left = true};
   ends[2].lost = {.rank = 0};
   EXPECT_EQ(find_culprit(ends)->rank, 1);
-  EXPECT_EQ(find_suspect(ends)->rank, 1) << "its place is to blame";
+  EXPECT_EQ(find_suspect(ends)->rank, 1) << "the suspect is the same rank";
   std::vector crashes{killed(0, SIGABRT), exited(1, 3)};
   crashes[0].lost = {.rank = 1};
   EXPECT_EQ(find_culprit(crashes)->rank, 1);
@@ -161,7 +161,7 @@ TEST(FailureReport, SuspectIsTheCulpritOrKilled) {
   EXPECT_EQ(suspect({witness, broken, stuck}), 1);
   EXPECT_EQ(suspect({witness, told, stuck}), 3);
   EXPECT_EQ(suspect({witness, told}), -1);
-  EXPECT_EQ(suspect({witness, stuck, stuck}), -1) << "which of the two is not known";
+  EXPECT_EQ(suspect({witness, stuck, stuck}), -1) << "either of the two may be the cause";
   EXPECT_EQ(suspect({told, stuck}), -1) << "nobody failed";
 }
 

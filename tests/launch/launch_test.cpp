@@ -89,7 +89,7 @@ TEST(Launch, RanksShareAPrivateToken) {
   EXPECT_EQ(token("1-0"), token("1-1"));
   EXPECT_NE(token("0-0"), token("1-0"));
   for (const char* name : {"0-0", "1-0"})
-    EXPECT_EQ((outcome.output + outcome.errors).find(token(name)), std::string::npos) << "it is told";
+    EXPECT_EQ((outcome.output + outcome.errors).find(token(name)), std::string::npos) << "the token is secret";
   EXPECT_EQ(lines(outcome.output).count("mode 400"), 2u) << outcome.output;
 }
 
@@ -159,7 +159,7 @@ TEST(Launch, ExpendableRankEndsNobody) {
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"done", "[rank 1] done"}));
   options.program = script(3, "if [ $RANK = 2 ]; then exit 2; fi; sleep 100").program;
-  EXPECT_EQ(run_launch(options).status, 2) << "a refusal is everybody's";
+  EXPECT_EQ(run_launch(options).status, 2) << "a refusal ends all ranks";
 }
 
 TEST(Launch, KilledRankIsNamedWithSignal) {
@@ -504,7 +504,7 @@ TEST(Launch, RestartChangesTheRunId) {
   options.run_name = "job";
   const auto tries = lines(run_launch(options).output);
   EXPECT_EQ(tries.size(), 2u);
-  EXPECT_NE(*tries.begin(), *tries.rbegin()) << "sockets of the first try must not be met";
+  EXPECT_NE(*tries.begin(), *tries.rbegin()) << "ranks must not find sockets of the first attempt";
   for (const auto& line : tries) EXPECT_TRUE(line.ends_with("name job")) << line;
 }
 

@@ -35,7 +35,7 @@ TEST(RestartPolicy, SecondFailureDropsPlace) {
   EXPECT_EQ(next.kind, Kind::kFewer);
   EXPECT_EQ(next.most_ranks, 3);
   EXPECT_EQ(next.reason, "rank 2 failed twice after step 40");
-  EXPECT_EQ(policy.restarts(), 2) << "another attempt is another attempt";
+  EXPECT_EQ(policy.restarts(), 2) << "every attempt counts as a restart";
 }
 
 TEST(RestartPolicy, ProgressOrOtherPlaceResetsCount) {

@@ -54,7 +54,7 @@ TEST_F(UnreadOutput, DeadRankEndsItsPeers) {
   EXPECT_TRUE(alive(ranks[0]));
   folder_.write("full", "");
   EXPECT_TRUE(all_gone(ranks));
-  EXPECT_FALSE(launched.is_over()) << "what the ranks printed has not been read yet";
+  EXPECT_FALSE(launched.is_over()) << "output of the ranks is still unread";
   const Outcome outcome = launched.finish();
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 7"), std::string::npos) << outcome.errors;

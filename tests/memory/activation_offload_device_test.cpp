@@ -126,7 +126,7 @@ TEST(ActivationsOfADevice, LanesWaitAndHostDoesNot) {
   RecordedDevice device({.far_behind = true});
   Offloading f(Tier::kHost, device);
   EXPECT_EQ(two_steps(device, f.offload), expected_values());
-  EXPECT_EQ(num_host_waits(device), 1) << "the test's own";
+  EXPECT_EQ(num_host_waits(device), 1) << "the only wait is the test's own";
 }
 
 // No order of calls needs these kinds of waits, because blocks are released in order. The text says why each wait

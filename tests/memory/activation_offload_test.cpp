@@ -92,7 +92,7 @@ TEST_P(ActivationOffloadOn, ForgetsWhatNobodyBrought) {
   const MemoryCount host = ledger.held(Tier::kHost), disk = ledger.held(Tier::kDisk);
   for (const ActivationOffload::Handle handle : dropped) activation_offload.forget(handle);
   const auto handle = offload(activation_offload, 7);
-  EXPECT_EQ(ledger.held(Tier::kHost), host) << "the same memory serves again";
+  EXPECT_EQ(ledger.held(Tier::kHost), host) << "the same memory is used again";
   EXPECT_EQ(ledger.held(Tier::kDisk), disk);
   for (std::size_t i = 0; i < 7; ++i) EXPECT_TRUE(brings(activation_offload, handle[i], i));
 }
@@ -202,7 +202,7 @@ TEST(ActivationOffloadOnTheHost, ReleasesUnneededSizes) {
     activation_offload.forget(one);
     activation_offload.forget(two);
   }
-  EXPECT_LE(ledger.peak_total(Tier::kHost), 18000) << "never more than was offloaded at once";
+  EXPECT_LE(ledger.peak_total(Tier::kHost), 18000) << "at most the bytes that were offloaded at once";
 }
 
 TEST(ActivationOffloadOnDisk, HoldsFourBlocksOfMemory) {
@@ -324,7 +324,8 @@ TEST(ActivationOffloadOverALink, TakesLinkTime) {
   std::vector<std::byte> into(kBytes);
   activation_offload.bring(one, into);
   EXPECT_NEAR(activation_offload.report().link.busy_seconds, 2 * kSeconds, 1e-9);
-  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9) << "up begins when down is done";
+  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9)
+      << "the upload begins after the offload";
 }
 
 TEST(ActivationOffloadOverALink, SharesLinkInTurns) {
@@ -391,7 +392,7 @@ TEST(ActivationOffloadFails, AReadIsToldByBring) {
   EXPECT_EQ(f.bring(handle[5]), contents(5)) << "still in memory";
   const std::string message = message_of<IoError>([&] { f.bring(handle[0]); });
   EXPECT_TRUE(says(message, "read of"));
-  EXPECT_EQ(message_of<IoError>([&] { f.bring(handle[5]); }), message) << "also where a copy is near";
+  EXPECT_EQ(message_of<IoError>([&] { f.bring(handle[5]); }), message) << "also if a copy was fetched ahead";
 }
 
 TEST(ActivationOffloadFails, FetchReportsFailedReadAhead) {
@@ -401,7 +402,7 @@ TEST(ActivationOffloadFails, FetchReportsFailedReadAhead) {
     return request.operation == IoOperation::kRead ? std::int64_t{-EIO}
                                                    : static_cast<std::int64_t>(request.memory.size());
   };
-  EXPECT_EQ(f.bring(handle[5]), contents(5)) << "4 is near, and 3 begins to be read";
+  EXPECT_EQ(f.bring(handle[5]), contents(5)) << "4 was fetched ahead, and the read of 3 begins";
   EXPECT_EQ(f.num_reads(), 1);
   EXPECT_EQ(f.bring(handle[4]), contents(4));
   EXPECT_TRUE(says(message_of<IoError>([&] { f.bring(handle[3]); }), "read of"));

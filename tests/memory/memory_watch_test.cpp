@@ -39,7 +39,7 @@ TEST(MemoryWatch, FreeNowCountsIfThreadMissed) {
   MemoryWatch monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
   monitor.look_now();
   free_bytes = 50;
-  EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "taken after the only look";
+  EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "take_worst() also looks now";
   free_bytes = 10;
   monitor.look_now();
   free_bytes = 90;

@@ -83,7 +83,7 @@ TEST(StalledWorkers, StalenessOneHidesOneClock) {
   const double cost_all = clock_time(all, 3, stalls) - clock_time(all, 3, {});
   const double cost_stale = clock_time(stale, 3, stalls) - clock_time(stale, 3, {});
   EXPECT_LT(cost_stale, cost_all);
-  EXPECT_GT(cost_stale, 0.5 * cost_all) << "a stall of four clocks is waited for, less one";
+  EXPECT_GT(cost_stale, 0.5 * cost_all) << "staleness 1 hides one of four clocks";
 }
 
 }  // namespace

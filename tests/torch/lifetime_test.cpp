@@ -56,7 +56,7 @@ TEST(Attach, ParametersCutFromOneAllocationPart) {
   });
   EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0 - 1));
   EXPECT_TRUE(torch::equal(net.second, torch::arange(4, 8) / 8.0 - 1));
-  EXPECT_TRUE(torch::equal(net.whole, torch::arange(8) / 8.0)) << "the old allocation is nobody's business any more";
+  EXPECT_TRUE(torch::equal(net.whole, torch::arange(8) / 8.0)) << "the old allocation no longer changes";
 }
 
 TEST(Attach, OverlappingParametersAreRefusedByName) {
@@ -66,7 +66,7 @@ TEST(Attach, OverlappingParametersAreRefusedByName) {
     EXPECT_TRUE(says(message, "second"));
     EXPECT_TRUE(says(message, "shares memory with first"));
   });
-  EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0)) << "a refused module is as it was";
+  EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0)) << "a refused module is unchanged";
 }
 
 TEST(Attach, OtherTypesAreRefusedByName) {
@@ -143,7 +143,7 @@ TEST(Attached, GradientsNeverAppearInGrad) {
       Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       for (const auto& item : net.named_parameters()) EXPECT_FALSE(item.value().grad().defined()) << item.key();
-      EXPECT_THROW(engine.step(), ConfigError) << "who reads it is told";
+      EXPECT_THROW(engine.step(), ConfigError) << "step() reports the read of grad()";
       engine.step();
     });
   }
@@ -294,7 +294,7 @@ TEST(DeferredAttach, NoRankHoldsTheWholeModel) {
   });
   // Scratch memory of both ranks: a unit's flat range and its source values.
   EXPECT_LE(CountingAllocator::peak(), 2 * 3 * kUnitBytes);
-  EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the counter counts";
+  EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the allocator counted nothing";
   // Half of the parameters and half of the gradients remain.
   for (const EngineReport& report : reports)
     EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes), static_cast<double>(kModelBytes), 0.01 * kModelBytes);

@@ -45,7 +45,8 @@ std::vector<Seen> train_apart(int world, const AttachOptions& options) {
       engine.merge_copies();
       mine.merged = weights_of(engine);
       engine.merge_copies();
-      EXPECT_TRUE(tests::same_bits(weights_of(engine), mine.merged)) << "directly after an outer step there is none";
+      EXPECT_TRUE(tests::same_bits(weights_of(engine), mine.merged))
+          << "directly after an outer step, merging changes nothing";
       engine.scaled(tests::loss_of(net, 3, 0, ranks.rank())).backward();
       engine.step(1e-2);  // the last step of a round
     }

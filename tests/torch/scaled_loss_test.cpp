@@ -171,7 +171,7 @@ TEST(ScaledLoss, Fp16ModuleHasDynamicScale) {
     EXPECT_EQ(engine.parameters()[0].dtype, DType::kFloat16);
     EXPECT_EQ(engine.report().loss_scale, 65536);
   });
-  EXPECT_EQ(net->parameters()[0].scalar_type(), torch::kHalf) << "given back as it was";
+  EXPECT_EQ(net->parameters()[0].scalar_type(), torch::kHalf) << "the parameters have their own type again";
 }
 
 // Three ranks with two micro-batches. A run that is saved and loaded in the middle has the bits of an uninterrupted

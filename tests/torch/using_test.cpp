@@ -146,7 +146,7 @@ TEST(Resolve, GivesValuesThatStay) {
     {
       const auto whole = engine.gathered({weight});
       const torch::Tensor alias = weight.detach().resolve_conj().resolve_neg();
-      EXPECT_EQ(alias.mutable_data_ptr(), weight.mutable_data_ptr()) << "for writes";
+      EXPECT_EQ(alias.mutable_data_ptr(), weight.mutable_data_ptr()) << "mutable_data_ptr(), for writes";
       EXPECT_NE(alias.const_data_ptr(), memory);
       std::fill_n(alias.mutable_data_ptr<float>(), alias.numel(), 3.f);
     }

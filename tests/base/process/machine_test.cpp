@@ -62,7 +62,7 @@ TEST_F(FakeRoot, ThrottledGroupHasNoRoom) {
 }
 
 TEST_F(FakeRoot, PressureIsTheWorseOfBoth) {
-  EXPECT_EQ(memory_pressure(root_), 0) << "a kernel that does not tell";
+  EXPECT_EQ(memory_pressure(root_), 0) << "the kernel does not report it";
   write("/proc/self/cgroup", "0::/job\n");
   write("/proc/pressure/memory",
         "some avg10=1.25 avg60=9.00 avg300=9.00 total=7\nfull avg10=8.00 avg60=0 avg300=0 total=0\n");

@@ -108,7 +108,7 @@ TEST(ThreadTeam, RethrowsAndGoesOn) {
                                   throw std::range_error("block");
                                 }),
                  std::range_error);
-    EXPECT_LE(begun, size) << "blocks not yet begun are left out";
+    EXPECT_LE(begun, size) << "blocks that have not begun are skipped";
     EXPECT_EQ(blocks_of(team, 0, 4, 2).size(), 2U);
   }
 }

@@ -75,10 +75,11 @@ TEST(SavedStates, ResidualsNeedAsManyCopies) {
   EXPECT_TRUE(states.of_unit({.trainable = true}, 3).of_copy);
   constexpr int kZeros = SavedStates::kZeros;
   EXPECT_EQ(found(states.names(), kept, {2, 1}), (std::vector{6, 7, 8, 9, 1, 0}));
-  EXPECT_EQ(found(states.names(), kept, {3, 1}), (std::vector{0, 7, 8, kZeros, 1, 0})) << "another number of copies";
+  EXPECT_EQ(found(states.names(), kept, {3, 1}), (std::vector{0, 7, 8, kZeros, 1, 0}))
+      << "a different number of copies";
   EXPECT_EQ(found(saved_by(2), kept, {2, 1}), (std::vector{5, 6, 7, kZeros, 1, 0})) << "copies that sent everything";
   EXPECT_EQ(found(kModel, kept, {2, 1}), (std::vector{0, 1, 2, kZeros, kZeros, 0}));
-  EXPECT_EQ(found(states.names(), kCopy, {2, 1}), (std::vector{6, 7, 8, 1, 0})) << "who sends everything keeps nothing";
+  EXPECT_EQ(found(states.names(), kCopy, {2, 1}), (std::vector{6, 7, 8, 1, 0})) << "copies without residuals";
   EXPECT_EQ(found(states.names(), kModel, {}), (std::vector{0, 3, 4}));
 }
 

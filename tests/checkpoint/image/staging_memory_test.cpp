@@ -60,7 +60,7 @@ TEST(StagingMemory, LentMemoryIsReused) {
     StagingMemory memory(machine.engine().resources());
     EXPECT_EQ(machine.held(), 0);
     ASSERT_TRUE(memory.has_room(kPage + 5));
-    EXPECT_EQ(machine.held(), 0) << "a question takes nothing";
+    EXPECT_EQ(machine.held(), 0) << "has_room() allocates nothing";
     const std::span<std::byte> lent = memory.lend(kPage + 5);
     EXPECT_EQ(std::ssize(lent), kPage + 5);
     lent.back() = std::byte{7};
@@ -146,7 +146,7 @@ TEST(StagingMemory, EveryRankNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
-    EXPECT_TRUE(memory_has_room(machine.engine().resources(), 3 * kPage)) << "a quarter is left over";
+    EXPECT_TRUE(memory_has_room(machine.engine().resources(), 3 * kPage)) << "a quarter remains free";
     machine.free_bytes = 8 * kPage - 4;
     EXPECT_FALSE(memory_has_room(machine.engine().resources(), 3 * kPage));
   });

@@ -111,7 +111,7 @@ TEST_F(BoardTest, RankLeavesThisBoardOrRun) {
   group.leave_run(0);
   EXPECT_EQ(board_.left(), only(0));
   group.leave_run(0);
-  EXPECT_TRUE(board_.left_run(0)) << "also when it is said twice";
+  EXPECT_TRUE(board_.left_run(0)) << "also after a second call";
 }
 
 // A rank that notices the death of a process late does not end its replacement.
@@ -144,7 +144,8 @@ TEST(MessageKeys, DifferByNumberAndReceiver) {
   EXPECT_NE(message_key(1, 0), message_key(1, 1));
   EXPECT_NE(message_key(1, 0), message_key(2, 0));
   EXPECT_NE(message_key(1, 63), message_key(2, 0));
-  EXPECT_LT(message_key(first_message(1) - 1, 63), message_key(first_message(1), 0)) << "of a predecessor";
+  EXPECT_LT(message_key(first_message(1) - 1, 63), message_key(first_message(1), 0))
+      << "keys of the predecessor's messages";
 }
 
 }  // namespace

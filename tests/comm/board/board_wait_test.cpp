@@ -93,7 +93,7 @@ TEST_F(BoardWaitTestSlow, NamesRanksThatLeftTheGroup) {
   EXPECT_CONTAINS(message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); }),
                   "rank 2: barrier #7 of group shard (ranks 0, 2): it left the group while rank 0 waits for it");
   board_[0].left.store(1);
-  EXPECT_EQ(group.left(), only(0) | only(2)) << "who leaves the run leaves its groups";
+  EXPECT_EQ(group.left(), only(0) | only(2)) << "a rank that leaves the run leaves its groups";
 }
 
 TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {

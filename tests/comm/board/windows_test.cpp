@@ -154,7 +154,7 @@ TEST_F(WindowsTest, EndOfFileMeansDeath) {
 }
 
 TEST_F(WindowsTest, DescribesAProcessByItsState) {
-  EXPECT_EQ(a_->describe(1), "") << "it has not said which it is";
+  EXPECT_EQ(a_->describe(1), "") << "the process has not registered yet";
   Board view(a_->board(), 2);
   view[1].process.store(getpid());
   EXPECT_NE(a_->describe(1).find("is computing"), std::string::npos);

@@ -101,7 +101,7 @@ TEST(BlockCode, MeansOverKeysAreTheElements) {
       EXPECT_LT(std::abs(error), 5 * 0.5 / std::sqrt(kKeys) + 1.0 / 8192) << i;
       bias += error / static_cast<double>(values.size());
     }
-    EXPECT_LT(std::abs(bias), 5 * 0.5 / std::sqrt(kKeys * values.size()) + 1.0 / 8192) << "together they lean nowhere";
+    EXPECT_LT(std::abs(bias), 5 * 0.5 / std::sqrt(kKeys * values.size()) + 1.0 / 8192) << "the mean error is near 0";
   }
 }
 

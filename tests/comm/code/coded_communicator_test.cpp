@@ -150,7 +150,7 @@ TEST(CodedCommunicator, RoundingVariesByStepAndUnit) {
     const auto first = again(), second = again();
     EXPECT_NE(first, second);
     wire.begin_step(4);
-    EXPECT_EQ(again(), first) << "a resumed run rounds as the first one did";
+    EXPECT_EQ(again(), first) << "a resumed run rounds as the first run did";
     EXPECT_EQ(again(), second);
   });
 }
@@ -217,8 +217,8 @@ TEST(CodedCommunicator, SendsTheFormulasBytes) {
       const auto gather = [&](CommTag tag) { return [&, tag] { wire.all_gather(bytes_of(out), all, tag).wait(); }; };
       EXPECT_EQ(sent_by(reduce), expected);
       EXPECT_EQ(sent_by(gather({.unit = 0})), expected);
-      EXPECT_EQ(sent_by(gather({})), 3 * 4000) << "of no unit";
-      EXPECT_EQ(sent_by(gather({.unit = 0, .control = true})), 0) << "bookkeeping is counted apart";
+      EXPECT_EQ(sent_by(gather({})), 3 * 4000) << "a collective without a unit is not coded";
+      EXPECT_EQ(sent_by(gather({.unit = 0, .control = true})), 0) << "control messages are counted separately";
       EXPECT_TRUE(std::equal(out.begin(), out.end(), whole.begin() + comm.rank() * 1000)) << "and exact";
       comm.drain();
       EXPECT_FALSE(wire.set_exact_gathers(true));

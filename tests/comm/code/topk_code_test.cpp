@@ -102,7 +102,7 @@ TEST(TopKCode, TakesNonFiniteElementsFirst) {
   EXPECT_TRUE(std::isnan(sent[1000]));
   EXPECT_EQ(sent[1001], -std::numeric_limits<float>::infinity());
   EXPECT_EQ(elements[1000], 0);
-  EXPECT_EQ(elements[1001], 0) << "what stays behind is finite";
+  EXPECT_EQ(elements[1001], 0) << "the residual is finite";
 }
 
 TEST(TopKCode, ElementTakesSixBytes) {

@@ -210,7 +210,7 @@ TEST(HostRendezvous, EndedRankDoesNotWait) {
   }
   int taken = 0;
   sigwait(&deferred, &taken);
-  EXPECT_EQ(taken, SIGTERM) << "it is left for whoever deferred it";
+  EXPECT_EQ(taken, SIGTERM) << "the signal stays pending for the code that blocked it";
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -42,7 +42,7 @@ TEST(UnixSocket, ConnectsByAnAbstractName) {
   EXPECT_EQ(server->receive(&received, sizeof received, nullptr, kLong), Result::kDone);
   EXPECT_EQ(received, 77u);
   *listener = UnixSocket();
-  EXPECT_FALSE(UnixSocket::connect(name)) << "the name has gone with the listener";
+  EXPECT_FALSE(UnixSocket::connect(name)) << "the name is free without its listener";
 }
 
 TEST(UnixSocket, ADescriptorTravelsWithARecord) {

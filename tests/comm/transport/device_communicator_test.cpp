@@ -178,7 +178,7 @@ TEST_F(BetweenDevices, LibrarySumsNeedNoStaging) {
             EXPECT_EQ(reduce_on(rank.comm, &rank.gpu, the), reduced_by_ring(world, rank.world.rank(), the)) << world;
             EXPECT_LE(rank.comm.held_bytes(), 16 << 10) << "only statistics";
             const auto own = static_cast<std::int64_t>(9000 * size_of(the.dtype));
-            EXPECT_EQ(rank.comm.traffic().sent_bytes, (world - 1) * own) << "as many as in rank order";
+            EXPECT_EQ(rank.comm.traffic().sent_bytes, (world - 1) * own) << "as many bytes as in rank order";
             EXPECT_EQ(rank.comm.traffic().received_bytes, (world - 1) * own);
           },
           std::chrono::seconds(60), {.linked_sums = true}));

@@ -492,7 +492,7 @@ TEST(StoreServer, WhatIsNoReplacementIsDropped) {
   for (const char* text : {"", "2", "2/", "/1", "2/0", "-1/1", "2/1/3", "two/1"})
     EXPECT_TRUE(hung_up(come(server.port(), text))) << text;
   const StoreServer closed(options_of(1));
-  EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "it takes nobody back";
+  EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "not open for replacements";
 }
 
 // For any bytes after the message.

@@ -124,7 +124,7 @@ TEST(DeepSpeed, ConvertsAStageWithHostOptimizer) {
   EXPECT_EQ(kept(config, "schedule.min_lr"), "0.0");
   EXPECT_EQ(kept(config, "zero.stage"), "2");
   EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 1.0}");
-  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}") << "DeepSpeed takes gradients along";
+  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}") << "DeepSpeed also offloads gradients";
   EXPECT_EQ(kept(config, "zero.parameter"), "");
 }
 
@@ -187,7 +187,7 @@ TEST(DeepSpeed, AutoIsTheTrainersDefault) {
   EXPECT_EQ(kept(config, "train.clip"), "1.0");
   EXPECT_EQ(kept(config, "train.batch"), "8");
   EXPECT_EQ(kept(config, "train.accumulate"), "1");
-  EXPECT_EQ(kept(config, "train.global_batch"), "") << "it follows";
+  EXPECT_EQ(kept(config, "train.global_batch"), "") << "it follows from the other two";
   EXPECT_EQ(kept(config, "train.dtype"), "\"fp32\"");
   EXPECT_EQ(kept(config, "train.epochs"), "3");
   EXPECT_EQ(kept(config, "schedule.warmup"), "0");
@@ -242,7 +242,7 @@ TEST(DeepSpeed, Fp16HasItsLossScale) {
   const ConvertedConfig fixed = converted(R"({"fp16": {"enabled": true, "loss_scale": 128}})");
   EXPECT_EQ(kept(fixed, "train.loss_scale"), "128.0");
   EXPECT_EQ(loaded(fixed).engine.loss_scale->value, 128);
-  EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has none";
+  EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has no window";
 }
 
 TEST(DeepSpeed, DefaultLossScaleDifferenceIsReported) {
@@ -269,7 +269,7 @@ TEST(DeepSpeed, ClipsAtOneByDefault) {
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0.5})"), "train.clip"), "0.5");
   const ConvertedConfig older =
       converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 0.25}}})");
-  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "whatever the optimizer";
+  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "for every optimizer";
 }
 
 TEST(DeepSpeed, TorchAdamDecaysByDefault) {
@@ -334,7 +334,7 @@ TEST(DeepSpeed, AdamMeansAdamWByDefault) {
   EXPECT_EQ(loaded(adam).optimizer.weight_decay, 0.1);
   EXPECT_EQ(dropped(adam, "optimizer.params.adam_w_mode"), "");
   const ConvertedConfig adamw = with("AdamW", kCoupled);
-  EXPECT_EQ(loaded(adamw).optimizer.name, "adamw") << "DeepSpeed decouples its decay all the same";
+  EXPECT_EQ(loaded(adamw).optimizer.name, "adamw") << "DeepSpeed's AdamW always decouples weight decay";
   EXPECT_CONTAINS(dropped(adamw, "optimizer.params.adam_w_mode"), "also in DeepSpeed");
   EXPECT_CONTAINS(dropped(with("Adam", R"(, "adam_w_mode": "auto")"), "optimizer.params.adam_w_mode"),
                   "set optimizer.name");

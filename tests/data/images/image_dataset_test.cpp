@@ -97,7 +97,7 @@ TEST(ImageDataset, ShiftFollowsSeedAndSample) {
   };
   const auto whole = places(7, 0, 12);
   const auto second = places(7, 6, 6);
-  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 6)) << "however a step is dealt";
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 6)) << "for any division of a step";
   EXPECT_NE(places(8, 0, 12), whole);
   EXPECT_NE(places(7, 12, 12), whole) << "another epoch";
 }
@@ -147,7 +147,7 @@ TEST(ImageDataset, FlipsDependOnSeedAndNumber) {
   const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kFlip});
   const auto whole = trained_rows(data, 7, 0, 40);
   const auto second = trained_rows(data, 7, 20, 20);
-  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 20)) << "however a step is dealt";
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 20)) << "for any division of a step";
   EXPECT_NE(trained_rows(data, 8, 0, 40), whole);
   EXPECT_NE(trained_rows(data, 7, 40, 40), whole) << "another epoch";
 }

@@ -65,15 +65,15 @@ TEST(Mnist, PrefersTestPairForValidation) {
     folder.write(prefix + "-labels-idx1-ubyte", idx_labels("\1"));
   };
   write("train", "a");
-  EXPECT_EQ(taken(), 'a') << "no other is there";
+  EXPECT_EQ(taken(), 'a') << "the only file";
   write("validation", "b");
-  EXPECT_EQ(taken(), 'b') << "any other than that to train on";
+  EXPECT_EQ(taken(), 'b') << "preferred to the training file";
   write("qmnist", "c");
   write("t10k", "d");
   EXPECT_EQ(taken(), 'd') << "MNIST's own";
   EXPECT_EQ(read_mnist(folder.path(), "data.path").pixels.front(), 'a');
   EXPECT_EQ(read_mnist(folder / "train-images-idx3-ubyte", "data.validation").pixels.front(), 'a')
-      << "a file is a file";
+      << "the path of a file is taken as it is";
 }
 
 TEST(Mnist, OneFolderHoldsBothPublishedSets) {

@@ -58,7 +58,7 @@ TEST(BytePairTokenizer, JoinsItsFirstMergesFirst) {
   EXPECT_EQ(tokenizer.size(), 260);
   EXPECT_EQ(tokenizer.encode(" the"), Tokens{258});
   EXPECT_EQ(tokenizer.encode("the th"), (Tokens{255 - 't', 257, 256, 255 - 'h'}));
-  EXPECT_EQ(tokenizer.decode(Tokens{258, 259, 257, -1, 4000}), " thehe") << "added tokens are no text";
+  EXPECT_EQ(tokenizer.decode(Tokens{258, 259, 257, -1, 4000}), " thehe") << "added tokens are not decoded";
   EXPECT_EQ(tokenizer.added("<|endoftext|>"), 259);
   EXPECT_EQ(tokenizer.encode("the<|endoftext|> the"), (Tokens{255 - 't', 257, 259, 258}));
 }
@@ -95,7 +95,7 @@ TEST(BytePairTokenizer, TokenizerJsonOverridesGpt2Files) {
       {"model", {{"type", "BPE"}, {"vocab", small_vocabulary()}, {"merges", nlohmann::json::array({"Ġ t", "h e"})}}},
       {"pre_tokenizer", {{"type", "Digits"}, {"individual_digits", true}}}};
   write(folder.path() / "tokenizer.json", json.dump());
-  EXPECT_TRUE(says(refusal(folder), "does not support its pre_tokenizer")) << "it was read as GPT-2's";
+  EXPECT_TRUE(says(refusal(folder), "does not support its pre_tokenizer")) << "it was read like GPT-2's";
   EXPECT_EQ(BytePairTokenizer::file_of(folder.path()).filename(), "tokenizer.json");
   EXPECT_TRUE(says(message_of<ConfigError>([&] { BytePairTokenizer::learn(kText, 258).write(folder.path()); }),
                    "the folder has a tokenizer.json"));
@@ -126,7 +126,7 @@ TEST(BytePairTokenizer, DamagedFilesAreRefusedByName) {
 TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
   const auto tokenizer = BytePairTokenizer::learn(kText, 300);
   EXPECT_LE(tokenizer.size(), 300);
-  EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times, and of pairs as frequent the lowest";
+  EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times; the lowest of the equally frequent pairs";
   EXPECT_EQ(tokenizer.encode(" newest").size(), 1U);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(kText)), kText);
   EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "only the bytes";
@@ -173,7 +173,7 @@ TEST(Llama2Tokenizer, UnknownCharactersBecomeBytes) {
   EXPECT_EQ(tokenizer.encode("\n"), (Tokens{tokenizer.encode(" ").front(), 3 + 10})) << "a space in front, and <0x0A>";
   EXPECT_EQ(tokenizer.decode(Tokens{3 + 0xE2, 3 + 0x82, 3 + 0xAC}), "€");
   EXPECT_EQ(tokenizer.added("</s>"), 2);
-  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<0x0A>")), "<0x0A>") << "no text becomes the token of a byte";
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<0x0A>")), "<0x0A>") << "no text is encoded as the token of a byte";
   for (const std::int64_t token : tokenizer.encode("<0x0A>")) EXPECT_NE(token, 3 + 10);
   EXPECT_EQ(tokenizer.encode("</s><unk>"), (Tokens{2, 0}));
 }

@@ -144,7 +144,7 @@ TEST(TokenShards, OnlyThePartsFilesStayOpen) {
   std::vector<std::int64_t> tokens(10);
   last.read(20, tokens);
   EXPECT_EQ(tokens, counted(10, 20));
-  EXPECT_THROW(last.read(19, tokens), InternalError) << "nobody reads outside the part that they asked for";
+  EXPECT_THROW(last.read(19, tokens), InternalError) << "a reader may not read outside its part";
 }
 
 TEST(TokenShards, MismatchedFileIsNamed) {

@@ -21,7 +21,7 @@ TEST(LearnedVocabulary, HasTheMostFrequentWordsFirst) {
   const Vocabulary words = Vocabulary::learn(texts, 7);
   EXPECT_EQ(words.size(), 7);
   EXPECT_EQ(words.piece(3), "to") << "four times, once with a capital";
-  EXPECT_EQ(words.piece(4), "be") << "twice, and first in the alphabet of those";
+  EXPECT_EQ(words.piece(4), "be") << "twice, and first in alphabetical order";
   EXPECT_EQ(words.piece(5), "not");
   EXPECT_EQ(words.piece(6), "or");
   EXPECT_EQ(words.encode("to dream or NOT", 7), (Numbers{2, 3, 1, 6, 5, 0, 0})) << "dream is [UNK]";
@@ -30,7 +30,7 @@ TEST(LearnedVocabulary, HasTheMostFrequentWordsFirst) {
 TEST(LearnedVocabulary, ALongTextIsCutOff) {
   const std::vector<std::string> texts{"a b c d e f"};
   EXPECT_EQ(Vocabulary::learn(texts, 100).encode("a b c d e f", 4), (Numbers{2, 3, 4, 5}));
-  EXPECT_EQ(Vocabulary::learn(texts, 100).size(), 9) << "no more than there are";
+  EXPECT_EQ(Vocabulary::learn(texts, 100).size(), 9) << "at most the number of words";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { Vocabulary::learn(texts, 3); }), "data.words"));
 }
 
@@ -68,7 +68,7 @@ TEST(WordPiece, LongTextStillEndsWithSep) {
 
 TEST(WordPiece, SpecialPiecesInTextStaySpecial) {
   EXPECT_EQ(pieces().encode("it[SEP]it [PAD] [sep]", 10), (Numbers{2, 12, 3, 12, 0, 1, 1, 1, 3, 0}));
-  EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "which this vocabulary has not";
+  EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "this vocabulary has no such token";
 }
 
 std::string notes_of(const Vocabulary& vocabulary) {

@@ -40,7 +40,7 @@ TEST(MemoryFiles, ListsNamesInOrderByPrefix) {
   EXPECT_EQ(kept.names("b/"), (Names{"b/0", "b/1"}));
   EXPECT_EQ(kept.names("c"), Names{});
   EXPECT_EQ(text_of(kept, "a/2"), "of a/2");
-  EXPECT_EQ(kept.find("a/"), -1) << "the beginning of a name is no name";
+  EXPECT_EQ(kept.find("a/"), -1) << "a prefix is not a name";
 }
 
 TEST(MemoryFiles, SecondPutReplacesTheFirst) {
@@ -78,7 +78,7 @@ TEST(MemoryFiles, NeverMoreNamesThanAreAllowed) {
   EXPECT_EQ(put(kept, "a"), "");
   EXPECT_EQ(put(kept, "b"), "");
   EXPECT_TRUE(says(put(kept, "c"), "2 names are kept already"));
-  EXPECT_EQ(put(kept, "b"), "") << "it takes the other's place";
+  EXPECT_EQ(put(kept, "b"), "") << "it replaces the older file";
   EXPECT_EQ(kept.remove("a"), "");
   EXPECT_EQ(put(kept, "c"), "");
   EXPECT_EQ(kept.names(), (Names{"b", "c"}));

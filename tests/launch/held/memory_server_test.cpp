@@ -333,7 +333,7 @@ TEST(MemoryServer, NonsenseHurtsNobodyElse) {
   rank.remove("");  // any rank may do that
   put(rank, "honest", "kept");
   EXPECT_EQ(got(rank, "honest"), "kept");
-  EXPECT_LE(open_descriptors(), before) << "nothing that came along stays open";
+  EXPECT_LE(open_descriptors(), before) << "received descriptors are closed";
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST(RankEnvironment, EachStartDrawsToken) {
   EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN", "the user's own one"}})), "");
   EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN_FILE", "/home/me/token"}})), "");
   options.nodes = 2;
-  EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw another";
+  EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw a different token";
 }
 
 TEST(RankEnvironment, TokenIsZeroTokenOnly) {

@@ -62,7 +62,7 @@ TEST(Ledger, ExcessCreditIsOurBug) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kParameter, 10);
   EXPECT_THROW(ledger.credit(Tier::kDevice, kParameter, 11), InternalError);
-  EXPECT_THROW(ledger.credit(Tier::kDevice, kMoment, 1), InternalError) << "the other tag's bytes do not serve";
+  EXPECT_THROW(ledger.credit(Tier::kDevice, kMoment, 1), InternalError) << "bytes of another tag do not count";
   EXPECT_THROW(ledger.charge(Tier::kDevice, kParameter, -1), InternalError);
 }
 

@@ -44,7 +44,7 @@ TEST(BlockPool, WaitsForOtherReaders) {
   EXPECT_EQ(pool.acquire(1000, kNoLimit), block);
   EXPECT_EQ(num_waits, 1);
   pool.release(block);
-  EXPECT_EQ(num_waits, 1) << "nobody is disturbed before that";
+  EXPECT_EQ(num_waits, 1) << "release() does not wait";
   pool.trim(0);
   EXPECT_EQ(num_waits, 2);
   EXPECT_EQ(pool.held_bytes(), 0);

@@ -45,7 +45,7 @@ TEST_F(Places, OpenForKnownNeeds) {
   for (int i = 0; i < 5; ++i) places.take(kPage);
   EXPECT_EQ(places.capacity_bytes(), 5 * kPage);
   places.take(1);
-  EXPECT_EQ(places.capacity_bytes(), 5 * kPage + kSlab) << "more may come all the same";
+  EXPECT_EQ(places.capacity_bytes(), 5 * kPage + kSlab) << "the capacity still grows";
 }
 
 TEST_F(Places, TakeNoMoreThanTheyMay) {
@@ -93,7 +93,7 @@ TEST_F(Places, GrowBySlabsInLedger) {
   const DiskPlace second = places.take(2 * kSlab);
   EXPECT_NE(second.tier, first.tier);
   EXPECT_EQ(places.capacity_bytes(), 3 * kSlab);
-  EXPECT_EQ(places.take(kPage).tier, first.tier) << "a page of it was left";
+  EXPECT_EQ(places.take(kPage).tier, first.tier) << "one page of the first tier was left";
   EXPECT_EQ(ledger.held(Tier::kDisk, MemoryTag::kActivation), 3 * kSlab);
 }
 

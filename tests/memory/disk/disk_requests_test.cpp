@@ -154,7 +154,7 @@ TEST(DiskRequests, ThatCannotBeStartedHaveFailed) {
   EXPECT_TRUE(says(f.error_of_read(), "the request was refused"));
   EXPECT_EQ(f.requests.num_under_way(), 0);
   f.disk.submit_error = 0;
-  EXPECT_EQ(f.error_of_read(), "") << "and the next may work";
+  EXPECT_EQ(f.error_of_read(), "") << "the next request works";
 }
 
 TEST(DiskRequests, SilentQueueFailsAllRequests) {
@@ -162,7 +162,7 @@ TEST(DiskRequests, SilentQueueFailsAllRequests) {
   f.disk.reap_error = EBADF;
   EXPECT_TRUE(says(f.error_of_read(), "/nvme0: wait for scripted: Bad file descriptor"));
   f.disk.reap_error = 0;
-  EXPECT_TRUE(says(f.error_of_read(), "wait for scripted")) << "and all that come later";
+  EXPECT_TRUE(says(f.error_of_read(), "wait for scripted")) << "all later requests also fail";
 }
 
 TEST(DiskRequests, TimeoutFailsThemAndLaterOnes) {
@@ -330,7 +330,7 @@ TEST(DiskRequests, TimelineShowsThemUntilAnswered) {
   requests.wait(account);
   requests.start({.operation = IoOperation::kRead, .memory = piece(3, 1)}, account);
   requests.wait(account);
-  ASSERT_EQ(timeline.spans().size(), 2U) << "a span a request, however many answers it took";
+  ASSERT_EQ(timeline.spans().size(), 2U) << "one span for each request, with any number of answers";
   const TimelineSpan& write = timeline.spans()[0];
   const TimelineSpan& read = timeline.spans()[1];
   EXPECT_EQ(write.activity, Activity::kDiskWrite);
@@ -374,7 +374,7 @@ TEST(DiskRequests, BusyTimeCountsAnyUnderWay) {
   EXPECT_GE(busy, 0.02);
   EXPECT_LE(busy, end - begin) << "four at once are not four times as long";
   nap();
-  EXPECT_EQ(f.requests.busy_seconds(), busy) << "idle since";
+  EXPECT_EQ(f.requests.busy_seconds(), busy) << "the disk is idle since then";
   EXPECT_EQ(f.requests.num_under_way(), 0);
 }
 

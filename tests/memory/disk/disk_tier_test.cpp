@@ -307,8 +307,8 @@ TEST(DiskTier, PartialPagesAreOurBug) {
   EXPECT_THROW((void)disk.read(first + 1, block.bytes().first(kPage)), InternalError);
   EXPECT_THROW((void)disk.read(first, block.bytes().first(100)), InternalError);
   EXPECT_THROW((void)disk.read(first, block.bytes().subspan(8, kPage)), InternalError);
-  EXPECT_THROW((void)disk.read(first, block.bytes().first(3 * kPage)), InternalError) << "two places";
-  EXPECT_THROW((void)disk.read(4 * 4096, block.bytes().first(kPage)), InternalError) << "nobody's";
+  EXPECT_THROW((void)disk.read(first, block.bytes().first(3 * kPage)), InternalError) << "the range covers two places";
+  EXPECT_THROW((void)disk.read(4 * 4096, block.bytes().first(kPage)), InternalError) << "the range has no owner";
   EXPECT_THROW((void)disk.read(-4096, block.bytes().first(kPage)), InternalError);
   EXPECT_TRUE(s.disk.asked.empty());
 }
@@ -324,7 +324,8 @@ TEST(DiskTier, OverlappingWriteIsOurBug) {
   const std::int64_t at = disk.reserve(3 * kStripe);
   Transfer last = disk.write(at + 2 * kStripe, stripes(0, 1));
   EXPECT_THROW((void)disk.write(at, stripes(1, 3)), InternalError);
-  EXPECT_EQ(disk.traffic().written_bytes, 3 * kStripe) << "two stripes of the second, and the first meanwhile";
+  EXPECT_EQ(disk.traffic().written_bytes, 3 * kStripe)
+      << "two stripes of the second write, and the first write meanwhile";
   last.wait();
 }
 

@@ -121,7 +121,7 @@ TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   EXPECT_TRUE(says(message(&FailingCalls::on_lies_in_memory, -EIO), "read the file system"));
   EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_TRUE(says(message(&FailingCalls::on_unlink, -EPERM, true), "remove"));
-  EXPECT_EQ(folder.num_files(), 1U) << "the one that could not be removed, whose name the message has";
+  EXPECT_EQ(folder.num_files(), 1U) << "the message names the file that could not be removed";
 }
 
 // The file can be neither preallocated nor resized.

@@ -126,7 +126,7 @@ TEST(TimedCalls, GivesUpEachHangingCall) {
   EXPECT_EQ(result(Kind::kDirect, [&](const FileCalls& calls) { return calls.set_direct(file.get(), false); }),
             -ETIMEDOUT);
   EXPECT_EQ(result(Kind::kRead, [&](const FileCalls& calls) { return calls.read(file.get(), text, 0); }), -ETIMEDOUT);
-  EXPECT_EQ(text, (std::array<std::byte, 4>{})) << "a late answer goes nowhere";
+  EXPECT_EQ(text, (std::array<std::byte, 4>{})) << "a late answer does not change the caller's memory";
 }
 
 TEST(TimedCalls, ClosesLateDescriptor) {

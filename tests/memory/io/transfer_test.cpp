@@ -95,7 +95,7 @@ TEST(Transfer, AssigningFinishesTheOldOneFirst) {
   EXPECT_EQ(second.finished, 0);
   Transfer& same = moving;
   moving = std::move(same);
-  EXPECT_EQ(second.finished, 0) << "to itself changes nothing";
+  EXPECT_EQ(second.finished, 0) << "self-assignment changes nothing";
   moving.wait();
   EXPECT_EQ(second.finished, 1);
 }

@@ -216,7 +216,7 @@ TEST_F(UringQueue, ARefusedSubmissionIsTheLast) {
   const Allocation page = filled_pages(kPage, 1);
   calls_.on_submit = {-EBADF, 1};
   EXPECT_EQ(queue->submit(write(page.bytes())), EBADF);
-  EXPECT_EQ(queue->submit(write(page.bytes())), EBADF) << "else the first would go with it";
+  EXPECT_EQ(queue->submit(write(page.bytes())), EBADF) << "else the kernel would also get the first request";
   queue->cancel(1);
   EXPECT_TRUE(calls_.operations.empty());
 }
@@ -273,7 +273,7 @@ TEST_F(HangingUringQueue, AnswersWhatIsCalledOff) {
   const std::int64_t result = next_answer(*queue_);
   EXPECT_TRUE(result == -ECANCELED || result == -EINTR) << result;
   std::array<IoAnswer, 1> answer;
-  EXPECT_EQ(queue_->reap(answer, milliseconds(5)), 0) << "the cancellation's own answer is nobody's";
+  EXPECT_EQ(queue_->reap(answer, milliseconds(5)), 0) << "the cancellation's own answer is dropped";
 }
 
 TEST_F(HangingUringQueue, IsDestroyedWithoutWaiting) {

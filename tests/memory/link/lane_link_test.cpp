@@ -152,7 +152,7 @@ TEST(LaneLink, OperatorLaneWaitsHostDoesNot) {
   LaneLink link(device, {.up = {}, .down = {}});
   Transfer early = link.up(state.bytes(), tile.bytes());
   link.compute_after(used_in(device, Lane::kUp));
-  EXPECT_NEAR(link.traffic().waited_seconds, 0, 1e-9) << "it has come before";
+  EXPECT_NEAR(link.traffic().waited_seconds, 0, 1e-9) << "the transfer ended before";
   device.fill(Lane::kCompute, state.bytes(), std::byte{1});
   link.compute_after(used_in(device, Lane::kCompute));
   EXPECT_EQ(link.waited_seconds(), 0) << "the host waits for nothing";

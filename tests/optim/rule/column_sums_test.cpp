@@ -81,7 +81,7 @@ TEST(ColumnSums, RefuseTermsTooFarApart) {
   std::mutex lock;
   ColumnSums sums(kFloatTerms, columns, lock);
   EXPECT_TRUE(sums.make_room(1, -60, 0));
-  EXPECT_FALSE(sums.make_room(1, -61, 0)) << "a bit of the smallest would be cut off";
+  EXPECT_FALSE(sums.make_room(1, -61, 0)) << "the smallest value would lose a bit";
   EXPECT_FALSE(sums.make_room(1, 0, exponent_of(std::bit_cast<std::uint32_t>(INFINITY)))) << "no number";
   ColumnSums of_doubles(kDoubleTerms, columns, lock);
   EXPECT_TRUE(of_doubles.make_room(1, -37, 0));

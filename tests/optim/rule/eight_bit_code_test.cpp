@@ -182,7 +182,7 @@ TEST(EightBitCode, PositiveValuesNeverBecomeZero) {
   EXPECT_EQ(Coded(StateCode::kSigned8, values).codes[2], 0);
   const Coded all = state;
   for (float& value : values) value = -value;
-  EXPECT_EQ(Coded(StateCode::kUnsigned8, values), all) << "of a file that is wrong: the magnitude";
+  EXPECT_EQ(Coded(StateCode::kUnsigned8, values), all) << "negative values, as in a wrong file, count by magnitude";
 }
 
 // Every value of the block becomes NaN.

@@ -170,7 +170,7 @@ TEST(UpdateRule, SaysWhichStatesAnElementHas) {
   EXPECT_EQ(make_update_rule(AdamWOptions{})->states(), (std::vector<StateSpec>{{"exp_avg"}, {"exp_avg_sq"}}));
   EXPECT_EQ(make_update_rule(SgdOptions{.momentum = 0.9})->states(), (std::vector<StateSpec>{{"momentum_buffer"}}));
   EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})), OptimizerSpec{});
-  EXPECT_EQ(spec_of(*make_update_rule(LambOptions{})).num_reads, 2) << "first for the sums";
+  EXPECT_EQ(spec_of(*make_update_rule(LambOptions{})).num_reads, 2) << "the first read is for the sums";
   EXPECT_EQ(make_update_rule(AdamOptions{})->name(), "adam");
   EXPECT_EQ(make_update_rule(LambOptions{})->name(), "lamb");
   EXPECT_EQ(make_update_rule(LionOptions{})->name(), "lion");
@@ -190,7 +190,7 @@ TEST(UpdateRule, RowStatesAreDeclaredApart) {
   EXPECT_EQ(spec.factor_bytes(/*rows=*/30, /*columns=*/50), 4 * (30 + 50));
   EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})).factor_bytes(30, 50), 0);
   const OptimizerSpec averaged = spec_of(*with_average(make_update_rule(AdafactorOptions{}), 0.9));
-  EXPECT_EQ(averaged.states.back().name, "ema") << "behind the states of elements";
+  EXPECT_EQ(averaged.states.back().name, "ema") << "after the states of elements";
   EXPECT_EQ(averaged.states.size(), 2U);
 }
 

@@ -53,7 +53,7 @@ TEST(Cluster, RankSendsEquallyToOthers) {
   const Mesh mesh = mesh_of(8, 0);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
   EXPECT_DOUBLE_EQ(exchange.within, sent_of(3, mesh) / 7);
-  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other machines";
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "from both ranks to the six on other machines";
 }
 
 TEST(Cluster, HostGroupsSendGradientsOnly) {
@@ -163,7 +163,7 @@ TEST(Cluster, ChainDelaysFirstPiece) {
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit}), 5 + 3);
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 1, .ranks = 4, .within = unit}), 5 + 3);
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 5 + 12 + 6)
-      << "up and down again a unit takes 6, and waits for 6 messages";
+      << "a unit takes 6 up and down again, and waits for 6 messages";
 }
 
 // The first delay of a chain is that of one piece. A large unit has 32 pieces, so its piece is a 32nd of the unit. Up

@@ -57,7 +57,7 @@ TEST(StepModel, GathersAreCountedByPass) {
   StepProfile profile;
   count_gathers(schedule, 3, profile);
   EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
-  EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
+  EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "gathers after the pass belong to it";
   EXPECT_FALSE(profile.min_budget);
   count_gathers({.budget = {GatherBudget::kMin}}, 3, profile);
   EXPECT_TRUE(profile.min_budget);
@@ -93,7 +93,7 @@ double backward_of_offloads(const StepModel& model) {
 
 TEST(StepModel, LastOffloadFollowsComputation) {
   // Seconds an element: the offload of a unit takes 0.25, the pass 2.
-  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "nothing is known of when";
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "the times of gradients are unknown";
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.6, 0.3})), 2.25);
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.95, 0.3})), 1.9 + 0.5) << "two wait for each other";
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 1, 1})), 2.75);
@@ -160,9 +160,10 @@ double update_on_disk(const StepModel& model) {
 }
 
 TEST(StepModel, ShardedUpdateOverlapsForwardPass) {
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "parameters are whole: it does not";
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "nothing is known of when";
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8) << "what follows the last is not hidden";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "unsharded parameters: no overlap";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "the times of updates are unknown";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8)
+      << "work after the last unit is not hidden";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 1, 1})), 1) << "the first is not hidden";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {1, 1, 0})), 1) << "whichever it is";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0, 0})), 3);
@@ -179,7 +180,7 @@ TEST(StepModel, UpdateArithmeticNeverOverlapsOwnCores) {
   UnitTiers on_host = on_device();
   on_host.optimizer = {.host = kNumel};
   EXPECT_DOUBLE_EQ(predict(model, {on_host, tiers, tiers}).seconds(StepPhase::kUpdate) / kNumel, 2.0 / 3)
-      << "the host's third is hidden, the device's are not";
+      << "the host's third is hidden, the device's thirds are not";
 }
 
 TEST(StepModel, ForeignProfileIsOurBug) {
@@ -429,7 +430,7 @@ TEST(StepModel, DiskBoundPhasesBindStep) {
   EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDisk);
   EXPECT_EQ(step.bound(), Resource::kDisk) << "15 of 27 seconds";
   step.busy[1][0] = 10;
-  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute) << "whichever takes longer";
+  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute) << "the busiest resource is the bound";
 }
 
 TEST(StepModel, ResourcesAndPhasesHaveNames) {

@@ -70,7 +70,7 @@ TEST(Demand, GathersWhatIsAccessed) {
 TEST(Demand, ReleasesLeastRecentlyUsedUntilFitting) {
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {2, 1}), (std::vector<Action>{release(2), gather(0)}));
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {3, 1, 2}), (std::vector<Action>{release(3), release(1), gather(0)}));
-  EXPECT_EQ(on_access(1, {2 * kUnitBytes}, {2, 1}), std::vector<Action>{gather(1)}) << "it is there already";
+  EXPECT_EQ(on_access(1, {2 * kUnitBytes}, {2, 1}), std::vector<Action>{gather(1)}) << "unit 1 is already gathered";
 }
 
 TEST(Demand, KeepsUsedUnitsBeyondBudget) {

@@ -156,7 +156,7 @@ TEST(ScheduleReplay, ChangedPlacementEntersNextScheduleOnly) {
 
 TEST(ScheduleReplay, IssuesActionBeforeServingEntry) {
   ScheduleReplay replay(kTwoUnits, 2, place(2, Reduce::kAuto, 1, /*delayed_update=*/true), {});
-  EXPECT_FALSE(replay.done_with(1)) << "no schedule says so";
+  EXPECT_FALSE(replay.done_with(1)) << "there is no schedule yet";
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   ASSERT_TRUE(replay.schedule().updates.delayed);

@@ -168,7 +168,7 @@ TEST(Schedule, ReducesGradientsInCompletionOrder) {
   for (const int unit : {1, 3, 1}) trace.events.push_back({EventKind::kGradient, unit, {}});
   EXPECT_EQ(build_schedule(trace, units, 2, place(2, Reduce::kAuto, 1), {}).reduce_order,
             (std::vector<int>{1, 3, 2, 0}))
-      << "those never seen come last, reversed";
+      << "units that were never accessed are last, in reverse order";
 }
 
 // A frozen unit is never reduced or updated.
@@ -425,7 +425,8 @@ TEST(Schedule, LowerTierPrefetchFollowsFirstGather) {
   EXPECT_EQ(gathers_at({}), ahead);
   EXPECT_EQ(gathers_at({.optimizer = {.disk = 1}}), in_turn);
   EXPECT_EQ(gathers_at({.gradient = {.host = 1}}), in_turn);
-  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*overlaps_updates=*/false), ahead) << "it is updated long since";
+  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*overlaps_updates=*/false), ahead)
+      << "the update ended before the step";
 }
 
 TEST(Schedule, SaysWhenUpdatesAreDone) {

@@ -33,7 +33,7 @@ TEST(ServedClock, CountsWhatTheFormulasSay) {
 TEST(ServedClock, CountsOnlyTrafficBetweenMachines) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e9, .latency = 1e-3};
   const ServedTraffic one = traffic_of(sync_of(SyncMode::kAsync, 1), kOfModel, cluster);
-  EXPECT_DOUBLE_EQ(one.push.leaving, 4 * (4 * kP)) << "of the four workers of the second machine";
+  EXPECT_DOUBLE_EQ(one.push.leaving, 4 * (4 * kP)) << "from the four workers of the second machine";
   EXPECT_DOUBLE_EQ(one.own_push.leaving, 4 * (4 * kP));
   EXPECT_DOUBLE_EQ(one.push.within, 3 * (4 * kP)) << "the server with the three workers beside it";
   EXPECT_DOUBLE_EQ(one.pull.delay, 5e-3);
@@ -47,7 +47,7 @@ TEST(ServedClock, EqualWorkersAddComputationAndExchange) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .within = 1e8};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 1 + 2 * 0.16, 1e-9) << "16 MB to the server, and back";
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 1), cluster), 1 + 2 * 0.04, 1e-9) << "each waits for its own";
-  EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 0), cluster), 1 + 2 * 0.16, 1e-9) << "which is sync";
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 0), cluster), 1 + 2 * 0.16, 1e-9) << "staleness 0 equals sync";
 }
 
 TEST(ServedClock, ServerLinkBoundsClock) {
@@ -88,7 +88,7 @@ TEST(ServedClock, StalenessAndQuorumHideVariation) {
   const double more = seconds(sync_of(SyncMode::kStale, 1, 7), cluster);
   EXPECT_LT(once, 0.8 * together);
   EXPECT_LT(more, once);
-  EXPECT_GT(more, 1.5 * 0.98) << "what a worker takes in the mean";
+  EXPECT_GT(more, 1.5 * 0.98) << "a worker's mean time";
   const double quorum = seconds(sync_of(SyncMode::kSync, 1, 0, 12), cluster);
   EXPECT_LT(quorum, 0.8 * together);
 }
@@ -111,8 +111,8 @@ TEST(ServedClock, LargestServerIsBusiestLink) {
   const ServedTraffic even = traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1}, cluster);
   const ServedTraffic uneven =
       traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1, .largest_part = 0.75}, cluster);
-  EXPECT_DOUBLE_EQ(even.push.leaving, 8e6) << "of a worker, or of two workers to one server";
-  EXPECT_DOUBLE_EQ(uneven.push.leaving, 12e6) << "of two workers to the server with most";
+  EXPECT_DOUBLE_EQ(even.push.leaving, 8e6) << "from one worker, or from two workers to one server";
+  EXPECT_DOUBLE_EQ(uneven.push.leaving, 12e6) << "from two workers to the server with the largest part";
   EXPECT_DOUBLE_EQ(uneven.own_push.leaving, even.own_push.leaving) << "a worker sends as much in all";
 }
 

@@ -207,7 +207,7 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
     EXPECT_EQ(state_bytes(units, 2, placement, spec).moment, (4 * 4096 + 8 * 64) / shards) << stage;
     const std::int64_t directions = stage == 0 ? 0 : 4 * 4096 / 2;
     EXPECT_EQ(update_sent_bytes(units[0], 2, placement), directions) << stage;
-    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << "elements by themselves";
+    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << "elementwise updates send nothing";
     EXPECT_EQ(sent_bytes(units, 2, placement), (stage == 3 ? 3 : 2) * (4096 + 64) * 2 / 2 + directions) << stage;
     EXPECT_DOUBLE_EQ(update_sent_formula_bytes(units[0], 2, placement), static_cast<double>(directions)) << stage;
   }
@@ -231,7 +231,7 @@ TEST(Estimate, SplitMatricesSendDirections) {
     EXPECT_EQ(update_sent_bytes(weighted_units(units, std::vector<double>{1, 1}, 0)[0], 2, placement), 0) << stage;
     EXPECT_GT(update_sent_bytes(weighted_units(units, std::vector<double>{2, 1}, 0)[0], 2, placement), 0) << stage;
   }
-  EXPECT_FALSE(gathers_directions(units[0], 3, place(0, Reduce::kAuto, 1))) << "every rank directs everything";
+  EXPECT_FALSE(gathers_directions(units[0], 3, place(0, Reduce::kAuto, 1))) << "every rank computes all directions";
 }
 
 // At every stage each rank holds a float for each row and column. A step sends an exact sum and a double for each of

@@ -86,7 +86,8 @@ TEST(Mesh, CodedCopyBytesMatchTwoExchanges) {
   placement.copies = 3;
   placement.wire.outer = WireCodec::kInt8;
   for (int copy = 0; copy < 3; ++copy)
-    EXPECT_EQ(sent_between_copies(unit, mesh, copy, WireCodec::kInt8), 2 * 2 * coded) << "the ends as all others";
+    EXPECT_EQ(sent_between_copies(unit, mesh, copy, WireCodec::kInt8), 2 * 2 * coded)
+        << "the first and last copy send as much as the others";
   EXPECT_EQ(sent_between_copies({unit}, mesh, placement), 2 * 2 * 2 * coded) << "once for each micro-batch";
   EXPECT_DOUBLE_EQ(sent_between_copies_formula_bytes(unit.numel, 2, placement), 2 * 2 * 2 * coded);
 }

@@ -75,7 +75,7 @@ TEST(Unit, AlignsParametersAndShardsForDevice) {
           for (const Slice& slice : unit.slices) {
             EXPECT_EQ(slice.offset * size % align, 0);
             EXPECT_EQ(slice.offset % grain, 0);
-            EXPECT_LT(slice.offset - end, std::max(align / size, grain)) << "no more of a gap than that takes";
+            EXPECT_LT(slice.offset - end, std::max(align / size, grain)) << "the gap is no larger than alignment needs";
             end = slice.offset + slice.numel;
           }
           for (const int world : {1, 2, 3, 7}) EXPECT_EQ(shard_numel(unit, world) * size % align, 0);
@@ -215,7 +215,7 @@ TEST(Unit, WholeMatricesFormOwnUnits) {
   EXPECT_FALSE(units[0].matrices());
   EXPECT_EQ(units[1].name, "h.0 (matrices)");
   EXPECT_TRUE(units[1].matrices());
-  EXPECT_EQ(units[1].fills_with, 0) << "gradients of a block come together";
+  EXPECT_EQ(units[1].fills_with, 0) << "all gradients of a block are ready together";
   EXPECT_EQ(units[1].slices[0].rows, 3);
   EXPECT_EQ(units[1].slices[0].columns(), 4);
   EXPECT_EQ(units[2].name, "h.1 (matrices)");

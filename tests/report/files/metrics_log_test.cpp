@@ -191,7 +191,7 @@ TEST(MetricsLog, FlushWritesLinesInOrder) {
   std::string first, second, third;
   ASSERT_TRUE(std::getline(lines, first));
   ASSERT_TRUE(std::getline(lines, second));
-  EXPECT_FALSE(std::getline(lines, third)) << "a flush without news writes nothing";
+  EXPECT_FALSE(std::getline(lines, third)) << "a flush without new lines writes nothing";
   EXPECT_EQ(json::parse(first)["step"], 7);
   EXPECT_EQ(json::parse(second)["step"], 8);
 }

@@ -105,7 +105,7 @@ class UtilizationTest : public testing::Test {
 TEST_F(UtilizationTest, EqualStepsHaveEqualUtilization) {
   const ComparedFigure both = of({{.utilization = 0.25, .peak_flops = 4e10}, {.utilization = 0.5, .peak_flops = 2e10}});
   EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
-  EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "the other run saw what the machine can do";
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "both use the higher probed peak";
   EXPECT_EQ(format_change(both, 1), "=");
 }
 

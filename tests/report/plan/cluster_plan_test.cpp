@@ -35,7 +35,7 @@ TEST(ClusterPlan, SlowLinkHoldsModelPerHost) {
   Cluster cluster{.hosts = 4, .ranks = 8, .network = 1e6, .within = 1e10};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.001);
   EXPECT_EQ(best_of(plan).mesh.shard, 8);
-  EXPECT_FALSE(best_of(plan).local) << "which is another mathematics, and only suggested";
+  EXPECT_FALSE(best_of(plan).local) << "another algorithm is only suggested";
   EXPECT_EQ(plan.ways[static_cast<std::size_t>(plan.planned)].mesh.shard, 32);
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "best: --zero.stage 3 --zero.group 8.");
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "--sync.mode local takes 0.0");
@@ -151,7 +151,7 @@ TEST(ClusterPlan, ServersGainIfRanksVary) {
   Cluster varying = even;
   varying.jitter = 1;
   const ClusterPlan with = plan_on(planned(varying), varying, 1);
-  EXPECT_FALSE(best_of(with).sync.has_servers()) << "which is another mathematics, and only suggested";
+  EXPECT_FALSE(best_of(with).sync.has_servers()) << "another algorithm is only suggested";
   EXPECT_LT(served(with, SyncMode::kAsync)->seconds, 0.7 * best_of(with).seconds);
   const std::string table = one_line(cluster_table(with));
   EXPECT_CONTAINS(table, "waits for the slowest rank");
@@ -177,9 +177,9 @@ TEST(ClusterPlan, PlannedServersJoinOtherWays) {
   const ClusterPlan found = plan_on(plan, cluster, 0.001);
   const ClusterWay& way = found.ways[static_cast<std::size_t>(found.planned)];
   EXPECT_EQ(way.sync, plan.options.sync);
-  EXPECT_EQ(way.exchange.leaving, 2.0 * 3 * kPlanParameters * 4) << "of the second machine's workers, there and back";
+  EXPECT_EQ(way.exchange.leaving, 2.0 * 3 * kPlanParameters * 4) << "from the second machine's workers and back";
   EXPECT_DOUBLE_EQ(way.seconds, way.clock_seconds * 6 / 4) << "for the samples of six";
-  EXPECT_GT(found.ways.size(), 4U) << "all ranks compute in the others";
+  EXPECT_GT(found.ways.size(), 4U) << "in the other ways, all ranks compute";
   EXPECT_EQ(best_of(found).mesh.world(), 6);
   EXPECT_CONTAINS(one_line(cluster_table(found)), "servers over several machines exchange messages");
   EXPECT_EQ(cluster_json(found)["ways"][found.planned]["sync"]["staleness"], 1);
@@ -276,7 +276,7 @@ TEST(ClusterPlan, NoWayExceedsAvailableRanks) {
           EXPECT_EQ(way.mesh.world(), cluster.world());
           continue;
         }
-        EXPECT_EQ(way.can_run, cluster.world() <= 64) << "servers and workers are at most as many";
+        EXPECT_EQ(way.can_run, cluster.world() <= 64) << "at most 64 servers and workers can run";
         EXPECT_GT(sync.num_workers(cluster.world()), 0);
         EXPECT_LE(sync.quorum, sync.num_workers(cluster.world()));
       }

@@ -96,7 +96,7 @@ TEST(ComputationOfARun, OtherSampleCountsTakeOtherSeconds) {
   EXPECT_EQ(of(192).scale, 1.5);
   EXPECT_EQ(of(192).step.forward_seconds, 1.5);
   EXPECT_EQ(of(192).step.backward_seconds, 3);
-  EXPECT_EQ(of(192).update_seconds, 3) << "of the same states";
+  EXPECT_EQ(of(192).update_seconds, 3) << "for the same states";
   run.write("report.json", "{" + profile + "}");
   EXPECT_EQ(of(192).scale, 1) << "an older report does not say";
 }

@@ -63,7 +63,7 @@ TEST(MemoryFit, GpuRanksShareItsMemory) {
             std::string::npos);
   plan.tiers.assign(
       64, {.parameter = {.device = 1 << 18}, .gradient = {.device = 1 << 18}, .optimizer = {.host = 1 << 18}});
-  EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are the host's";
+  EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are on the host";
 }
 
 // A single rank holds units whole.
@@ -79,7 +79,7 @@ TEST(MemoryFit, LoneGpuRankGathersNothing) {
 
   TrainingPlan on_cpu = plan;
   on_cpu.machine->ranks_on_gpu = 0;
-  EXPECT_GT(fit_of(on_cpu).rank.working, 4 * kMiB) << "which gathers";
+  EXPECT_GT(fit_of(on_cpu).rank.working, 4 * kMiB) << "a rank on a CPU gathers";
   TrainingPlan least = plan;
   least.options.device_memory = MemoryBudget::parse("min");
   EXPECT_EQ(fit_of(least).rank.working, fit_of(on_cpu).rank.working);

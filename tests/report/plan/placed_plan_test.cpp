@@ -134,7 +134,8 @@ TEST(PlacedPlan, RefusalExplainsMissingRoom) {
   EXPECT_EQ(json["memory"]["fits"], false);
   EXPECT_EQ(json["memory"]["refused"], plan.refused);
   EXPECT_EQ(json["memory"]["gpu"], "cuda:0 Fake GPU");
-  EXPECT_NO_THROW(static_cast<void>(schedule_of(plan, Trace{}))) << "its schedule can be printed all the same";
+  EXPECT_NO_THROW(static_cast<void>(schedule_of(plan, Trace{})))
+      << "the schedule of a refused plan can still be printed";
 }
 
 // With too little free memory on the host, the plan does not fit.

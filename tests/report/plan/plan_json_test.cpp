@@ -101,7 +101,8 @@ TEST(PlanJson, CountsCodedBytesAndNamesCodecs) {
   const json coded = json::parse(plan_json(plan, kAllStages));
   EXPECT_EQ(coded["wire"], (json{{"gather", "int4"}, {"reduce", "int8"}, {"outer", "none"}}));
   constexpr double kInt8 = 1 + 4 / 256.0, kInt4 = 0.5 + 4 / 256.0, kSent = kPlanParameters / 2.0;
-  EXPECT_DOUBLE_EQ(coded["stages"][1]["formula"]["sent_bytes"], kSent * (kInt8 + 4)) << "parameters cross as they are";
+  EXPECT_DOUBLE_EQ(coded["stages"][1]["formula"]["sent_bytes"], kSent * (kInt8 + 4))
+      << "stage 1 sends parameters without a code";
   EXPECT_DOUBLE_EQ(coded["stages"][3]["formula"]["sent_bytes"], kSent * (kInt8 + 2 * kInt4));
   for (const json& stage : coded["stages"]) EXPECT_GE(stage["sent_bytes"], stage["formula"]["sent_bytes"]);
 }
@@ -135,7 +136,7 @@ TEST(PlanJson, CountsStatesOfEachPass) {
     return plan;
   };
   const TierFractions on_host{.host = 1}, on_disk{.disk = 1};
-  EXPECT_FALSE(parsed(placed(AdamWOptions{}, DType::kFloat32, on_disk)).contains("passes")) << "AdamW makes one";
+  EXPECT_FALSE(parsed(placed(AdamWOptions{}, DType::kFloat32, on_disk)).contains("passes")) << "AdamW makes one pass";
   const auto bytes_of_each = [](std::int64_t host, std::int64_t disk) { return json{{"host", host}, {"disk", disk}}; };
   const json moments = parsed(placed(LambOptions{}, DType::kFloat32, on_host));
   EXPECT_EQ(moments["passes"], (json{{"num_passes", 2},

@@ -70,11 +70,11 @@ TEST(PlanTable, NamesWayToSendLess) {
   const std::string row = "train.reduce = \"last\" stages 0 and 1 send " + format_bytes(2 * kPass) + " instead";
   EXPECT_NE(one_line(plan_table(plan, kAllStages)).find(row), std::string::npos) << plan_table(plan, kAllStages);
   EXPECT_NE(one_line(plan_table(plan, std::array{1})).find(row), std::string::npos);
-  EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "it would hold more there";
+  EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "at stage 3 it would hold more";
   EXPECT_EQ(plan_table(some_plan(4, 1), kAllStages).find("train.reduce"), std::string::npos) << "one micro-batch";
   plan.options.reduce = Reduce::kLast;
   EXPECT_EQ(sent(plan), 2 * kPass);
-  EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "it is asked for already";
+  EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "the option is already set";
 }
 
 TEST(PlanTable, NamesFrozenUnitsWithoutState) {
@@ -160,7 +160,7 @@ TEST(PlanTable, CodecsAreNamed) {
 
 TEST(PlanTable, TwoPassRuleNamesRepeatedReads) {
   TrainingPlan plan = some_plan(2, 3);
-  EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one";
+  EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one pass";
   plan.options.optimizer = LambOptions{};
   const std::string two = "passes lamb makes 2 passes over its parameters: sums over whole parameters come first";
   const std::string resident = one_line(plan_table(plan, std::array{3}));

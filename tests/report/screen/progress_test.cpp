@@ -39,7 +39,7 @@ TEST(Progress, LossScaleFollowsNorm) {
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  scale 65536  41,200 tok/s  38 ms  mem 61 MiB");
   EXPECT_EQ(progress_line(values, 2000, "tok/s", 79),
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms")
-      << "it goes after the memory";
+      << "after the memory, it is left out next";
 }
 
 // A terminal with colours and without mpirun, in any environment.

@@ -201,7 +201,7 @@ TEST(ActivationStore, LeavesOnlyLastOutputOnDevice) {
   EXPECT_NEAR(held->now, kActivation, kActivation / 2) << "and not one for each checkpoint";
   EXPECT_EQ(store.report().host[MemoryTag::kActivation], kChain * kActivation);
   x.sum().backward();
-  EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "what one checkpoint makes, and scalars";
+  EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "the results of one checkpoint, and scalars";
 }
 
 // ---- tensors that stay
@@ -267,7 +267,7 @@ TEST(ActivationStore, FailedWriteEndsForwardPass) {
   Failing f;
   f.fail(IoOperation::kWrite);
   EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 9); }), "write of"));
-  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "and every pass after it";
+  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "every later pass also fails";
 }
 
 TEST(ActivationStore, FailedReadEndsBackwardPass) {

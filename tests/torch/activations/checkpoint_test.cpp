@@ -264,7 +264,7 @@ TEST(Checkpoint, KeepsItsInputsAlone) {
 
 TEST(Checkpoint, HoldsOneSegmentAtAPeak) {
   const Held with = held_by(kept), without = held_by(plain);
-  EXPECT_LE(with.most, with.between + 8 * kActivation) << "five results, and a gradient on its way";
+  EXPECT_LE(with.most, with.between + 8 * kActivation) << "five results, and one gradient";
   EXPECT_GE(without.most, without.between);
   EXPECT_LT(with.most, without.most / 2);
 }
