@@ -138,7 +138,7 @@ inline void run_grid(const HostGrid& grid, const std::function<void()>& kernel) 
   for (blockIdx.x = 0; blockIdx.x < grid.blocks; ++blockIdx.x) FiberBlock(grid.threads, random, kernel).run();
 }
 
-// ---- CUDA's words ----------------------------------------------------------------------------------------------------
+// ---- CUDA's words ---------------------------------------------------------------------------------------------------
 inline void __syncthreads() {
   running_block->meet_block();
 }
