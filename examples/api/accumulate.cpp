@@ -1,4 +1,4 @@
-// Four micro-batches a step. `accumulate` says it once; step() comes after the fourth backward pass.
+// Four micro-batches a step: set `accumulate`, and call step() after the fourth backward pass.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -1,11 +1,11 @@
-// An activation checkpoint around each block: its activations are made again in the backward pass.
+// An activation checkpoint around each block: the backward pass computes the block's activations again.
 #include <zero/zero.h>
 
 #include <torch/torch.h>
 
 namespace examples {
 
-// Of each block the input is kept for the backward pass, and nothing else.
+// For the backward pass only the input of each block is kept.
 torch::Tensor forward_with_checkpoints(torch::nn::ModuleList& blocks, torch::Tensor x) {
   for (const auto& block : *blocks) {
     const auto run = [block](const std::vector<torch::Tensor>& in) {

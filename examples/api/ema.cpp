@@ -1,5 +1,4 @@
-// An exponential moving average of the weights. Each rank averages the elements that it owns: no rank holds a second
-// model.
+// An exponential moving average of the weights. Each rank averages its own elements, so no rank holds a second model.
 #include <map>
 
 #include <zero/zero.h>
@@ -20,7 +19,7 @@ class WeightAverage {
       if (!first) entry->second.lerp_(now.values, 1 - decay_);
     }
   }
-  // The average of those elements of a parameter that this rank owns, in one dimension.
+  // The average of this rank's elements of a parameter, in one dimension.
   const torch::Tensor& shard(const std::string& parameter) const { return shards_.at(parameter); }
 
  private:

@@ -1,4 +1,4 @@
-// Evaluation between steps: eval(), and no gradients. Nothing of it becomes part of a step.
+// Evaluation between steps: eval(), and no gradients. It does not become a part of a step.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

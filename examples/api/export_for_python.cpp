@@ -1,11 +1,11 @@
-// Weights for Python: safetensors.torch.load_file("model.safetensors") there is a state_dict.
+// Weights for Python: safetensors.torch.load_file("model.safetensors") returns a state_dict.
 #include <zero/zero.h>
 
 #include <torch/torch.h>
 
 namespace examples {
 
-// A checkpoint to go on from, by any number of ranks and at any stage, and a file for everybody else. All ranks call it.
+// A checkpoint for any number of ranks at any stage, and weights for other programs. All ranks call it.
 void save_for_both(zero::Engine& engine, const std::filesystem::path& folder) {
   engine.save(folder / "checkpoint");
   engine.export_weights(folder / "model.safetensors");                                // bf16 stays bf16

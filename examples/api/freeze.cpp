@@ -1,5 +1,5 @@
-// Fine-tuning: what needs no gradient before attach() is frozen. It is sharded like the rest, and has no gradients and
-// no optimizer states.
+// Fine-tuning: parameters that need no gradient before attach() are frozen. They are sharded like all others, and have
+// no gradients and no optimizer states.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -5,7 +5,7 @@
 
 namespace examples {
 
-// Returns the mean of what the generator makes; the data's is 3.
+// Returns the mean of the generated samples. The mean of the data is 3.
 double train_gan(zero::World& world) {
   torch::nn::Sequential generator(torch::nn::Linear(2, 16), torch::nn::ReLU(), torch::nn::Linear(16, 1));
   torch::nn::Sequential critic(torch::nn::Linear(1, 16), torch::nn::ReLU(), torch::nn::Linear(16, 1));
@@ -25,7 +25,7 @@ double train_gan(zero::World& world) {
     critic_engine.step();
 
     {
-      const auto frozen = critic_engine.frozen();  // gradients go through the critic, and none stay there
+      const auto frozen = critic_engine.frozen();  // gradients pass through the critic, which keeps none
       torch::binary_cross_entropy_with_logits(critic->forward(fake), ones).backward();
     }
     generator_engine.step();

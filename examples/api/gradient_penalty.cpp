@@ -1,4 +1,4 @@
-// A gradient penalty: the gradient of a gradient. torch::autograd::grad() with create_graph is part of the forward pass.
+// A gradient penalty is the gradient of a gradient: torch::autograd::grad() with create_graph in the forward pass.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

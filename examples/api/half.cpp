@@ -1,4 +1,4 @@
-// fp16: each loss gets its scale before the backward pass. The same lines train in fp32 and bf16, where there is none.
+// fp16: each loss is scaled before the backward pass. The same lines train in fp32 and bf16, which have no loss scale.
 #include <zero/zero.h>
 
 #include <torch/torch.h>
@@ -18,7 +18,7 @@ std::vector<double> train_in_half(zero::World& world) {
     const auto loss = torch::mse_loss(y, x.sum(1, /*keepdim=*/true));
     engine.scaled(loss).backward();
     const zero::StepReport report = engine.step();
-    if (!report.skipped) losses.push_back(loss.item<double>());  // skipped: the scale was too high, and is halved now
+    if (!report.skipped) losses.push_back(loss.item<double>());  // skipped: the scale was too high and has been halved
   }
   return losses;
 }

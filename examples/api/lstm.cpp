@@ -1,4 +1,4 @@
-// An LSTM. Modules that are to be gathered and reduced as one unit are named by the modules themselves.
+// An LSTM. `units` names modules, each of which is gathered and reduced as one unit.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

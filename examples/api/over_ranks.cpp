@@ -1,4 +1,4 @@
-// What ranks have each of their own: a loss on its own data, the running statistics of BatchNorm. Their means over ranks.
+// Means over ranks, of values that each rank has for itself: a loss on its own data, or BatchNorm's running statistics.
 #include <zero/collectives.h>
 #include <zero/zero.h>
 
@@ -20,7 +20,7 @@ void average_buffers(zero::World& world, torch::nn::Module& model) {
     if (buffer.is_floating_point()) buffer.copy_(mean_over_ranks(world, buffer));
 }
 
-// The mean over all samples of all ranks, of this rank's sum over its own; ranks may have different numbers of samples.
+// The mean over all samples of all ranks. `sum`: over this rank's samples. Ranks may have different numbers of samples.
 double mean_over_samples(zero::World& world, double sum, std::int64_t samples) {
   const torch::Tensor means = mean_over_ranks(world, torch::tensor({sum, static_cast<double>(samples)}));
   return (means[0] / means[1]).item<double>();

@@ -1,4 +1,4 @@
-// A model that is no torch::nn::Module: attach() asks for tensors by name, and for nothing else.
+// A model that is no torch::nn::Module: attach() only needs tensors with names.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -1,5 +1,5 @@
-// An update rule of one's own, with the arithmetic of Lion (Chen et al., arXiv:2302.06675). It sees flat spans; ranks,
-// stages, units and where states lie are none of its business, so it works with all of them.
+// A user's own update rule, with the arithmetic of Lion (Chen et al., arXiv:2302.06675). It works on flat spans, so it
+// works with all numbers of ranks, stages, units and tiers.
 #include <cmath>
 
 #include <zero/zero.h>

@@ -1,4 +1,4 @@
-// Where states lie: parameters on the device, gradients on the host, moments on disk.
+// Places of states: parameters on the device, gradients on the host, moments on disk.
 #include <string>
 
 #include <zero/zero.h>

@@ -1,4 +1,5 @@
-// A residual network in bf16. Parameters and statistics of BatchNorm stay fp32 by themselves; inputs are the caller's.
+// A residual network in bf16. Parameters and statistics of BatchNorm stay in fp32 automatically; the caller converts
+// inputs.
 #include <zero/zero.h>
 
 #include <torch/torch.h>
@@ -38,7 +39,7 @@ std::vector<double> train_resnet(zero::World& world) {
 
   std::vector<double> losses;
   for (int step = 0; step < 12; ++step) {
-    const auto labels = torch::arange(16).remainder(2);  // bright pictures, and dark ones
+    const auto labels = torch::arange(16).remainder(2);  // bright and dark pictures
     const auto images = torch::randn({16, 3, 8, 8}, random) + labels.reshape({16, 1, 1, 1}) * 2.0 - 1.0;
     const auto logits = model->forward(images.to(torch::kBFloat16));
     const auto loss = torch::cross_entropy_loss(logits.to(torch::kFloat32), labels);

@@ -1,4 +1,4 @@
-// A loop that can be killed: it saves now and then, and begins where the newest checkpoint ended. With a schedule.
+// A loop with a schedule that can be killed: it saves regularly, and continues from the newest checkpoint.
 #include <zero/checkpoints.h>
 #include <zero/optimizers.h>
 #include <zero/zero.h>
@@ -30,7 +30,7 @@ std::vector<double> train_or_go_on(zero::World& world, const std::filesystem::pa
     losses.push_back(loss.item<double>());
     if ((step + 1) % 20 != 0 && step + 1 != kSchedule.steps) continue;
     engine.save(checkpoints.path_of(step + 1));
-    if (world.rank() == 0) checkpoints.keep(2, step + 1);  // it, and the one before
+    if (world.rank() == 0) checkpoints.keep(2, step + 1);  // the new and the previous one
   }
   return losses;
 }

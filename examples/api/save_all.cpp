@@ -1,4 +1,4 @@
-// Two engines in one checkpoint, of one moment, and a loop that goes on from it.
+// Two engines in one checkpoint of the same moment, and a loop that continues from it.
 #include <zero/zero.h>
 
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-// A GAN on eight points of a circle: two modules, two engines, and one checkpoint of both. Nothing in the modules knows of it.
+// A GAN on eight points of a circle: two modules, two engines, and one checkpoint of both. The modules need no change.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@ inline torch::nn::Sequential make_critic_net() {
                                torch::nn::Tanh(), torch::nn::Linear(32, 1));
 }
 
-// The batch of a step and a rank. Its random numbers are its own, so a run that goes on sees the same.
+// The batch of a step and a rank. It has its own random numbers, so a resumed run draws the same batch.
 struct Batch {
   torch::Tensor real, noise;
 };
@@ -48,7 +48,7 @@ struct Options {
   zero::AttachOptions attach{.stage = 3, .optimizer = zero::AdamW{.lr = 2e-3, .beta1 = 0.5, .weight_decay = 0}};
 };
 
-// Trains both modules, which must be whole after it. Goes on from the checkpoint at `path` if there is one.
+// Trains both modules, which are whole afterwards. Continues from the checkpoint at `path` if there is one.
 inline void train(zero::World& world, torch::nn::Sequential& generator, torch::nn::Sequential& critic,
                   const std::filesystem::path& path, const Options& options, const OnStep& on_step) {
   auto of_generator = zero::attach(*generator, world, options.attach);
@@ -68,14 +68,14 @@ inline void train(zero::World& world, torch::nn::Sequential& generator, torch::n
     const auto loss = loss_of(critic->forward(fake), 1);
     loss.backward();
     of_generator.step();
-    critic->zero_grad();  // of the generator's pass: a save comes between steps
+    critic->zero_grad();  // drops gradients of the generator's pass before a save
 
     on_step(step, {(on_real + on_fake).item<double>(), loss.item<double>()});
     if ((step + 1) % options.save_every == 0) zero::save_all(path, {&of_generator, &of_critic});
   }
 }
 
-// The mean distance of points from the nearest of the eight.
+// The mean distance of points to the nearest of the eight points.
 inline double distance_from_circle(const torch::Tensor& points) {
   const auto angle = torch::arange(8, torch::kFloat) * (M_PI / 4);
   const auto centres = torch::stack({torch::cos(angle), torch::sin(angle)}, 1);

@@ -1,4 +1,4 @@
-// Trains a GAN, and goes on where a killed run of it saved last.
+// Trains a GAN, and continues from the last checkpoint of a killed run.
 //
 //   zero launch --nproc-per-node 2 -- ./gan run/checkpoint
 #include <exception>

@@ -1,4 +1,4 @@
-// A module of one's own, trained with ZeRO. Nothing in Net knows of it.
+// A user's own module, trained with ZeRO. Net needs no change.
 //
 //   zero launch --nproc-per-node 2 -- ./own_module
 #include <exception>
@@ -8,7 +8,7 @@
 
 #include <torch/torch.h>
 
-// Reads a wave and says, at each point, what comes next.
+// Reads a wave, and predicts the next value at each point.
 struct Net : torch::nn::Module {
   torch::nn::GRU gru{torch::nn::GRUOptions(1, 32).batch_first(true)};
   torch::nn::Linear head{32, 1};
@@ -27,7 +27,7 @@ torch::Tensor random_waves() {
 
 int main() try {
   auto world = zero::World::from_environment();
-  torch::manual_seed(world.rank());  // data differs from rank to rank; parameters do not: attach() takes rank 0's
+  torch::manual_seed(world.rank());  // data differs between ranks; attach() gives all ranks the parameters of rank 0
   auto model = std::make_shared<Net>();
   auto engine = zero::attach(*model, world, {.stage = 3, .optimizer = zero::AdamW{.lr = 1e-2}, .clip = 1.0});
 

@@ -47,7 +47,7 @@ TEST(CheckpointFolder, KeepsNewestAndRemovesUnfinished) {
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
   EXPECT_FALSE(fs::exists(folder / "step-00000006.tmp"));
   EXPECT_TRUE(fs::exists(folder / "mine/manifest.json"));
-  checkpoints.keep(1, 4);  // what is newer could not be read, perhaps, and does not count
+  checkpoints.keep(1, 4);  // 5 is newer than the run's step 4, so it does not count
   EXPECT_EQ(checkpoints.list(),
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
   checkpoints.clear();
@@ -64,9 +64,9 @@ TEST(CheckpointFolder, SparesTheBest) {
     return found;
   };
   checkpoints.keep(2, 5, /*spared=*/2);
-  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4, 2})) << "beside the newest two";
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4, 2})) << "in addition to the newest two";
   checkpoints.keep(2, 5, /*spared=*/5);
-  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4})) << "it is one of them";
+  EXPECT_EQ(steps(), (std::vector<std::int64_t>{5, 4})) << "5 is one of the newest two";
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Checkpoints of copies of a model: each element is written once, by one of the ranks that hold it, and any ranks read it.
+// Checkpoints of copies of a model: one of the ranks that hold an element writes it, and any number of ranks can load
+// it.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -26,7 +27,7 @@ std::string name_of(const Ranks& ranks) {
   return fmt::format("{} ranks in groups of {}, stage {}", ranks.world, ranks.group, ranks.stage);
 }
 
-// Without clipping: a norm is summed over shards, and they are others in another mesh.
+// No clipping, because another mesh has other shards, over which the norm is summed.
 AttachOptions engine_options(const Ranks& ranks) {
   return {.stage = ranks.stage, .group = ranks.group};
 }

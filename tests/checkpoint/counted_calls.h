@@ -1,5 +1,5 @@
-// File calls that fail from a chosen one on, and what a save leaves behind of the checkpoint that was there: what the
-// tests of saving share.
+// CountedCalls: file calls that fail from a chosen one on. TwoSaves: two saves at one path, of which the second may
+// fail.
 #pragma once
 
 #include <atomic>
@@ -16,9 +16,9 @@
 
 namespace zero {
 
-// The kernel's calls, of which those that change a file are counted; from the `last`-th on they do nothing and fail, as
-// if the process were gone (or, with `recovers`, only that one fails). `all_end`: of every rank that is given the same
-// one, from that moment on.
+// Counts the kernel's calls that change files. From number `last` on these calls do nothing and fail, as if the process
+// had ended. With `recovers` only that one call fails. `all_end`: shared by ranks; from that call on the calls of all
+// of them fail.
 class CountedCalls final : public FileCalls {
  public:
   explicit CountedCalls(int last, int error = -EIO, bool recovers = false, std::atomic<bool>* all_end = nullptr)
@@ -45,7 +45,7 @@ class CountedCalls final : public FileCalls {
   }
   ssize_t write(int fd, std::span<const std::byte> from, std::int64_t offset) const override {
     if (!dead()) return FileCalls::write(fd, from, offset);
-    // A torn write: half of it is there.
+    // A torn write stores half of the bytes.
     (void)FileCalls::write(fd, from.first(from.size() / 2 / 4096 * 4096), offset);
     return error_;
   }
@@ -65,7 +65,7 @@ class CountedCalls final : public FileCalls {
 
 inline constexpr int kNever = 1 << 30;
 
-// The step that a checkpoint says, or -1 where nothing has the name. Every byte is looked at.
+// The step in a checkpoint, or -1 if nothing has its name. Verifies every byte.
 inline std::int64_t step_at(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path)) return -1;
   CheckpointReader reader(path);
@@ -73,7 +73,7 @@ inline std::int64_t step_at(const std::filesystem::path& path) {
   return reader.manifest().steps;
 }
 
-// Of one rank: one step, and one more, saved at the same path with these calls.
+// Saves one step, trains one more, and saves it at the same path with the given calls.
 class TwoSaves {
  public:
   explicit TwoSaves(Communicator& comm, const std::filesystem::path& path, SaveMode mode = SaveMode::kSync,

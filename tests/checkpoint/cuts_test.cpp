@@ -1,4 +1,4 @@
-// Checkpoints know nothing of who owned what: one of any cut is loaded under any other, by any number of ranks.
+// A checkpoint does not depend on the cut: any number of ranks with any cut can load it.
 #include <algorithm>
 #include <atomic>
 #include <set>
@@ -137,7 +137,7 @@ class BytesRead final : public FileCalls {
   }
 };
 
-// Of eight blocks of 4 MiB of each state, to and fro between two files.
+// Each state has eight blocks of 4 MiB, spread over two files.
 TEST(CutCheckpointsSlowOnAnyDevice, ScatteredBlocksAreReadOnce) {
   const TemporaryFolder folder;
   const std::vector<ParamSpec> specs{{.name = "h.0.weight", .shape = {2048, 2048}}, {.name = "h.0.bias", .shape = {9}}};

@@ -43,7 +43,7 @@ TEST_F(ExportWeights, OneFileHasFullPrecision) {
   EXPECT_EQ(entry.dtype, ElementType::kF32);
   EXPECT_EQ(entry.shape, (std::vector<std::int64_t>{7, 6}));
   EXPECT_EQ(std::memcmp(bytes_in(file, entry).data(), weights_.data(), weights_.size() * 4), 0);
-  EXPECT_EQ(file.at("h.1.table").dtype, ElementType::kBF16);  // frozen: as it was
+  EXPECT_EQ(file.at("h.1.table").dtype, ElementType::kBF16);  // frozen, so its type is unchanged
 }
 
 TEST_F(ExportWeights, Bf16IsRoundedFromFullPrecision) {

@@ -1,5 +1,4 @@
-// A program that was written from docs/checkpoint_format.md alone (foreign_reader.py) reads out of a checkpoint what
-// the engine holds.
+// foreign_reader.py was written only from docs/checkpoint_format.md. It reads the engine's states from a checkpoint.
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -29,7 +28,7 @@ CommandEnd read_by_a_stranger(const fs::path& checkpoint) {
                                     checkpoint.string()));
 }
 
-// As the stranger tells it.
+// A line of foreign_reader.py.
 std::string line_of(std::string_view name, std::string_view where, const std::vector<std::int64_t>& shape,
                     std::span<const std::byte> bytes) {
   return fmt::format("{} {} {} {}\n", name, where, fmt::join(shape, "x"), sha256_hex(bytes));
@@ -42,7 +41,7 @@ Extra extra_of(int rank) {
           .bytes = {std::byte{7}, std::byte{8}, static_cast<std::byte>(rank)}};
 }
 
-// The bytes of each unit's states, of all ranks together.
+// The bytes of each unit's states, joined from all ranks.
 class Held {
  public:
   void add(RankEngine& engine) {
@@ -55,14 +54,14 @@ class Held {
           auto& whole = states_[{unit.index, state}];
           whole.resize(static_cast<std::size_t>(unit.numel) * size);
           const std::size_t begin = std::min(static_cast<std::size_t>(first) * size, whole.size());
-          const auto real = elements.first(std::min(elements.size(), whole.size() - begin));  // no padding
+          const auto real = elements.first(std::min(elements.size(), whole.size() - begin));  // without padding
           std::ranges::copy(real, whole.begin() + static_cast<std::ptrdiff_t>(begin));
         });
       }
     }
   }
 
-  // Of every parameter and state, in the order of the model.
+  // Lines for every parameter and state, in the order of the model.
   std::string lines(const ScriptedModel& model, const std::vector<std::string>& names) const {
     std::map<std::pair<int, int>, std::string> lines;
     for (const auto& [key, whole] : states_) {
@@ -86,7 +85,7 @@ class Held {
   std::map<std::pair<int, int>, std::vector<std::byte>> states_;
 };
 
-// What a reader should find at `path`.
+// The expected lines of the reader for `path`.
 std::string save(const Cell& cell, const fs::path& path) {
   Held held;
   std::string lines;

@@ -21,7 +21,8 @@ namespace {
 
 using Bits = std::vector<std::vector<std::uint32_t>>;
 
-// Trains `from` to `to`, from the newest copy where there is one; copies before each step of `at`.
+// Trains from `from` to `to`, and first loads the newest copy if `from` is not 0. Makes a copy before each step of
+// `at`.
 Bits run(Launcher& launcher, const Cell& cell, int from, int to, std::vector<int> at) {
   Bits end(static_cast<std::size_t>(cell.world));
   on_ranks(cell.world, [&](Communicator& comm) {
@@ -104,7 +105,7 @@ TEST(InMemoryCheckpoints, AnotherRunSeesNone) {
 TEST(InMemoryCheckpoints, DeadRanksUnfinishedOneIsNone) {
   Launcher launcher;
   run(launcher, {.world = 2}, 0, 3, {2});
-  LauncherMemory dying = launcher.connect();  // it came as far as this
+  LauncherMemory dying = launcher.connect();  // a rank that dies before its copy is complete
   const FileDescriptor half = make_memory_file("half", 100);
   InMemoryCheckpoints kept(launcher.connect(), "run");
   dying.put((kept.path_of(3).parent_path() / "tmp/rank-00000.safetensors").string(), half.get());
@@ -145,7 +146,7 @@ TEST(InMemoryCheckpoints, RankWithoutRoomStopsCopying) {
   });
 }
 
-// Memory files of this process cannot grow beyond so many bytes.
+// Limits the size of this process's memory files.
 class SizeLimit {
  public:
   explicit SizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -172,7 +173,7 @@ LauncherMemory without_launcher() {
 
 using Attempt = std::function<void(Communicator&, RankEngine&, InMemoryCheckpoints&)>;
 
-// Copies steps 1 to `good`; then `attempt` is to fail on every rank with these words, and the last good one is whole.
+// Copies steps 1 to `good`. Then `attempt` must fail on every rank with these words, and copy `good` must remain whole.
 void expect_told_and_intact(Launcher& launcher, int good, const std::string& words, const Attempt& attempt) {
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
@@ -193,7 +194,7 @@ void expect_told_and_intact(Launcher& launcher, int good, const std::string& wor
 }
 
 TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
-  for (const int good : {1, 2}) {  // the next one takes new memory; or that of the last but one, which is to grow
+  for (const int good : {1, 2}) {  // copy 2 takes new memory; copy 3 must enlarge that of copy 1
     Launcher launcher;
     std::optional<SizeLimit> limit;
     expect_told_and_intact(launcher, good, "File too large",
@@ -204,7 +205,7 @@ TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
                              EXPECT_GT(held, 0);
                              EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
                              EXPECT_EQ(engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging), held)
-                                 << "what was not had is not charged";
+                                 << "memory that was not allocated is not charged";
                              (void)kept.save(engine, good + 1, {});
                            });
   }
@@ -227,7 +228,7 @@ TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
   for (const std::string& end : ends) EXPECT_NE(end.find("the launcher has ended"), std::string::npos) << end;
 }
 
-// Three names are the old one's: of the new one, the file of a rank is refused, or the manifest.
+// The old checkpoint has three names. The table refuses a rank's file or the manifest of the new one.
 TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
   for (const std::size_t most_names : {4, 5}) {
     Launcher launcher(most_names);

@@ -1,4 +1,4 @@
-// A launcher that keeps memory, on a thread of the test.
+// Launcher: a launcher that keeps memory, in a thread of the test.
 //
 //   Launcher launcher;
 //   InMemoryCheckpoints kept(launcher.connect(), "run");
@@ -29,12 +29,12 @@ class Launcher {
     thread_.join();
   }
   LauncherMemory connect() { return {UnixSocket(descriptor()), std::chrono::seconds(30)}; }
-  // What a rank would find under the number in ZERO_LAUNCHER_MEMORY.
+  // The descriptor that a rank finds through ZERO_LAUNCHER_MEMORY.
   FileDescriptor descriptor() {
     const std::scoped_lock lock(mutex_);
     return server_.connect();
   }
-  // What happens when the ranks have ended.
+  // Ends all connections, as the end of the ranks does, and returns the kept names.
   std::vector<std::string> names() {
     const std::scoped_lock lock(mutex_);
     server_.disconnect();

@@ -16,12 +16,12 @@
 namespace zero {
 namespace {
 
-[[maybe_unused]] const bool sampled = sample_properties(25);  // each pair of 5 worlds; 64 of the 100 are each pair of 8
+[[maybe_unused]] const bool sampled = sample_properties(25);  // all pairs of 5 worlds; in 100 cases, of 8
 
-// Each rank's states at the end.
+// The last states of each rank.
 using End = std::vector<std::vector<std::uint32_t>>;
 
-// Trains `to` steps, saving after `save_at`; or loads that and goes on.
+// Trains to step `to`. Without `resumes` it saves after step `save_at`; with it, it loads that checkpoint first.
 End run(const Cell& cell, const std::filesystem::path& path, int save_at, int to, bool resumes) {
   End end(static_cast<std::size_t>(cell.world));
   on_ranks(cell.world, [&](Communicator& comm) {
@@ -38,7 +38,8 @@ End run(const Cell& cell, const std::filesystem::path& path, int save_at, int to
   return end;
 }
 
-// What a model of this type takes of them: all that is trained in full precision, the rest in its own type.
+// The elements that a model of these types loads: full precision for trained parameters, their own type for frozen
+// ones.
 Elements taken_by(Elements all, const std::vector<ParamSpec>& specs) {
   for (const ParamSpec& spec : specs) {
     if (spec.trainable || spec.dtype == DType::kFloat32) continue;
@@ -90,7 +91,7 @@ TEST(LoadCheckpointSlowOnAnyDevice, AnySettingLoadsAnyOther) {
   int n = 0;
   std::set<std::pair<int, int>> pairs;
   const bool held = rc::check("save N, load M, save: the same tensors", [&] {
-    // In turn: draws would leave half of the pairs out.
+    // Pairs are taken in turn, because random pairs would omit half of them.
     const int from = n / 2 / largest % largest + 1, to = n / 2 % largest + 1;
     pairs.emplace(from, to);
     RC_LOG() << from << " ranks to " << to;
@@ -108,7 +109,7 @@ TEST(LoadCheckpointSlowOnAnyDevice, AnySettingLoadsAnyOther) {
                        .shape = {*rc::gen::inRange<std::int64_t>(0, 40), *rc::gen::inRange<std::int64_t>(1, 20)},
                        .trainable = i == 0 || *rc::gen::inRange(0, 4) > 0,
                        .own_unit = *rc::gen::arbitrary<bool>()});
-    specs.front().shape = {5, 3};  // something to train
+    specs.front().shape = {5, 3};  // so the model has a trained parameter
     for (ParamSpec& spec : specs) {
       for (int tied = *rc::gen::inRange(0, 3); tied > 0; --tied)
         spec.aliases.push_back("head" + std::to_string(tied) + "." + spec.name);
@@ -140,7 +141,7 @@ TEST(LoadCheckpointSlowOnAnyDevice, AnySettingLoadsAnyOther) {
   EXPECT_EQ(std::ssize(pairs), largest * largest);
 }
 
-// What reaches the kernel as reads.
+// Counts the bytes that the kernel reads.
 class CountedReads : public FileCalls {
  public:
   mutable std::atomic<std::int64_t> bytes{0};
@@ -151,7 +152,7 @@ class CountedReads : public FileCalls {
   }
 };
 
-// Three units of 32 MiB a state, of which ranks have parts of several blocks (4 MiB), and a small one.
+// Three units with 32 MiB a state, and a small one. A rank's part of a large unit has several blocks of 4 MiB.
 std::vector<ParamSpec> large_specs() {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 3; ++i)
@@ -174,8 +175,8 @@ TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
     DType dtype = DType::kFloat32;
     double most = 1.5;
   };
-  // At stage 1 each rank holds all parameters, a third of the bytes here; bf16 ones are read once for the parameters
-  // and once for their master.
+  // At stage 1 each rank holds all parameters, a third of these bytes. bf16 parameters are read twice: as parameters
+  // and as masters.
   for (const auto& [world, stage, dtype, most] :
        {Reader{1, 3}, Reader{2, 3}, Reader{3, 3}, Reader{4, 3}, Reader{2, 1}, Reader{2, 3, DType::kBFloat16, 2.0}}) {
     std::atomic<std::int64_t> total{0};
@@ -184,7 +185,7 @@ TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
       const CountedReads calls;
       load_checkpoint(model.engine(), folder / "c", calls);
       const std::int64_t read = calls.bytes - manifest_bytes;
-      // A state of a unit is one range of elements, which lies in two files at most: two ends of each.
+      // A rank's state of a unit is one range of elements, in at most two files. Each file adds two ends.
       std::int64_t held = 0, ends = 0;
       for (const Unit& unit : model.engine().units()) {
         for (int state = 0; state < model.engine().states().num_saved_states(unit.index); ++state) {
@@ -193,7 +194,7 @@ TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
           ends += passes * 2 * kSavers;
         }
       }
-      EXPECT_GE(read, held / 100 * 99) << "the padding at the end of the last rank's is not read";
+      EXPECT_GE(read, held / 100 * 99) << "only the padding of the last rank is not read";
       EXPECT_LE(read, held + ends * kSumBlockBytes);
       total += read;
     });

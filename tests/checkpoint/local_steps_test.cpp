@@ -1,4 +1,4 @@
-// Checkpoints of copies that train apart: each copy's states are in them, beside what the copies share.
+// Checkpoints of copies that train apart have the states of each copy, and the states that all copies share.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(LocalStepsSavedSlow, ContinuesFromAnywhereInARound) {
   }
 }
 
-// Between the step after which a fragment's differences are taken and the one after which its sums are mixed in, too.
+// Saves between the step that takes a fragment's differences and the step that mixes its sums in.
 TEST(LocalStepsSavedSlow, ContinuesWithFragmentsInFlight) {
   const TemporaryFolder folder;
   const Apart ranks{.steps = {.steps = 4, .fragments = 2, .overlap = 2}};
@@ -74,7 +74,7 @@ TEST(LocalStepsSavedSlow, ContinuesWithFragmentsInFlight) {
   }
 }
 
-// What a copy has not sent is one of its own states.
+// A copy's residual is one of its own states.
 TEST(LocalStepsSavedSlow, ContinuesWithResiduals) {
   const TemporaryFolder folder;
   const Apart topk{.topk = 0.1};
@@ -109,7 +109,7 @@ TEST(LocalStepsSavedSlow, ResidualsAndWholeSendsExchangeCheckpoints) {
     EXPECT_EQ(of(all, 1), of(topk, 1)) << "outer momentum";
     EXPECT_EQ(of(all, 5), of(topk, 6)) << "weights of copy 1";
     EXPECT_EQ(of(again, 6), of(topk, 6));
-    for (const std::uint32_t bits : of(again, 5)) ASSERT_EQ(bits, 0U) << "nothing has been left unsent yet";
+    for (const std::uint32_t bits : of(again, 5)) ASSERT_EQ(bits, 0U) << "the residuals are still zeros";
   }
 }
 
@@ -143,7 +143,8 @@ TEST(LocalStepsSavedSlow, LauncherMemoryServesThem) {
   EXPECT_EQ(elements(folder / "end"), elements(folder / "whole"));
 }
 
-// State 0 of every tensor, which exports and other programs read, is what the copies share since the third step.
+// State 0 of every tensor has the weights that the copies share since the third step. Exports and other programs read
+// it.
 TEST(LocalStepsSavedSlow, TheirParametersAreTheSharedOnes) {
   const TemporaryFolder folder;
   save_after({}, 3, folder / "merged");

@@ -1,5 +1,5 @@
-// Damage of every kind to a checkpoint, at random: it is refused, and what was there before is still good.
-// ZERO_MUTATIONS sets how often; half of it on files of two blocks that an engine of two ranks is to load.
+// Random damage of every kind to a checkpoint. It is refused, and the previous states stay valid. ZERO_MUTATIONS is the
+// number of cases. Half of them damage files of two blocks that an engine of two ranks should load.
 #include <array>
 #include <cstdlib>
 #include <fstream>
@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In the test suite, and where ZERO_MUTATIONS says how many.
+// Half of ZERO_MUTATIONS, or the usual number of the test suite.
 int num_mutations(int usual) {
   return num_trials("ZERO_MUTATIONS", 2 * usual, 10000) / 2;
 }
 
-// One, which ends with this object. `other`: a checkpoint of the same model at another step.
+// A mutation that ends with this object. `other`: a checkpoint of the same model at another step.
 class Mutation {
  public:
   Mutation(const fs::path& checkpoint, const fs::path& other, std::mt19937& random) : random_(random) {
@@ -39,7 +39,7 @@ class Mutation {
       const std::string cut_off = bytes(at, size - at);
       fs::resize_file(victim_, at);
       undo_ = [this, at, cut_off] { write(at, cut_off); };
-    } else if (kind == 1) {  // a page becomes zeros; of a page that was zeros another byte
+    } else if (kind == 1) {  // zeros a page; if it has only zeros, writes another byte
       const std::string before = bytes(at, std::min<std::uintmax_t>(4096, size - at)), zeros(before.size(), '\0');
       change(at, before, before == zeros ? std::string(zeros.size(), '\1') : zeros);
     } else if (kind == 2) {
@@ -50,7 +50,7 @@ class Mutation {
       undo_ = [=] { swap(checkpoint / names[1], checkpoint / names[2]); };
     } else {
       fs::rename(victim_, away());
-      // The manifest of another step with these files, or one file of another step; or none.
+      // Kind 4: this file comes from another step. Kind 5: it is missing.
       if (kind == 4) fs::create_hard_link(other / victim_.filename(), victim_);
       undo_ = [this] { fs::rename(away(), victim_); };
     }
@@ -113,7 +113,7 @@ TEST(CheckpointSaveSlow, NoMutationGoesUnseen) {
   std::cout << fmt::format("{} mutations\n", count);
 }
 
-// Of what this rank holds of every state.
+// Checksums of this rank's part of every state.
 std::vector<std::uint64_t> sums_of_states(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint64_t> sums;
@@ -126,7 +126,7 @@ std::vector<std::uint64_t> sums_of_states(RankEngine& engine) {
   return sums;
 }
 
-// An engine that holds one checkpoint, and is to load another that is damaged.
+// An engine with the states of one checkpoint, which should load another, damaged one.
 class Loads {
  public:
   Loads(Communicator& comm, const std::vector<ParamSpec>& specs, const TemporaryFolder& folder)
@@ -138,7 +138,7 @@ class Loads {
     EXPECT_NE(newer_, older_);
   }
 
-  // Collective. True when states had begun to change.
+  // Collective. Returns whether the load had begun to change states.
   bool refuses(const std::string& what) {
     bool begun = false;
     std::string text;
@@ -157,7 +157,7 @@ class Loads {
     return begun;
   }
 
-  // It makes the step that the run made which was saved.
+  // Repeats the step of the saved run.
   void train_on() {
     model_.train(1);
     EXPECT_EQ(sums_of_states(model_.engine()), newer_);
@@ -172,7 +172,7 @@ class Loads {
 };
 
 TEST(CheckpointLoadSlow, MutatedBlocksFallBackToOlder) {
-  // Parameter and two moments, half of each a rank: 5.6 MiB.
+  // Parameter and two moments, half of each on a rank: 5.6 MiB.
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {1400, 700}}};
   const TemporaryFolder folder;
   save_two_steps(folder, specs);
@@ -193,7 +193,7 @@ TEST(CheckpointLoadSlow, MutatedBlocksFallBackToOlder) {
       if (i % 100 == 49) loads.train_on();
     }
   });
-  EXPECT_GT(begun, 0) << "refused before states changed, every one";
+  EXPECT_GT(begun, 0) << "all were refused before states changed";
   EXPECT_LT(begun, count);
   EXPECT_NO_THROW(CheckpointReader(folder / "newer").verify()) << "they were undone";
   std::cout << fmt::format("{} mutations, {} of them met when states were being read\n", count, begun.load());

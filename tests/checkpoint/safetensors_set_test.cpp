@@ -41,7 +41,7 @@ class SafetensorsSetTest : public testing::Test {
   SafetensorsSet opened(const std::string& index) const {
     return SafetensorsSet::open(folder_.write("m.index.json", index), "model.init");
   }
-  // Of an index that is refused under the key that named it.
+  // The refusal of an index, under the key that named it.
   std::string refusal(const std::string& index) const {
     const auto message = message_of<ConfigError>([&] { opened(index); });
     EXPECT_TRUE(message.starts_with("model.init = " + (folder_ / "m.index.json").string() + ": ")) << message;

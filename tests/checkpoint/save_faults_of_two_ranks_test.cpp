@@ -1,5 +1,5 @@
-// A save of two ranks that ends, or whose disk fails, at each call of either: there is the old checkpoint, the new one
-// or, at first, none. With files of one page, and with files of three blocks.
+// A save of two ranks that ends or fails at each file call of either rank. Afterwards there is the old checkpoint, the
+// new one or, at a first save, none. Files have one page or three blocks.
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -21,15 +21,15 @@ namespace {
 constexpr int kWorld = 2;
 
 enum class Fault {
-  kAllEnd,   // from that call on, of all ranks
-  kOneEnds,  // from that call on, of one rank: it reaches no file any more and says so
+  kAllEnd,   // all ranks end at that call
+  kOneEnds,  // one rank's calls fail from that call on, and it reports that
   kOneCallFails,
 };
 
 struct Way {
   std::vector<ParamSpec> specs;
   Fault fault;
-  bool replaces = true;  // there is a checkpoint already
+  bool replaces = true;  // whether the save replaces a checkpoint
   SaveMode mode = SaveMode::kSync;
   int error = -EIO;
 };
@@ -44,7 +44,7 @@ struct Counts {
   std::atomic<int> none = 0, old = 0, fresh = 0, told = 0;
 };
 
-// One after another at one path: what is there first, what meets the fault, and what must go well then.
+// Saves at one path. Each trial makes the old checkpoint, saves with a fault, and then must save without one.
 class Trials {
  public:
   Trials(Communicator& comm, const Way& way, const TemporaryFolder& folder, std::atomic<bool>& all_end, Counts& counts)
@@ -68,7 +68,7 @@ class Trials {
   }
 
  private:
-  // No rank: nothing happens, and calls are counted.
+  // victim -1: no fault; counts the calls.
   void try_at(int victim, int last) {
     SCOPED_TRACE(fmt::format("call {} of rank {}", last, victim));
     on_rank_0([&] {
@@ -88,7 +88,7 @@ class Trials {
     });
   }
 
-  // Every rank is told, or none.
+  // Either every rank has an error, or none.
   bool fails(const CountedCalls& calls) {
     std::string text;
     try {
@@ -167,7 +167,7 @@ TEST(CheckpointSaveSlow, FailingCallKeepsOldOnBoth) {
   }
 }
 
-// One way; in the full tier each.
+// One combination; in the full tier each of them.
 TEST(CheckpointSaveFull, FailureInThreeBlocksKeepsOld) {
   for (const int error : {-EIO, -ENOSPC}) {
     for (const SaveMode mode : {SaveMode::kSync, SaveMode::kAsync}) {

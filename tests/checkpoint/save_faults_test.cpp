@@ -1,5 +1,5 @@
-// A save that ends, or whose disk fails, at each of its calls: there is the old checkpoint, the new one or, at first,
-// none.
+// A save that ends or fails at each of its file calls. Afterwards there is the old checkpoint, the new one or, at a
+// first save, none.
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -36,7 +36,7 @@ TEST(CheckpointSaveSlow, KilledAnywhereLeavesOldOrNew) {
       const std::int64_t step = step_at(folder / "c");
       EXPECT_TRUE(step == 1 || step == 2) << "call " << last << ": step " << step;
       (step == 1 ? old : fresh)++;
-      // What was left in the way of the next save goes.
+      // The next save removes files that the failed one left.
       EXPECT_NO_THROW(saves.second(FileCalls::kernel())) << "call " << last;
       EXPECT_EQ(step_at(folder / "c"), 2);
       EXPECT_EQ(folder.num_files(), 1u) << "call " << last;
@@ -99,7 +99,7 @@ TEST(CheckpointSaveSlow, FailingCallKeepsTheOldOne) {
   }
 }
 
-// A disk that is full after so many bytes, of which nothing was reserved.
+// A disk that is full after a number of bytes, and on which nothing can be preallocated.
 class FullAfter final : public FileCalls {
  public:
   explicit FullAfter(std::int64_t bytes) : left_(bytes) {}
@@ -116,7 +116,7 @@ class FullAfter final : public FileCalls {
 };
 
 TEST(CheckpointSaveSlow, FullDiskKeepsTheOldOne) {
-  // Parameter and two moments, half of each a rank: 5.4 MiB, in two blocks.
+  // Parameter and two moments, half of each on a rank: 5.4 MiB in two blocks.
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {1400, 700}}};
   constexpr std::int64_t kShard = std::int64_t{3} * 1400 * 700 * 4 / 2;
   for (int part = 0; part < 64; part += in_full_tier() ? 1 : 9) {
@@ -133,7 +133,8 @@ TEST(CheckpointSaveSlow, FullDiskKeepsTheOldOne) {
         EXPECT_NE(std::string(error.what()).find("No space left"), std::string::npos) << error.what();
       }
     });
-    // Header and page end are more than the tensors: all of these are too few.
+    // A file has more bytes than its tensors: also a header and the end of its last page. So none of these sizes is
+    // enough.
     EXPECT_EQ(failed.load(), 2) << "full after " << full_after;
     EXPECT_EQ(step_at(folder / "c"), 1) << "full after " << full_after;
     EXPECT_EQ(folder.num_files(), 1u) << "left something behind";

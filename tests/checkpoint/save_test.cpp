@@ -1,4 +1,5 @@
-// What a save replaces, waits for, copies and writes. Where it ends at one of its calls: save_faults_test.cpp.
+// A save's replacement of the old checkpoint, its waits, copies and writes. save_faults_test.cpp ends saves at each
+// call.
 #include "zero/checkpoint/save.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ TEST(CheckpointSaveSlow, IsPrivateToItsUser) {
 }
 
 TEST(CheckpointSaveSlow, FailedSyncRestoresTheOldOne) {
-  // Every open of a folder but the save's own fails to sync once the names have changed.
+  // After the names have changed, sync() fails for all folders except those that the save itself opened.
   struct Unsyncable final : FileCalls {
     mutable bool changed = false;
     int exchange(const std::string& one, const std::string& other) const override {
@@ -115,7 +116,7 @@ TEST(CheckpointSaveSlow, OneFullDiskFailsEveryRank) {
   EXPECT_EQ(folder.num_files(), 1u);
 }
 
-// Syncing takes as long as it says: a timeout of the ranks passes meanwhile, and nothing else can be waited for.
+// sync() takes a given time, longer than the ranks' timeout. The other ranks can only wait.
 class SlowDisk final : public FileCalls {
  public:
   explicit SlowDisk(std::chrono::milliseconds takes) : takes_(takes) {}
@@ -164,7 +165,7 @@ TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
     ScriptedModel model(comm, small_specs(), options_of({}));
     const Ledger& ledger = model.engine().resources().ledger;
     const auto held = [&] { return ledger.held(Tier::kHost, MemoryTag::kStaging); };
-    constexpr std::int64_t kBlocks = std::int64_t{32} << 20;  // that a file is written through
+    constexpr std::int64_t kBlocks = std::int64_t{32} << 20;  // buffers for writes of a file
     ImageMemory memory(model.engine().resources());
     const auto save = [&](const std::filesystem::path& path, SaveMode mode) {
       CheckpointSave save(model.engine(), path, {.run = {{"step", "3"}}}, mode, FileCalls::kernel(), &memory);
@@ -181,7 +182,7 @@ TEST(CheckpointSaveSlow, SecondAsyncSaveReusesMemory) {
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], kept + kBlocks);
     model.engine().resources().ledger.reset_peak();
     save(folder / "sync", SaveMode::kSync);
-    EXPECT_EQ(held(), 0) << "who saves so copies nothing";
+    EXPECT_EQ(held(), 0) << "a synchronous save copies nothing";
     EXPECT_EQ(ledger.peak(Tier::kHost)[MemoryTag::kStaging], std::max(kept, kBlocks));
   });
   EXPECT_EQ(read_manifest(folder / "async"), read_manifest(folder / "sync"));
@@ -194,7 +195,7 @@ TEST(CheckpointSaveSlow, ThreadedCopyHasSameBytes) {
   on_ranks(1, [&](Communicator& comm) {
     AttachOptions options = options_of({.world = 1});
     options.threads = 3;
-    // More than one piece of work for the threads.
+    // The threads have more than one piece of work.
     ScriptedModel model(comm, {{.name = "large", .shape = {3 << 20}}, {.name = "small", .shape = {7}}}, options);
     model.train(0);
     save_now(model.engine(), folder / "sync", SaveMode::kSync);

@@ -1,4 +1,4 @@
-// A scripted model (tests/engine) that is saved and loaded: what the tests of saving, loading and reading share.
+// A scripted model (tests/engine) for tests of saving, loading and reading checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -35,7 +35,7 @@ inline AttachOptions options_of(const Cell& cell) {
   return options;
 }
 
-// Every bit of the states: parameters in full precision and moments of all ranks, by unit.
+// All bits of the states, by unit: parameters in full precision and moments of all ranks.
 inline std::vector<std::uint32_t> state_bits(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint32_t> mine;
@@ -53,7 +53,7 @@ inline std::vector<std::uint32_t> state_bits(RankEngine& engine) {
   return mine;
 }
 
-// Trains steps [from, to); a unit gets no gradient in step 1, so that counts differ.
+// Trains steps [from, to). In step 1 one unit gets no gradient, so step counts differ between units.
 inline void train_steps(ScriptedModel& model, int from, int to, int accumulate) {
   const int absent = model.param_named("h.0.weight");
   for (int step = from; step < to; ++step) {
@@ -67,7 +67,7 @@ inline void save_now(RankEngine& engine, const std::filesystem::path& path, Save
   CheckpointSave(engine, path, {.run = {{"step", "3"}}}, mode, calls).wait();
 }
 
-// Every element by tensor and state, whoever wrote it.
+// All elements by tensor and state, independent of the cut.
 using Elements = std::map<std::string, std::vector<std::uint32_t>>;
 inline Elements elements(const std::filesystem::path& path) {
   CheckpointReader reader(path);

@@ -1,8 +1,9 @@
-// Ranks of several machines, each with a launcher on a thread of the test, that keep in-memory checkpoints.
+// SeveralLaunchers: ranks of several machines that keep in-memory checkpoints. Each machine's launcher runs in a thread
+// of the test.
 //
 //   SeveralLaunchers machines({0, 0, 1});                          // machines of ranks 0, 1 and 2
 //   on_ranks(3, [&](Communicator& comm) { InMemoryCheckpoints kept(machines.connect(comm), "run", comm); });
-//   machines.lose(1);                                              // its launcher is started anew
+//   machines.lose(1);                                              // starts its launcher anew
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,7 @@ class SeveralLaunchers {
     return launcher(machines_[static_cast<std::size_t>(comm.rank())]).connect();
   }
   void lose(int machine) { launchers_[static_cast<std::size_t>(machine)] = std::make_unique<Launcher>(); }
-  // As a launcher does before it starts ranks again.
+  // As a launcher does before it restarts ranks.
   void drop_unfinished() {
     for (const auto& launcher : launchers_) {
       LauncherMemory memory = launcher->connect();
@@ -41,7 +42,8 @@ class SeveralLaunchers {
 
   using Bits = std::vector<std::vector<std::uint32_t>>;
 
-  // Trains `from` to `to`, from the newest checkpoint where `from` is not 0; keeps one before each step of `at`.
+  // Trains from `from` to `to`, and first loads the newest checkpoint if `from` is not 0. Keeps a checkpoint before
+  // each step of `at`.
   Bits run(const Cell& cell, int from, int to, const std::vector<int>& at) {
     Bits end(static_cast<std::size_t>(world()));
     on_ranks(world(), [&](Communicator& comm) {

@@ -1,4 +1,4 @@
-// In-memory checkpoints of ranks that have several launchers, as on several machines.
+// In-memory checkpoints of ranks with several launchers, as on several machines.
 #include "tests/checkpoint/several_launchers.h"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,7 @@ TEST(SeveralLaunchersOnAnyDevice, NewRanksContinueWithSameBits) {
   }
 }
 
-// Each launcher holds the manifest and the files of its own ranks, of the newest checkpoint only.
-
+// Each launcher holds the manifest and its own ranks' files, only of the newest checkpoint.
 TEST(SeveralLaunchers, EachHoldsOnlyItsRanksNewest) {
   SeveralLaunchers machines({0, 0, 1});
   machines.run({.world = 3}, 0, 4, {1, 2, 3});
@@ -48,8 +47,7 @@ TEST(SeveralLaunchers, FetchedFilesAreReleasedAfterReading) {
   EXPECT_EQ(machines.launcher(0).names(), before);
 }
 
-// The missing rank is named.
-
+// The result names the missing rank.
 TEST(SeveralLaunchers, LostLauncherLeavesNoWholeCheckpoint) {
   for (const int lost : {0, 1}) {
     SeveralLaunchers machines({0, 0, 1});
@@ -62,12 +60,11 @@ TEST(SeveralLaunchers, LostLauncherLeavesNoWholeCheckpoint) {
       EXPECT_EQ(agreed.missing_rank, lost == 0 ? 0 : 2);
     });
     machines.run({.world = 3}, 0, 5, {4});
-    EXPECT_EQ(machines.launcher(1 - lost).names().size(), lost == 0 ? 2U : 3U) << "the next one replaces what is left";
+    EXPECT_EQ(machines.launcher(1 - lost).names().size(), lost == 0 ? 2U : 3U) << "the next one replaces the rest";
   }
 }
 
-// Both checkpoints are of the same step.
-
+// Both checkpoints are of the same step, but of different runs.
 TEST(SeveralLaunchers, PartsOfDifferentCheckpointsNeverMix) {
   SeveralLaunchers machines({0, 1}), others({0, 1});
   machines.run({}, 0, 3, {2});
@@ -79,10 +76,9 @@ TEST(SeveralLaunchers, PartsOfDifferentCheckpointsNeverMix) {
   });
 }
 
-// One launcher keeps no more names: every rank reports it, and every launcher keeps the old checkpoint.
-
+// One launcher has no room for more names. Every rank reports it, and every launcher keeps the old checkpoint.
 TEST(SeveralLaunchers, FullNameTableKeepsOldCheckpoints) {
-  Launcher large, small(3);  // of the new one the manifest is refused
+  Launcher large, small(3);  // refuses the new manifest
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
     InMemoryCheckpoints kept(comm.rank() == 0 ? large.connect() : small.connect(), "run", comm);
@@ -95,7 +91,7 @@ TEST(SeveralLaunchers, FullNameTableKeepsOldCheckpoints) {
   });
 }
 
-// Ends its rank before the `left`-th collective from now, or after that one.
+// Ends its rank before or after the `left`-th collective from now.
 class CutOff final : public ForwardedCommunicator {
  public:
   using ForwardedCommunicator::ForwardedCommunicator;
@@ -169,7 +165,7 @@ TEST(SeveralLaunchersOnAnyDevice, DeadRankLeavesACommonCheckpoint) {
     }
   }
   EXPECT_GT(at_old, 0);
-  EXPECT_GT(at_new, 6) << "in each of the six sweeps the last save is not cut off";
+  EXPECT_GT(at_new, 6) << "the last save of each of the six sweeps is complete";
 }
 
 }  // namespace

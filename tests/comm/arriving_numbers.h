@@ -1,5 +1,5 @@
-// Exchanges of numbers between ranks that wait for whichever message comes first: over any transport, and over links that a
-// test made.
+// Exchanges of numbers between ranks that wait for the first of several messages. They run over any transport, and over
+// links that a test made.
 //
 //   run_over(network, 3, limit, the_first_message_ends_the_wait);
 //   expect_world(world(3), the_first_message_ends_the_wait);
@@ -30,7 +30,7 @@ inline int take_number(Communicator& comm, int from) {
   return value;
 }
 
-// Three ranks. Rank 2 sends first, though rank 1's message was asked for first.
+// For three ranks. Rank 0 first asks for rank 1's message, but rank 2 sends first.
 inline void the_first_message_ends_the_wait(Communicator& comm) {
   if (comm.rank() == 2) {
     send_number(comm, 22, 0);
@@ -53,7 +53,7 @@ inline void the_first_message_ends_the_wait(Communicator& comm) {
   EXPECT_EQ(first, 11);
 }
 
-// Two ranks.
+// For two ranks.
 inline void a_limit_ends_the_wait_and_nothing_else(Communicator& comm) {
   if (comm.rank() == 1) {
     EXPECT_EQ(take_number(comm, 0), 1);

@@ -18,8 +18,7 @@ void on_ranks(int world, const std::function<void(Communicator&)>& body) {
   for (auto& comm : comms) threads.emplace_back([&body, &comm] { body(*comm); });
 }
 
-// Whatever the size.
-
+// For any number of elements.
 TEST(Collectives, AllReduceSumsInRankOrder) {
   rc::check([] {
     const int world = *rc::gen::inRange(1, 6);
@@ -45,7 +44,7 @@ TEST(Collectives, AllReduceSendsARingsBytes) {
     std::vector<float> data(4000);
     all_reduce(comm, data, {});
     EXPECT_EQ(comm.traffic().sent_bytes, 2 * 3 * 4000);
-    // What does not divide goes to everybody.
+    // Elements that the ranks cannot divide evenly are sent to all ranks.
     std::vector<float> rest(3);
     all_reduce(comm, rest, {});
     EXPECT_EQ(comm.traffic().sent_bytes, 2 * 3 * 4000 + 3 * 12);

@@ -31,11 +31,10 @@ TEST(ReduceScatterRequest, RejectsWrongSizes) {
                InternalError);
 }
 
-// It may be empty.
-
+// The memory may be empty.
 TEST(CommunicatorMemory, IsZeroedAndAligned) {
   const auto comms = make_in_process(1, std::chrono::seconds(1));
-  // The default's, which the message transports use.
+  // The default allocate(), which the message transports use.
   const Allocation memory = comms[0]->Communicator::allocate(100000);
   EXPECT_EQ(memory.size(), 100000u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.data()) % 64, 0u);
@@ -73,7 +72,7 @@ TEST(WorkHandle, ReductionFinishesOnceAllBegan) {
   Work second = ranks.reduce(1);
   EXPECT_TRUE(first.try_complete());
   EXPECT_EQ(ranks.out[0], std::vector<float>(2500, 11.0F));
-  EXPECT_FALSE(first.finished()) << "it is still to be waited for";
+  EXPECT_FALSE(first.finished()) << "wait() has not been called yet";
   ranks.out[0][0] = 7;
   EXPECT_TRUE(first.try_complete());
   first.wait();
@@ -87,7 +86,7 @@ TEST(WorkHandle, FinishedRankWaitsForNobody) {
   TwoRanks ranks;
   Work first = ranks.reduce(0), second = ranks.reduce(1);
   EXPECT_TRUE(first.try_complete());
-  ranks.comms[0]->drain();  // rank 1 may be waiting for something that rank 0 begins after this
+  ranks.comms[0]->drain();  // rank 1 may still wait for a later collective of rank 0
   second.wait();
   first.wait();
   ranks.comms[0]->drain();

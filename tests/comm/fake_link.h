@@ -1,8 +1,9 @@
-// FakeLink: a MessageLink between threads that can lose ranks, and take them back, for the tests of what
-// MessageCommunicator makes of it.
+// FakeLink: a MessageLink between threads, which can lose ranks and accept them again. For tests of
+// MessageCommunicator.
 //
-// Messages match by (from, to, tag) in order, and move when both sides are there, as in MPI and Gloo. In the network a
-// process has an address: that of a rank's first is the rank, and of its k-th replacement address_of(rank, k).
+// Messages match by (from, to, tag) in order. As in MPI and Gloo they move when both sides have posted. Each process
+// has an address in the network: that of a rank's first process is the rank, and of its k-th replacement
+// address_of(rank, k).
 #pragma once
 
 #include <algorithm>
@@ -71,13 +72,13 @@ class FakeNetwork {
     return gone ? MessageLink::Status::kGone : MessageLink::Status::kLate;
   }
 
-  // Its memory may go.
+  // After this the side's memory may be freed.
   void withdraw(Side& side) {
     const std::scoped_lock lock(mutex_);
     side.withdrawn = true;
   }
 
-  // Messages that are expected and not there yet.
+  // Number of receives that no send has matched yet.
   std::size_t num_expected() {
     const std::scoped_lock lock(mutex_);
     std::size_t number = 0;
@@ -85,22 +86,22 @@ class FakeNetwork {
     return number;
   }
 
-  // A process's connections break, as when it ends.
+  // Breaks the connections of a process, as its end does.
   void lose(int address) {
     const std::scoped_lock lock(mutex_);
     lost_.insert(address);
     changed_.notify_all();
   }
 
-  // ---- processes that come later
+  // ---- replacements
 
-  // It will end when it is to meet that rank, and the rank waits for it.
+  // The process ends when it should meet `peer`, while `peer` waits for it.
   void lose_at_meeting(int address, int peer) {
     const std::scoped_lock lock(mutex_);
     doomed_.emplace(address, peer);
   }
 
-  // The ranks that the process has met, once it has. Throws where it has ended, or the run has.
+  // Returns the ranks that the process has met, after it has met them. Throws if the process or the run has ended.
   std::vector<int> come(int address) {
     std::unique_lock lock(mutex_);
     comers_.insert(address);
@@ -122,7 +123,7 @@ class FakeNetwork {
     throw std::runtime_error(is_new ? "the run has ended" : "killed");
   }
 
-  // The newest process of a rank that waits; 0: none.
+  // The newest waiting process of a rank; 0: none.
   int waiting(int rank) {
     const std::scoped_lock lock(mutex_);
     int newest = 0;
@@ -140,7 +141,7 @@ class FakeNetwork {
     changed_.notify_all();
   }
 
-  // The address of the rank's process that was introduced, and whether it met the peer.
+  // The address of the rank's introduced process, and whether it met the peer.
   std::pair<int, bool> meet(int rank, int peer) {
     std::unique_lock lock(mutex_);
     const std::pair meeting(introduced_[rank], peer);
@@ -150,7 +151,7 @@ class FakeNetwork {
     return {meeting.first, met_.contains(meeting)};
   }
 
-  // The most messages with one key that ever waited for their other side.
+  // The largest number of messages with one key that waited for their other side at the same time.
   std::size_t most_waiting() {
     const std::scoped_lock lock(mutex_);
     return most_waiting_;
@@ -170,7 +171,8 @@ class FakeNetwork {
 
 class FakeLink final : public MessageLink, private MessageLink::Door {
  public:
-  // `most`: processes that may come later, of all ranks. A `life` above 0 is one: then it waits until it has met its peers.
+  // `most`: the most replacements of all ranks together. If `life` is above 0, this is a replacement. It then waits
+  // until it has met its peers.
   FakeLink(FakeNetwork& network, int rank, int life = 0, int most = 0)
       : network_(network), rank_(rank), address_(FakeNetwork::address_of(rank, life)), most_(most) {
     if (life > 0) met_ = network.come(address_);
@@ -230,10 +232,10 @@ class FakeLink final : public MessageLink, private MessageLink::Door {
   FakeNetwork& network_;
   int rank_, address_, most_;
   std::vector<int> met_;
-  std::map<int, int> addresses_;  // of ranks that came back
+  std::map<int, int> addresses_;  // of ranks with a replacement
 };
 
-// Runs the body on every rank; returns what each threw. A rank that throws is lost.
+// Runs the body on every rank, and returns the error of each. A rank that throws is lost.
 inline std::vector<std::string> run_over(FakeNetwork& network, int world, std::chrono::milliseconds timeout,
                                          const std::function<void(Communicator&)>& body) {
   std::vector<std::string> ends(static_cast<std::size_t>(world));

@@ -64,7 +64,7 @@ TEST(Group, ATransportWithoutGroupsSaysSo) {
   EXPECT_TRUE(says(message_of<InternalError>([&] { open_group(plain, {0}, "one"); }), "plain has no groups"));
 }
 
-// What a rank gave its group to read stays there until it is read.
+// The input of a group's collective stays in memory until the group has read it.
 TEST(Group, FinishedRankWaitsForReaders) {
   const auto ranks = make_in_process(2, seconds(20));
   std::vector<std::byte> got(20000);
@@ -76,7 +76,7 @@ TEST(Group, FinishedRankWaitsForReaders) {
     std::vector<std::byte> sent(got.size(), std::byte{9});
     const auto group = open_group(*ranks[0], {0, 1}, "pair");
     group->broadcast(sent, 0, {}).wait();
-    // Not drained: the group goes first, and `sent` after it.
+    // No drain() here: the group is destroyed first, then `sent`.
   }
   other.join();
   EXPECT_EQ(got, std::vector<std::byte>(got.size(), std::byte{9}));

@@ -23,13 +23,13 @@ std::uint64_t bits_of(double value) {
   return std::bit_cast<std::uint64_t>(value);
 }
 
-// In fp16 sums overflow: an infinity and a NaN say the same of a norm.
+// fp16 sums overflow. For a norm, an infinity and a NaN mean the same.
 bool same_sum(const ReduceStats& seen, const ReduceStats& expected) {
   const double a = seen.sum_squares.value(), b = expected.sum_squares.value();
   return std::isfinite(a) ? bits_of(a) == bits_of(b) : !std::isfinite(b);
 }
 
-// The contract of the header in the plainest words.
+// The contract of the header as the simplest code.
 ReduceStats plain_stats(const std::vector<float>& values) {
   ReduceStats stats;
   for (std::size_t begin = 0; begin < values.size(); begin += 16) {
@@ -61,7 +61,7 @@ void store(std::byte* data, DType dtype, std::size_t i, float value) {
 
 constexpr DType kAllTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-// Calls body under each instruction set that this machine has.
+// Calls body with each instruction set of this machine.
 template <class Body>
 void for_each_target(Body body) {
   const std::int64_t targets = HWY_TARGETS & hwy::SupportedTargets();
@@ -78,7 +78,7 @@ struct Sum {
   std::size_t numel, num_ranks;
   DType dtype, out_dtype;
   bool accumulate, aliased;
-  std::size_t misalignment;  // elements by which every buffer is off
+  std::size_t misalignment;  // number of elements by which every buffer is misaligned
   std::uint32_t seed;
 };
 
@@ -180,7 +180,7 @@ TEST(RankSum, AnyRequestMatchesThePlainLoop) {
 }
 
 TEST(RankSum, StreamedResultsKeepTheirBits) {
-  // Above the size from which the caches are passed by; aligned, as memory from a transport is.
+  // Larger than the limit above which results bypass the caches. Aligned, as a transport's memory is.
   constexpr std::size_t kNumel = (std::size_t{6} << 20) / 4 + 3;
   std::vector<float> a(kNumel), b(kNumel);
   for (std::size_t i = 0; i < kNumel; ++i) {
@@ -200,7 +200,8 @@ TEST(RankSum, StreamedResultsKeepTheirBits) {
 }
 
 TEST(RankSum, RoundsLikeTheScalarConversion) {
-  // Ties, overflow to infinity, denormals, infinities and NaNs with their sign, of bf16 and of fp16; and a spread of all.
+  // For bf16 and fp16: ties, overflow to infinity, denormals, signed infinities and NaNs, and patterns over the whole
+  // range.
   std::vector<std::uint32_t> patterns = {
       0x00000000, 0x80000000, 0x3f808000, 0x3f818000, 0x3f808001, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
       0x7fc00000, 0xffc00001, 0x7f800001, 0x7fffffff, 0x00000001, 0x00008000, 0x00018000, 0x807fffff, 0x3fffffff,
@@ -243,10 +244,9 @@ TEST(RankSum, ReadsFp16LikeScalarConversion) {
   });
 }
 
-// If its output is its input.
-
+// The output is the input.
 TEST(RankSum, WorldOfOneOnlyReads) {
-  // The values lie in memory that must not be written.
+  // The values are in memory that must not be written.
   static const std::vector<float> values = {1, 2, 3};
   const auto* data = reinterpret_cast<const std::byte*>(values.data());
   const std::byte* const in[] = {data};
@@ -283,7 +283,7 @@ TEST(RankSum, ASumThatOverflowsIsCounted) {
   EXPECT_EQ(stats.sum_squares.value(), INFINITY);
 }
 
-// Values of magnitudes from 2^lowest to 2^highest, with zeros among them.
+// Values with magnitudes from 2^lowest to 2^highest, with zeros among them.
 std::vector<float> spread_values(std::size_t numel, int lowest, int highest, std::mt19937& random) {
   std::uniform_real_distribution<double> exponent(lowest, highest);
   std::vector<float> values(numel);
@@ -296,7 +296,7 @@ ReduceStats stats_of_values(std::span<const float> values) {
   return stats_of(std::as_bytes(values).data(), DType::kFloat32, std::ssize(values));
 }
 
-// However the values are cut at multiples of 16, and in whatever order the parts are added.
+// For all cuts at multiples of 16, and all orders of the parts.
 TEST(RankSum, PartsSumToTheWholesBits) {
   std::mt19937 random(3);
   for_each_target([&](const char* target) {
@@ -331,7 +331,8 @@ TEST(RankSum, SquaresMatchLongDoubleSums) {
   }
 }
 
-// The kernel adds in a window of exponents that it takes from what came before: magnitudes that change at once leave it.
+// The kernel adds in a window of exponents that it chooses from earlier values. A sudden change of magnitude leaves
+// that window.
 TEST(RankSum, MagnitudesThatChangeLoseNothing) {
   const std::vector<float> steps{1, 0x1p-100F, 0, 0x1p-140F, 0x1p120F, 0x1p-30F, 0x1p-149F, 3, 0x1p127F, 0};
   std::vector<float> values;
@@ -365,8 +366,8 @@ TEST(RankSum, TilesSumToTheSameStatistics) {
   EXPECT_EQ(tiles.num_non_finite, 2);
 }
 
-// So that a sum over many ranks can be made in parts: ((begun + in_0) + in_1), in fp32, whatever the ranks' type.
-// In place or not.
+// A sum over many ranks may be made in parts: ((begun + in_0) + in_1). It is in fp32 for every type of the ranks, in
+// place or not.
 TEST(RankSum, StartsFromTheGivenSum) {
   for_each_target([](const char* target) {
     for (const DType dtype : kAllTypes) {

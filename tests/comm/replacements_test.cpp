@@ -24,7 +24,7 @@ namespace zero {
 namespace {
 
 constexpr int kLives = 4;
-constexpr std::size_t kBytes = 4 * kInlineBytes;  // travels by a window
+constexpr std::size_t kBytes = 4 * kInlineBytes;  // large enough for a window
 constexpr std::chrono::milliseconds kPatience{60000};
 
 std::unique_ptr<Communicator> connect(const std::string& run, int rank, int life, int most) {
@@ -38,13 +38,13 @@ std::unique_ptr<Communicator> connect(const std::string& run, int rank, int life
                                kPatience);
 }
 
-// A process of a rank of three.
+// Runs one process of a rank of three.
 void live(FakeNetwork& network, int rank, int life, const std::function<void(Communicator&)>& body) {
   MessageCommunicator comm(std::make_unique<FakeLink>(network, rank, life, kLives), "fake", rank, 3, kPatience);
   body(comm);
 }
 
-// The same, which ends without a word.
+// The same, but the process ends without a message.
 void die(FakeNetwork& network, int rank, int life, const std::function<void(Communicator&)>& body) {
   live(network, rank, life, [&](Communicator& comm) {
     body(comm);
@@ -52,7 +52,7 @@ void die(FakeNetwork& network, int rank, int life, const std::function<void(Comm
   });
 }
 
-// Hears what others have said of themselves until now.
+// Reads all notices that other ranks have sent so far.
 void look_once(Communicator& comm) {
   int looks = 0;
   comm.arrivals()->await([&] { return looks++ > 0; });
@@ -70,7 +70,7 @@ void expect_message(Communicator& comm, int from, int life) {
   EXPECT_EQ(in, message(from, comm.rank(), life)) << "rank " << comm.rank() << " from " << from << ", life " << life;
 }
 
-// The bytes stay until the messages that nobody receives are forgotten.
+// Keeps the bytes of messages that nobody receives.
 class Post {
  public:
   void send(Communicator& comm, int to, int life) {
@@ -82,7 +82,7 @@ class Post {
   std::deque<std::vector<std::byte>> sent_;
 };
 
-// Of each life of rank 2: one message each way that is received, and one each way that is not.
+// In each life of rank 2 one message in each direction is received, and one is not.
 void lead(Communicator& comm, Post& post) {
   Arrivals& arrivals = *comm.arrivals();
   Replacements& replacements = *arrivals.replacements();
@@ -116,7 +116,7 @@ void follow(Communicator& comm, Post& post) {
     expect_message(comm, 0, life);
     comm.arrivals()->replacements()->take_back(2);
     post.send(comm, 0, life);
-    expect_message(comm, 0, life + 50);  // until then it may still count as lost
+    expect_message(comm, 0, life + 50);  // before that rank 2 may still count as lost
   }
 }
 
@@ -134,8 +134,7 @@ void come_and_go(Communicator& comm, int life, Post& post) {
   }
 }
 
-// They exchange messages with ranks that accepted them, and get none of their predecessors.
-
+// A replacement exchanges messages with ranks that accepted it. It receives no message for its predecessor.
 TEST(Replacements, ReceiveOnlyTheirOwnMessages) {
   const std::string run = fmt::format("replacements-{}", getpid());
   std::vector<Post> posts(3);
@@ -161,8 +160,7 @@ TEST(Replacements, NeedTheLauncher) {
 
 // ---- over messages ------------------------------------------------------------------------------------------------
 
-// They exchange messages with ranks that accepted them, and get none of their predecessors.
-
+// A replacement exchanges messages with ranks that accepted it. It receives no message for its predecessor.
 TEST(MessageReplacements, ReceiveOnlyTheirOwnMessages) {
   FakeNetwork network;
   std::vector<Post> posts(3);
@@ -184,7 +182,7 @@ TEST(MessageReplacements, AreNotThereWithoutADoor) {
   EXPECT_EQ(ends, std::vector<std::string>(2));
 }
 
-// Rank 2 ends, and comes back until rank 0, which leads, and rank 1 have met it.
+// Rank 2 ends and returns until the leading rank 0 and rank 1 have both met it.
 struct Returned {
   std::function<void(Communicator&)> lead = [](Communicator&) {}, follow = lead, comes = lead;
 };
@@ -200,7 +198,7 @@ void take_back_until_it_lives(Communicator& comm) {
       arrivals.await([&] { return replacements.waiting(only(2)) == 2; });
       replacements.introduce(2, only(1));
       send_number(comm, 1, 1);
-      take_number(comm, 1);  // rank 1 has taken it back, or could not
+      take_number(comm, 1);  // after rank 1 has tried to take it back
       replacements.take_back(2);
       replacements.let_in(2);
       if (!arrivals.lost(2)) break;
@@ -251,8 +249,7 @@ std::vector<std::string> return_over(FakeNetwork& network, const Returned& retur
   return ends;
 }
 
-// To either of the ranks that take it back.
-// A replacement that ends before it is met is lost as its predecessor was.
+// A replacement may end before either of the ranks that take it back has met it. It is then lost like its predecessor.
 TEST(MessageReplacements, EndedBeforeMeetingAreLost) {
   FakeNetwork network;
   network.lose_at_meeting(FakeNetwork::address_of(2, 1), 1);

@@ -1,4 +1,4 @@
-// For tests of one rank's side of a board: a board without other ranks, and peers that do what the test says.
+// For tests of one rank's side of a board: a board without other ranks, and peers that a test scripts.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace zero::tests {
 
-// The memory of a board: zero bytes at the start of a page.
+// The memory of a board: zeros that begin on a page.
 class BoardMemory {
  public:
   explicit BoardMemory(int world) : words_(Board::bytes(world) / 8 + 1024) {}
@@ -51,12 +51,12 @@ class ScriptedMemory final : public PeerMemory {
   std::string describe(int rank) const override { return "state of " + std::to_string(rank); }
 
   bool in_place = true;
-  std::uint64_t num_shared = 0;          // a source has the number of its share()
+  std::uint64_t num_shared = 0;          // share() numbers its sources
   std::vector<std::uint64_t> reclaimed;  // numbers of sources
   int num_released = 0;                  // allocations
   std::vector<Allocation> kept;
   RankSet dead_ranks = 0;
-  std::function<void()> when_asked;  // dead()
+  std::function<void()> when_asked;  // called by dead()
 };
 
 }  // namespace zero::tests

@@ -25,7 +25,7 @@ TEST(Waiters, WaitIsLateUntilItEnds) {
   EXPECT_EQ(wait->status(), Status::kGone);
 }
 
-// The second ends first, so that they do not wait one after the other.
+// The second wait ends first, which shows that the waits run at the same time.
 TEST(Waiters, WaitsAreUnderWayTogether) {
   Waiters waiters;
   std::latch first_ends(1);

@@ -27,8 +27,7 @@ class Files : public testing::Test {
   LoadedConfig loaded_;
 };
 
-// Files that exist pass.
-
+// Existing files pass the check.
 TEST_F(Files, CheckingCreatesNothing) {
   EXPECT_NO_THROW(check_files(loaded_));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "runs"));

@@ -30,8 +30,7 @@ TEST(Load, WithoutAnythingGivesTheDefaults) {
   EXPECT_EQ(load_config({.file = {}, .overrides = {}, .environment = {}, .check_files = false}).config, Config{});
 }
 
-// The file beats the default.
-
+// The file takes precedence over the default.
 TEST(Load, CommandLineBeatsEnvironmentBeatsFile) {
   const std::string file = "[train]\nsteps = 1001\nbatch = 2\nseed = 3\n";
   const auto loaded = load_text(file, {"--train.steps", "1003"}, {"ZERO_TRAIN_STEPS=1002", "ZERO_TRAIN_BATCH=20"});
@@ -45,14 +44,15 @@ TEST(Load, CommandLineBeatsEnvironmentBeatsFile) {
   EXPECT_FALSE(loaded.origins.contains("train.accumulate"));
 }
 
-// A checkpoint of a time when it meant "last" at stages 0 and 1 says "auto": to go on from it is then told as a change.
+// Older checkpoints say "auto", which meant "last" at stages 0 and 1. A run that continues from one reports a changed
+// value.
 TEST(Load, AutoReduceBecomesEach) {
   EXPECT_EQ(load_text("[train]\nreduce = \"auto\"\n").config.engine.reduce, Reduce::kEach);
   EXPECT_EQ(load_text("").config.engine.reduce, Reduce::kEach);
   EXPECT_EQ(load_text("[train]\nreduce = \"last\"\n").config.engine.reduce, Reduce::kLast);
 }
 
-// So that config.toml of a run names the files, and ranks that found others do not start.
+// config.toml of a run then names the files, and ranks that found different files do not start.
 TEST(Load, ExpandsAPatternToFiles) {
   const TemporaryFolder folder;
   const std::string second = folder.write("b.bin", "x").string(), first = folder.write("a.bin", "x").string();
@@ -119,16 +119,17 @@ TEST(Load, RefusesLongWarmupOfOneSource) {
 }
 
 TEST(Load, LowestRateDefaultsToATenth) {
-  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr) << "what the help says of the default rate";
+  EXPECT_EQ(load_text("").config.schedule.min_lr, LrSchedule{}.min_lr)
+      << "the help names this value for the default rate";
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 0.05);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "3e-4"}).config.schedule.min_lr, 3e-5) << "as a person writes it";
-  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001) << "of its usual rate";
+  EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\n").config.schedule.min_lr, 0.001)
+      << "a tenth of Adafactor's default rate";
   EXPECT_EQ(load_text("[schedule]\nmin_lr = 1e-4\n", {"--optimizer.lr", "0.5"}).config.schedule.min_lr, 1e-4);
   EXPECT_EQ(load_text("", {"--optimizer.lr", "0"}).config.schedule.min_lr, 0);
 }
 
-// With its usual momentum.
-
+// Muon also has its usual momentum.
 TEST(Load, MuonUsesNesterovByDefault) {
   const auto muon = load_text("[optimizer]\nname = \"muon\"\n").config.optimizer;
   EXPECT_EQ(muon.momentum, 0.95);
@@ -144,8 +145,7 @@ TEST(Load, AdafactorHasItsUsualRate) {
   EXPECT_EQ(load_text("[optimizer]\nname = \"adafactor\"\nlr = 0.1\n").config.optimizer.lr, 0.1);
 }
 
-// Rules that decay nothing in PyTorch decay nothing by default.
-
+// Rules without decay in PyTorch have none by default here.
 TEST(Load, TorchDefaultsDecideOnDecay) {
   const auto decay = [](const std::string& rule, const std::string& more = "") {
     return load_text("[optimizer]\nname = \"" + rule + "\"\n" + more).config.optimizer.weight_decay;
@@ -158,17 +158,15 @@ TEST(Load, TorchDefaultsDecideOnDecay) {
     EXPECT_EQ(decay(rule), OptimizerKeys{}.weight_decay) << rule;
 }
 
-// The rate is the lowest one.
-
+// Also the lowest learning rate.
 TEST(Load, RunFileKeepsDecayAndRate) {
   Config run = load_text("[optimizer]\nname = \"sgd\"\nlr = 0.5\n").config;
-  run.optimizer.weight_decay = 0.1;  // as earlier versions had them
+  run.optimizer.weight_decay = 0.1;  // as earlier versions wrote them
   run.schedule.min_lr = 1e-4;
   EXPECT_EQ(load_text(resolved_toml(run)).config, run);
 }
 
-// Steps and epochs are the same length.
-
+// Steps and epochs are two forms of the same length.
 TEST(Load, StrongerSourceSetsTheLength) {
   const std::string steps = "[train]\nsteps = 500\n", epochs = "[train]\nepochs = 7\n";
   EXPECT_EQ(load_text(steps, {"--train.epochs", "3"}).config.train.epochs, 3);

@@ -27,7 +27,7 @@ struct Cases : Each... {
 template <typename... Each>
 Cases(Each...) -> Cases<Each...>;
 
-// A value of the row's type that differs from the default and is allowed.
+// Sets a valid value of the row's type that differs from the default.
 void change(Config& config, const Option& option) {
   struct Change {
     const Option& option;
@@ -74,8 +74,7 @@ TEST(Resolved, TheDefaultsReadBack) {
   EXPECT_EQ(resolved_toml(read_back(Config{})), resolved_toml(Config{}));
 }
 
-// Each changes the hash.
-
+// Each change also changes the hash.
 TEST(Resolved, EveryKeyReadsBackAndRehashes) {
   for (const auto& option : options()) {
     Config config;
@@ -97,8 +96,7 @@ TEST(Resolved, ARowChangesOnlyItsKey) {
   }
 }
 
-// Rows of names, and rows of enums with a table of words.
-
+// For rows of names, and rows of enums with a table of words.
 TEST(Resolved, EveryWordReadsBack) {
   for (const auto& option : options()) {
     for (const std::string_view word : option.choices()) {

@@ -34,8 +34,7 @@ TEST(TomlSource, EqualTablesFormOneArray) {
       parse_toml("[optimizer]\nlr = 1\n[[optimizer.group]]\nlr_scale = 2\n[[optimizer.group]]\n", "c.toml");
   ASSERT_EQ(settings.size(), 2u);
   EXPECT_EQ(find(settings, "optimizer.group").text, "[{lr_scale = 2}, {}]");
-  EXPECT_EQ(find(settings, "optimizer.group").origin, "c.toml:3, 5")
-      << "what is said of a table is in one of these lines";
+  EXPECT_EQ(find(settings, "optimizer.group").origin, "c.toml:3, 5") << "errors of a table name one of these lines";
 }
 
 TEST(TomlSource, AnEmptySectionIsNotLost) {
@@ -44,15 +43,14 @@ TEST(TomlSource, AnEmptySectionIsNotLost) {
   EXPECT_EQ(settings[0].name, "modle");
 }
 
-// Also the file.
-
+// The error also names the file.
 TEST(TomlSource, SyntaxErrorNamesLineAndColumn) {
   const std::string message = message_of<ConfigError>([] { parse_toml("[train]\nsteps = = 5\n", "c.toml"); });
   EXPECT_TRUE(message.starts_with("c.toml:2:9: not TOML:")) << message;
 }
 
 TEST(TomlSource, InvalidKeyCharacterNamesItsLine) {
-  // The library has only an assertion here.
+  // The library only has an assertion for this.
   for (const char* header : {"[\x18x]", "[^x]", "[[=x]]"}) {
     const std::string text = std::string("[train]\nsteps = 5\n") + header + "\nbatch = 2\n";
     const std::string message = message_of<ConfigError>([&] { parse_toml(text, "c.toml"); });
@@ -67,7 +65,6 @@ TEST(TomlSource, AKeyTwiceIsRefused) {
 }
 
 // The stack does not overflow.
-
 TEST(TomlSource, DeepNestingIsAnError) {
   const std::string deep = "a = " + std::string(100'000, '[');
   EXPECT_NE(message_of<ConfigError>([&] { parse_toml(deep, "c.toml"); }), "");

@@ -1,4 +1,4 @@
-// The plug-in, on a libcudart that has no GPU: what it asks of the driver, and what it says when the driver refuses.
+// The CUDA plug-in on a libcudart without a GPU: its calls of the driver, and its errors if the driver refuses.
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -31,7 +31,7 @@
 namespace zero {
 namespace {
 
-// Loaded first, it is the libcudart.so.13 that the plug-in asks for.
+// Loads the fake libcudart.so.13 before the plug-in asks for that name.
 FakeCuda* fake_cuda() {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   void* const library = dlopen((folder / "fake_cudart/libcudart.so.13").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -52,7 +52,7 @@ class CudaDevice : public testing::Test {
   }
 
  private:
-  // A libcudart that is loaded stays: one process has either ours or that of a GPU.
+  // A loaded libcudart stays, so a process has either the fake one or a GPU's.
   FakeCuda* fake_ = std::getenv("ZERO_TEST_DEVICE") != nullptr ? nullptr : fake_cuda();
 };
 
@@ -63,7 +63,8 @@ TEST_F(CudaDevice, IsOpenedByItsName) {
   EXPECT_FALSE(open_device("cuda")->host_readable());
 }
 
-// A launcher whose driver's thread took SIGCHLD never heard that its ranks had ended; a rank's SIGTERM ended it before it saved.
+// Otherwise a thread of the driver could take SIGCHLD, and the launcher would not notice the end of its ranks. A rank's
+// SIGTERM could end it before it has saved.
 TEST_F(CudaDevice, BlocksSignalsDuringDriverCalls) {
   open_device("cuda");
   find_gpus(/*memory=*/true);
@@ -71,7 +72,6 @@ TEST_F(CudaDevice, BlocksSignalsDuringDriverCalls) {
 }
 
 // With run.device auto. A named GPU is refused.
-
 TEST_F(CudaDevice, MissingDriverFallsBackToHost) {
   const EnvironmentVariable driver("FAKE_CUDA_DRIVER", "0");
   expect_says(refusal("cuda"), {"run.device = cuda: there is no NVIDIA driver", "580"});
@@ -79,7 +79,6 @@ TEST_F(CudaDevice, MissingDriverFallsBackToHost) {
 }
 
 // With run.device auto. A named GPU is refused.
-
 TEST_F(CudaDevice, MissingGpuFallsBackToHost) {
   const EnvironmentVariable devices("FAKE_CUDA_DEVICES", "0");
   expect_says(refusal("cuda:1"), {"there is no GPU", "CUDA_VISIBLE_DEVICES"});
@@ -98,8 +97,7 @@ TEST_F(CudaDevice, UnknownNumberListsTheKnown) {
   expect_says(refusal("cuda:1"), {"there is 1 GPU\n", "use cuda:0"});
 }
 
-// The free memory only if it is asked for.
-
+// The free memory is read only on request.
 TEST_F(CudaDevice, FindsNameAndFreeMemory) {
   const EnvironmentVariable free("FAKE_CUDA_FREE", "1048576");
   const GpusHere here = find_gpus(/*memory=*/true), names = find_gpus(/*memory=*/false);
@@ -151,8 +149,7 @@ TEST_F(CudaDevice, FailedStreamsLeaveNothingBehind) {
   EXPECT_EQ(fake().num_streams, before);
 }
 
-// It is returned.
-
+// The memory is also freed.
 TEST_F(CudaDevice, MemoryIsZeroedAndAligned) {
   const auto device = open_device("cuda");
   const int memories = fake().num_memories, pinned = fake().num_pinned;
@@ -186,7 +183,7 @@ TEST_F(CudaDevice, FullOneRetriesOnceAfterRelease) {
   std::optional<EnvironmentVariable> full(std::in_place, "FAKE_CUDA_FAIL", "cudaMalloc=2");
   int num_calls = 0;
   device->when_short([&] { ++num_calls; });
-  EXPECT_THROW(static_cast<void>(device->allocate(100)), ConfigError) << "nobody had room to give";
+  EXPECT_THROW(static_cast<void>(device->allocate(100)), ConfigError) << "the callback freed nothing";
   EXPECT_EQ(num_calls, 1);
   device->when_short([&] { full.reset(); });
   EXPECT_EQ(device->allocate(100).size(), 100U);
@@ -347,8 +344,7 @@ TEST_F(CudaDevice, HasCodeForEveryKernel) {
   launch(kMatrixProduct, MatrixProduct{.rows = 1 << 16, .columns = 1 << 16, .inner = 3}, "matrix_product_kernelILi2E");
 }
 
-// None for no elements.
-
+// No kernel for no elements.
 TEST_F(CudaDevice, LaunchesOneKernelPerSpanList) {
   const auto device = open_device("cuda");
   const int before = fake().num_launches;

@@ -1,11 +1,12 @@
-// DeviceArrays: copies of the host's arrays in the memory of a device, which are there from the start and come back when asked.
+// DeviceArrays: copies of host arrays in a device's memory. bring() copies an array there, and take_back() copies all
+// arrays back.
 //
 //   DeviceArrays arrays(device);
 //   float* there = arrays.bring(values.data(), values.size());   // a null pointer or no element: the pointer itself
 //   run(device, Lane::kUpdate, kernel, ...);
-//   arrays.take_back();                                          // all of them, over what the host has
+//   arrays.take_back();                                          // overwrites all host arrays
 //
-// A copy is as well aligned as the array, and no better.
+// A copy has exactly the alignment of its array.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// A RandomSpan whose moments are codes.
+// A RandomSpan whose moments are in 8-bit codes.
 struct CodedSpan {
   RandomSpan plain;
   std::vector<std::uint8_t> first, second;
@@ -23,13 +23,13 @@ struct CodedSpan {
     first_scales.resize(blocks);
     second_scales.resize(blocks);
     for (std::size_t i = 0; i < plain.numel; ++i) {
-      first[i] = static_cast<std::uint8_t>(random() % 255 - 127);  // -128 is no code
+      first[i] = static_cast<std::uint8_t>(random() % 255 - 127);  // -128 is not a code
       second[i] = static_cast<std::uint8_t>(random());
     }
     for (std::size_t block = 0; block < blocks; ++block) {
       first_scales[block] = std::fabs(random_value(random, 4));
       second_scales[block] = std::fabs(random_value(random, 4));
-      // Codes of a block of zeros are zeros.
+      // A block of zeros has only zero codes.
       const auto begin = block * kCodeBlock, end = std::min(plain.numel, begin + kCodeBlock);
       if (drawn(random, 10) != 0) continue;
       first_scales[block] = second_scales[block] = 0;
@@ -52,7 +52,7 @@ struct CodedSpan {
   }
 };
 
-// A block as a group of threads does it: all load, the peaks of all, all store.
+// Updates a block like a group of threads: all load, then all find the peaks, then all store.
 template <typename G, typename Low>
 void update_block(const bodies::CodedSlice& s, const bodies::AdamBody& adam, std::int64_t begin, std::int64_t end) {
   using namespace bodies;
@@ -109,7 +109,7 @@ TEST(EightBitBodies, EveryCodeRoundTrips) {
     const float value = decode_code<UnsignedBody>(byte, 0.5F * scale);
     EXPECT_EQ(value, expected);
     EXPECT_EQ(encode_value<UnsignedBody>(value, block.two_over), byte);
-    if (code == 128) continue;  // -128 is no code
+    if (code == 128) continue;  // -128 is not a code
     decode_blocks(StateCode::kSigned8, {&own, &scales}, {&expected, 1});
     EXPECT_EQ(decode_code<SignedBody>(byte, 0.5F * scale), expected);
     EXPECT_EQ(encode_value<SignedBody>(expected, block.two_over), byte);

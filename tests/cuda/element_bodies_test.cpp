@@ -60,7 +60,7 @@ TEST(ElementBodies, InPlaceRoundingMatchesHostBits) {
   }
 }
 
-// As groups of sixteen threads do it.
+// Adds as groups of sixteen threads do.
 void sum_by_bodies(const RankSumArguments& a) {
   ThreadSum squares(a.stats->sum_squares);
   bodies::with_element_types(a.dtype, a.out_dtype, [&](auto in, auto out) {
@@ -77,13 +77,12 @@ void sum_by_bodies(const RankSumArguments& a) {
   });
 }
 
-// And its statistics.
-
+// The statistics also match.
 TEST(ElementBodies, RankSumMatchesHostBits) {
   Random random(32);
   for (int trial = 0; trial < num_spans(); ++trial) {
     const std::size_t numel = random() % 400;
-    const int special_in = drawn(random, 2) == 0 ? 0 : 400;  // with one in forty no sum is finite
+    const int special_in = drawn(random, 2) == 0 ? 0 : 400;  // one in forty would leave no finite sum
     std::vector<TypedElements> in;
     const std::size_t ranks = 1 + static_cast<std::size_t>(drawn(random, 5));
     while (in.size() < ranks) {

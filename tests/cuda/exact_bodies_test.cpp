@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-// Of any exponent that the sum takes, and some that it does not.
+// Exponents inside and outside the range of the sum.
 double random_term(Random& random) {
   if (drawn(random, 200) == 0) return std::array{0.0, -0.0, 5e-324, 1e-310}[random() % 4];
   const double fraction = 1 + static_cast<double>(random() >> 12) * 0x1p-52;
@@ -17,8 +17,7 @@ double random_term(Random& random) {
   return std::ldexp(fraction, exponent);
 }
 
-// Whatever its terms.
-
+// For any terms.
 TEST(ExactBodies, SumMatchesExactSumBits) {
   Random random(21);
   const int trials = num_trials("ZERO_BODY_SPANS", 2000, 50000);
@@ -51,8 +50,7 @@ TEST(ExactBodies, NonFiniteTermsDecideTheSum) {
   }
 }
 
-// All terms of its window, and no other.
-
+// It accepts all terms of its window, and no other terms.
 TEST(ExactBodies, WideSumTakesItsWindow) {
   bodies::WideSum sum;
   EXPECT_TRUE(sum.add(0x1p-54));

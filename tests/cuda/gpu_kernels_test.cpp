@@ -1,5 +1,5 @@
-// Kernels of a GPU that are no update of an element alone, on a GPU, bit for bit against the host's code: sums over ranks with
-// their statistics, casts, averages, and the sums of LAMB and Adafactor. As gpu_test.cpp, with ZERO_TEST_DEVICE.
+// Kernels on a GPU that do more than update single elements, bit for bit against the host's code: sums over ranks with
+// their statistics, casts, averages, and the sums of LAMB and Adafactor. Uses ZERO_TEST_DEVICE like gpu_test.cpp.
 #include <array>
 #include <vector>
 
@@ -31,8 +31,7 @@ bool same_floats(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return same_value(x, y); });
 }
 
-// And its statistics.
-
+// The statistics also match.
 TEST_F(OnTheGpu, RankSumMatchesHostBits) {
   Random random(81);
   for (int trial = 0; trial < num_draws(); ++trial) {

@@ -1,4 +1,5 @@
-// Products of matrices and Newton-Schulz iterations on a GPU, bit for bit against the CPU's. As gpu_test.cpp, with ZERO_TEST_DEVICE.
+// Matrix products and Newton-Schulz iterations on a GPU, bit for bit against the CPU's. Uses ZERO_TEST_DEVICE like
+// gpu_test.cpp.
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ int num_matrices() {
 TEST_F(OnTheGpu, MatrixProductMatchesHostBits) {
   Random random(85);
   for (int trial = 0; trial < num_matrices(); ++trial) {
-    // Of a few so many rows and columns that a GPU takes large squares.
+    // Some trials are large enough for the large squares of the kernel.
     const int most = trial % 20 == 19 ? 2500 : 300;
     const std::int64_t rows = 1 + drawn(random, most), columns = 1 + drawn(random, most), inner = 1 + drawn(random, 70);
     RandomProduct expected(random, rows, columns, inner, drawn(random, 2) == 0 ? 0 : 5000);
@@ -59,7 +60,6 @@ TEST_F(OnTheGpu, NewtonSchulzMatchesHostBits) {
 }
 
 // To the bit.
-
 TEST_F(OnTheGpu, MuonDirectionsAndStepsMatchHost) {
   Random random(87);
   const auto rule = make_update_rule(MuonOptions{});

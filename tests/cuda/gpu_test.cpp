@@ -1,5 +1,5 @@
-// Update rules on a GPU, bit for bit against the CPU's kernels. ZERO_TEST_DEVICE names the device ("cuda"); without it
-// these tests are passed over, and those over a libcudart without a GPU run. `host` tries the way there on the host.
+// Update rules on a GPU, bit for bit against the CPU's kernels. ZERO_TEST_DEVICE names the device ("cuda"). Without it
+// these tests are skipped, and tests over a fake libcudart run. `host` tries the same path on the host.
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class RulesOnTheGpu : public OnTheGpu {
     Random random(71);
     const int trials = num_trials("ZERO_GPU_SPANS", 200, 20000);
     for (int trial = 0; trial < trials; ++trial) {
-      // Of some trials more than one launch takes.
+      // Some trials have more spans than one launch takes.
       const auto count = static_cast<std::size_t>(drawn(random, 20) == 0 ? 18 : 1 + drawn(random, 3));
       std::vector<RandomSpan> expected;
       for (std::size_t i = 0; i < count; ++i)
@@ -50,8 +50,7 @@ TEST_F(RulesOnTheGpu, AdamVariantsMatchHostBits) {
   expect_bits_of_the_host(AdamOptions{});
 }
 
-// With momentum and without.
-
+// With and without momentum.
 TEST_F(RulesOnTheGpu, SgdMatchesHostBits) {
   expect_bits_of_the_host(SgdOptions{});
   expect_bits_of_the_host(SgdOptions{.momentum = 0.9});

@@ -1,4 +1,4 @@
-// Times that a GPU tells of its own work, beside the host's clock.
+// Times that a GPU reports for its own work, against the host's clock.
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kBytes = std::size_t{64} << 20;
-constexpr double kClocks = 2e-3;  // how far the two clocks may be apart
+constexpr double kClocks = 2e-3;  // allowed difference of the two clocks
 
 class TimesOnTheGpu : public OnTheGpu {
  protected:
@@ -45,7 +45,7 @@ TEST_F(TimesOnTheGpu, GrowWithWorkWithinHostTimes) {
   device().join(third);
   const double all = monotonic_seconds() - begin;
   const auto few = device().seconds_between(first, second), many = device().seconds_between(second, third);
-  ASSERT_TRUE(few && many) << "they are done";
+  ASSERT_TRUE(few && many) << "both marks are done";
   EXPECT_GT(*few, 0);
   EXPECT_GT(*many, *few);
   EXPECT_LE(*few + *many, all + kClocks);

@@ -1,12 +1,13 @@
-// run_grid(): a GPU's kernel on the host, each of its threads a fiber; with the words of CUDA that the kernels of plugins/cuda use.
+// run_grid(): a GPU's kernel on the host, with a fiber for each thread. Also the words of CUDA that the kernels of
+// plugins/cuda use.
 //
-//   #include "host_grid.h"                       // first: it says what __device__ and threadIdx are
+//   #include "host_grid.h"                       // first: it defines __device__ and threadIdx
 //   #include "plugins/cuda/update_kernels.cuh"
 //   run_grid({.blocks = 3, .threads = bodies::kThreads, .seed = 7}, [&] { bodies::update_kernel(table); });
 //
-// Blocks run one after the other, fibers of a block in an order that is drawn anew at each turn. A fiber runs until it
-// meets a barrier or exchanges a value with its warp. If all wait and nobody can go on, because a thread has left a loop that the others
-// go through, run_grid() throws. Not seen: the GPU's memory model, and races between two points where fibers meet.
+// Blocks run one after the other, and the fibers of a block in a new random order at each turn. A fiber runs until it
+// meets a barrier or exchanges a value with its warp. If a thread has left a loop that others continue, all fibers may
+// wait forever; run_grid() then throws. Not found: errors of the GPU's memory model, and races between two such points.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +41,9 @@ class FiberBlock {
   FiberBlock(unsigned threads, std::mt19937_64& random, const std::function<void()>& kernel)
       : random_(random), kernel_(kernel), fibers_(threads), slots_(threads), warps_((threads + 31) / 32) {}
 
-  // Until all fibers are done.
+  // Returns when all fibers are done.
   void run();
-  // Of the fiber that runs.
+  // The thread of the running fiber.
   unsigned thread() const { return running_; }
   void meet_block() { meet(whole_, static_cast<unsigned>(fibers_.size())); }
   void meet_warp() { meet(warps_[running_ / 32], 32); }
@@ -83,7 +84,7 @@ class FiberBlock {
   bool progress_ = false;
 };
 
-// The block that runs: kernels name their threads by words without an owner.
+// The running block. Global, because kernels use threadIdx without an object.
 inline FiberBlock* running_block = nullptr;
 
 inline void FiberBlock::enter() {
@@ -137,7 +138,7 @@ inline void run_grid(const HostGrid& grid, const std::function<void()>& kernel) 
   for (blockIdx.x = 0; blockIdx.x < grid.blocks; ++blockIdx.x) FiberBlock(grid.threads, random, kernel).run();
 }
 
-// ---- CUDA's words ----------------------------------------------------------------------------------------------------
+// ---- CUDA's words ---------------------------------------------------------------------------------------------------
 inline void __syncthreads() {
   running_block->meet_block();
 }

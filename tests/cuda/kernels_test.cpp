@@ -1,4 +1,4 @@
-// Kernels of a GPU as they are, with fibers for threads: how they share elements, sums and blocks.
+// A GPU's kernels themselves, with fibers for threads: how they share elements, sums and blocks.
 #include "tests/cuda/host_grid.h"
 // After host_grid.h.
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ HostGrid grid_of(Random& random) {
   return {.blocks = 1 + static_cast<unsigned>(drawn(random, 4)), .threads = kThreads, .seed = random()};
 }
 
-// Spans of one to several tiles, of which the last is a part of one, and now and then an empty one.
+// Spans of one to several tiles. The last tile is partial, and some spans are empty.
 std::vector<RandomSpan> random_spans(Random& random, int states, int most) {
   std::vector<RandomSpan> spans;
   for (int i = drawn(random, most); i >= 0; --i) spans.emplace_back(random, states, drawn(random, 4) == 0 ? 1 : 5000);
@@ -63,7 +63,6 @@ TEST_F(Kernels, SliceUpdatesMatchHostBits) {
 }
 
 // With and without a state.
-
 TEST_F(Kernels, SgdUpdatesSlices) {
   Random random(62);
   std::vector<RandomSpan> expected;
@@ -117,8 +116,7 @@ TEST_F(Kernels, EightBitUpdateMatchesHostBits) {
   }
 }
 
-// And its statistics.
-
+// The statistics also match.
 TEST_F(Kernels, RankSumMatchesHostBits) {
   Random random(64);
   for (int trial = 0; trial < 3 * num_grids(); ++trial) {

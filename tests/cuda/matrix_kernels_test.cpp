@@ -1,4 +1,4 @@
-// A GPU's products of matrices, and Newton-Schulz iterations of them, with fibers for threads: the bits of the host's.
+// A GPU's matrix products and Newton-Schulz iterations, with fibers for threads, have the host's bits.
 #include "tests/cuda/host_grid.h"
 // After host_grid.h.
 #include <gtest/gtest.h>
@@ -61,7 +61,8 @@ class FiberDevice final : public ForwardedDevice {
   std::uint64_t seed_ = 0;
 };
 
-// Less than a square, its multiples, and a little more; and sums of less than, of just, and of more than the terms at once.
+// Shapes below a square, its multiples, and slightly more. Sums have fewer terms than one load, exactly as many, or
+// more.
 struct ProductShape {
   std::int64_t rows, columns, inner;
 };
@@ -86,7 +87,6 @@ TEST_F(MatrixKernels, ProductMatchesHostBits) {
 }
 
 // With the host's bits.
-
 TEST_F(MatrixKernels, SymmetricProductComputesHalf) {
   Random random(92);
   for (const std::int64_t rows : {1, 5, 64, 66, 129, 200}) {
@@ -127,7 +127,7 @@ TEST_F(MatrixKernels, SymmetricProductComputesHalf) {
   }
 }
 
-// A term that is no more than a zero of the other sign is one all the same.
+// Terms that round to -0 still change the sign of a zero sum.
 TEST_F(MatrixKernels, ZeroSumKeepsItsSign) {
   const std::array<float, 3> left{-1e-30F, -1e-30F, -1e-30F}, right{1e-30F, 1e-30F, 1e-30F};
   float out = 1;

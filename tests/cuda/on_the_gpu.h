@@ -1,6 +1,6 @@
-// OnTheGpu: a test on the device that ZERO_TEST_DEVICE names; without it the test is passed over.
+// OnTheGpu: a test on the device in ZERO_TEST_DEVICE. Without that variable the test is skipped.
 //
-//   TEST_F(OnTheGpu, ...) { run_there(kCast, arguments); }     // addresses on the device: DeviceArrays brings them
+//   TEST_F(OnTheGpu, ...) { run_there(kCast, arguments); }     // device addresses, from DeviceArrays
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// RandomProduct: memory for a product of random matrices, which lie by rows or by columns; random_matrix(): one for Newton-Schulz
-// iterations.
+// RandomProduct: memory for a product of random matrices in row or column order. random_matrix(): a matrix for
+// Newton-Schulz iterations.
 //
 //   const RandomProduct start(random, 5, 3, 7, /*special_in=*/0);
 //   RandomProduct expected = start, actual = start;
@@ -31,7 +31,7 @@ struct RandomProduct {
         out(random_floats(random, static_cast<std::size_t>(rows * columns), special_in)) {}
 
   MatrixProduct product() { return product_at(left.data(), right.data(), addend.data(), out.data()); }
-  // Of copies of these arrays.
+  // The product of copies of these arrays.
   MatrixProduct product_at(const float* left_at, const float* right_at, const float* addend_at, float* out_at) const {
     return {.left = left_turned ? MatrixView{left_at, 1, rows} : MatrixView{left_at, inner, 1},
             .right = right_turned ? MatrixView{right_at, 1, inner} : MatrixView{right_at, columns, 1},

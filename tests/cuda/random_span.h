@@ -1,5 +1,5 @@
-// RandomSpan: memory for one UpdateSpan of random length and places, whose values are often no ordinary ones: zeros of both
-// signs, subnormals, infinities, NaNs, the largest and the smallest.
+// RandomSpan: memory for one UpdateSpan with random length and offsets. Many values are special: zeros of both signs,
+// subnormals, infinities, NaNs, the largest and the smallest.
 //
 //   const RandomSpan start(random, /*states=*/2);
 //   RandomSpan by_bodies = start, by_highway = start;
@@ -24,7 +24,7 @@ inline int drawn(Random& random, int below) {
   return static_cast<int>(random() % static_cast<std::uint64_t>(below));
 }
 
-// One in `special_in` is no ordinary one; 0: none is.
+// One in `special_in` values is special; 0: none.
 inline float random_value(Random& random, int special_in = 40) {
   using Limits = std::numeric_limits<float>;
   constexpr std::array kSpecial{0.0F,
@@ -48,7 +48,7 @@ inline float random_value(Random& random, int special_in = 40) {
   return std::ldexp(fraction, -static_cast<int>(bits >> 32 & 31) / 2);
 }
 
-// `count` values, from a place that is aligned for their type only.
+// `count` values that begin at an address with only the alignment of their type.
 template <typename T>
 class Elements {
  public:
@@ -84,7 +84,7 @@ inline bool same_values(const Elements<float>& a, const Elements<float>& b) {
   return true;
 }
 
-// Elements of a type that is drawn.
+// Elements of a random type.
 class TypedElements {
  public:
   TypedElements(Random& random, std::size_t count, int special_in = 40)
@@ -120,7 +120,7 @@ struct RandomSpan {
   std::size_t numel;
   int num_states;
   Elements<float> parameter, first, second;
-  TypedElements gradient, low;  // low: fp32 stands for none
+  TypedElements gradient, low;  // low in fp32: no low-precision copy
 
   RandomSpan(Random& random, int states, std::size_t most = 600)
       : numel(random() % (most + 1)),

@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// Spans of all rules together: a million in the full tier.
+// The number of spans for each rule. All rules together have a million in the full tier.
 int spans_of_a_rule() {
   return num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
 }
@@ -41,7 +41,7 @@ double random_beta(Random& random) {
   return std::array{0.0, 0.3, 0.5, 0.9, 0.999}[random() % 5];
 }
 
-// `make(random, scalars)`: constants; `highway`: the kernel of the host.
+// `make(random, scalars)`: the rule's constants. `highway`: the kernel of the host.
 template <typename Make, typename Constants>
 void expect_the_same_bits(int seed, int states, Make make, void (*highway)(const UpdateSpan&, const Constants&)) {
   Random random(static_cast<std::uint64_t>(seed));

@@ -1,4 +1,4 @@
-// Sums over parameters, and Adafactor, which needs them.
+// Sums over parameters, and Adafactor, which needs such sums.
 #include <gtest/gtest.h>
 
 #include "plugins/cuda/adafactor_body.h"
@@ -44,7 +44,7 @@ TEST(RuleSums, LambSumsMatchHostBits) {
   }
 }
 
-// A part of a matrix, or of a vector, with all states that Adafactor keeps of it.
+// A part of a matrix or of a vector, with all its Adafactor states.
 struct FactoredSpan {
   RandomSpan memory;
   MatrixShape matrix{};
@@ -59,7 +59,7 @@ struct FactoredSpan {
         row_var(variances(random, matrix.rows)),
         col_var(variances(random, matrix.columns)),
         row_mean(std::fabs(random_value(random, 20))) {}
-  // One that has the span in it, from `first` on.
+  // The shape of a matrix that contains the span from `first` on.
   static MatrixShape shape(Random& random, std::size_t numel) {
     const std::int64_t columns = 1 + drawn(random, drawn(random, 2) == 0 ? 8 : 100);
     return {.rows = (static_cast<std::int64_t>(numel) + 2 * kSumBlock) / columns + 1, .columns = columns};
@@ -148,7 +148,7 @@ TEST(Adafactor, SumsMatchHostBits) {
   }
 }
 
-// As groups of sixteen threads add to rows, and one thread to a column.
+// Adds to rows as groups of sixteen threads do, and to a column as one thread does.
 void add_squares_by_bodies(const FactorSquaresArguments& a) {
   const bodies::Slice slice = bodies::slice_of(a.span);
   std::vector<float> squares(static_cast<std::size_t>(a.span.numel));

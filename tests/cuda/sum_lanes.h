@@ -1,5 +1,5 @@
-// Sixteen: a value in each of sixteen lanes, for the trees of plugins/cuda/terms.h; and what a group of sixteen threads does
-// with a block.
+// Sixteen: a value in each of sixteen lanes, for the trees of plugins/cuda/terms.h. Also the work of a group of sixteen
+// threads on a block.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct PlainAdder {
   void operator()(std::uint64_t& into, std::uint64_t value) const { into += value; }
 };
 
-// Terms as a thread adds them.
+// Adds terms as a thread does.
 class ThreadSum {
  public:
   explicit ThreadSum(SumLimbs& limbs) : limbs_(limbs) {}
@@ -47,7 +47,7 @@ class ThreadSum {
   bodies::WideSum wide_;
 };
 
-// `value(i)` of elements [0, numel), squared; one term for each block.
+// Adds the squares of `value(i)` for elements [0, numel), with one term for each block.
 template <typename Value>
 void add_squares_of(std::int64_t numel, SumLimbs& limbs, Value value) {
   ThreadSum sum(limbs);

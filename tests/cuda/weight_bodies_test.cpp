@@ -28,7 +28,7 @@ struct Weights {
   }
 };
 
-// `arguments_of(weights)`; `body(arguments, low, i)`.
+// Calls `arguments_of(weights)` and `body(arguments, low, i)`.
 template <typename ArgumentsOf, typename Body>
 void expect_the_same_bits(int seed, const Kernel& kernel, ArgumentsOf arguments_of, Body body) {
   Random random(static_cast<std::uint64_t>(seed));

@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-// Rows whose target is their own number.
+// Rows whose target is their own row number.
 TableDataset numbered(std::int64_t rows) {
   CsvTable table{.num_columns = 2};
   for (std::int64_t i = 0; i < rows; ++i) table.values.insert(table.values.end(), {0.0f, static_cast<float>(i)});
@@ -40,7 +40,7 @@ TEST(TrainingBatches, FollowTheGlobalIndex) {
     }
 }
 
-// What a step reads, taken over all ranks and micro-batches, is the same however it is dealt.
+// All ranks and micro-batches of a step together read the same rows, for any division of the batch.
 RC_GTEST_PROP(TrainingBatches, StepIsEqualInAnyWorld, (std::uint64_t seed)) {
   const auto data = numbered(100);
   const auto step_of = [&](std::int64_t batch_size, std::int64_t accumulate, int world, std::int64_t step) {
@@ -62,7 +62,7 @@ RC_GTEST_PROP(TrainingBatches, StepIsEqualInAnyWorld, (std::uint64_t seed)) {
   RC_ASSERT(step_of(4, 3, 1, step) == whole);
 }
 
-// Unequal ranks take unequal parts of it.
+// Ranks with unequal shares take unequal parts of the step's rows.
 RC_GTEST_PROP(TrainingBatches, StepIsEqualForAnyShares, (std::uint64_t seed)) {
   const auto data = numbered(100);
   const auto shares = *rc::gen::container<std::vector<std::int64_t>>(4, rc::gen::inRange<std::int64_t>(1, 9));
@@ -81,7 +81,7 @@ RC_GTEST_PROP(TrainingBatches, StepIsEqualForAnyShares, (std::uint64_t seed)) {
   RC_ASSERT(rows == whole);
 }
 
-// Law 2 needs more than the same rows: the same batch at every call.
+// Law 2 needs more than equal rows: every call must return the same batch.
 TEST(TrainingBatches, DependOnNothingButTheirNumbers) {
   const auto data = numbered(50);
   const TrainingBatches batches(data, Order::kShuffled, 9, even_grid(4, 1, 0));
@@ -92,8 +92,7 @@ TEST(TrainingBatches, DependOnNothingButTheirNumbers) {
   EXPECT_EQ(rows_of(first), rows_of(again));
 }
 
-// Over all ranks.
-
+// All ranks together read every row once.
 RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnce, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 60);
   const auto batch_size = *rc::gen::inRange<std::int64_t>(1, 9);
@@ -116,8 +115,7 @@ RC_GTEST_PROP(EvaluationBatches, CoverEveryRowOnce, ()) {
   RC_ASSERT(seen == std::vector<int>(static_cast<std::size_t>(rows), 1));
 }
 
-// Over all ranks, for text.
-
+// The counts of all ranks, for text.
 TEST(EvaluationBatches, CountsSumToTheTargets) {
   const TemporaryFolder folder;
   const auto path = folder.write("input.txt", std::string(1001, 'a'));

@@ -1,4 +1,4 @@
-// The contents of small data files, right or wrong, as a test wants them.
+// Contents of small data files for tests, valid or not.
 #pragma once
 
 #include <cstdint>

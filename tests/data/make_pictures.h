@@ -1,4 +1,4 @@
-// Pictures in the two formats, as a test wants them.
+// PNG and JPEG files for tests.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace zero {
 
-// Pixel after pixel, a byte each in grey, three in colour.
+// Pixel after pixel: one byte each in grey, three in colour.
 struct Pixels {
   int height = 0, width = 0;
   std::vector<std::uint8_t> values;
@@ -39,7 +39,7 @@ inline std::string png_file(const Pixels& pixels) {
   return file;
 }
 
-// A PNG of any kind. `rows`: the bytes of each row, of values that are packed as the file has them (16 bits: big-endian).
+// A PNG of any kind. `rows`: the bytes of each row as stored in the file, with packed values (16 bits: big-endian).
 struct PngKind {
   int bits = 8;
   int colour = PNG_COLOR_TYPE_GRAY;
@@ -75,7 +75,7 @@ inline std::string png_of(const PngKind& kind, int width, const std::vector<std:
   return file;
 }
 
-// As Adobe writes it: YCCK, each value 255 minus the ink.
+// Like Adobe's files: YCCK, in which each value is 255 minus the ink.
 inline std::string cmyk_jpeg_file(int height, int width, const std::vector<std::uint8_t>& pixel) {
   std::vector<std::uint8_t> values;
   for (int i = 0; i < height * width; ++i) values.insert(values.end(), pixel.begin(), pixel.end());

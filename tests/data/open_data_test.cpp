@@ -23,8 +23,7 @@ std::string refusal(const DataOptions& options) {
   return message_of<ConfigError>([&] { open_data(options); });
 }
 
-// From the end.
-
+// The end of the data is held out.
 TEST(OpenData, HoldsOutAFraction) {
   const TemporaryFolder folder;
   const auto path = folder.write("input.txt", std::string(80, 'a') + std::string(20, 'b'));
@@ -60,7 +59,7 @@ TEST(OpenData, FractionZeroHoldsNothingOut) {
   EXPECT_EQ(corpus.validation, nullptr);
 }
 
-// nanoGPT's data[:int(n * 0.9)] and data[int(n * 0.9):], and fractions whose product is whole.
+// nanoGPT's data[:int(n * 0.9)] and data[int(n * 0.9):], and fractions with an integer product.
 TEST(OpenData, CutsWhereNanogptCuts) {
   const TemporaryFolder folder;
   for (const auto& [fraction, rows, held] : std::vector<std::tuple<double, int, int>>{
@@ -81,11 +80,10 @@ TEST(OpenData, AnotherFileMayBeTheValidation) {
   EXPECT_EQ(corpus.train->size(), 8);
   EXPECT_EQ(corpus.validation->size(), 6);
   EXPECT_EQ(corpus.train->shape().classes, 9);
-  EXPECT_EQ(corpus.shape().classes, 501);  // the vocabulary must hold both
+  EXPECT_EQ(corpus.shape().classes, 501);  // the vocabulary must contain the tokens of both files
 }
 
 // Several files are read as one.
-
 TEST(OpenData, HoldsOutTheLastFilesEnd) {
   const TemporaryFolder folder;
   const DataFiles files{{folder.write("a", "aaaaaaaa").string(), folder.write("b", "bbbbbbbb").string()}};
@@ -113,7 +111,7 @@ TEST(OpenData, ChecksVocabularyInBothSplits) {
   EXPECT_THROW(corpus.require_classes(4, "model.vocab"), ConfigError);
 }
 
-// A class without a sample here and there is no slip; one label far above the others is.
+// A class without samples is no mistake. A single label far above the others is one.
 TEST(OpenData, BadLabelsNameTheirLine) {
   const TemporaryFolder folder;
   const auto table = [&](const std::string& name, const std::vector<int>& labels) {
@@ -144,7 +142,7 @@ TEST(OpenData, OptionOrLabelsSetClasses) {
   options.classes = 9;
   EXPECT_EQ(open_data(options).shape().classes, 9);
   options.validation = folder.write("held", "sentence\tlabel\na\t8\n");
-  EXPECT_NO_THROW(open_data(options)) << "a class may have held-out samples alone";
+  EXPECT_NO_THROW(open_data(options)) << "a class may have only held-out samples";
   options.classes = 8;
   EXPECT_TRUE(says(refusal(options), "held:2: the label 8 is none of data.classes = 8"));
   options.classes = 7;
@@ -209,7 +207,7 @@ std::vector<std::int64_t> targets_of(const Dataset& data) {
   return std::get<std::vector<std::int64_t>>(batch.target.values);
 }
 
-// Sorted by class, the end would be of one.
+// The file is sorted by class, so its end has only one class.
 TEST(OpenData, SortedLabelsHoldOutByClass) {
   const TemporaryFolder folder;
   std::string text = "sentence\tlabel\n";
@@ -229,7 +227,7 @@ TEST(OpenData, SortedLabelsHoldOutByClass) {
   EXPECT_EQ(std::get<std::vector<float>>(batch.input.values), (std::vector<float>{'c' / 255.0F, 'h' / 255.0F}));
 }
 
-// A label beyond the model is named by its place in the file, however samples are held out.
+// The error about a too large label has its place in the file, for any held-out samples.
 TEST(OpenData, LabelsKeepTheirFilePosition) {
   const TemporaryFolder folder;
   folder.write("train-images-idx3-ubyte", idx_images(6, 1, 1, "abcdef"));
@@ -269,7 +267,7 @@ TEST(OpenData, RefusesOneClassByLine) {
                    "train-labels-idx1-ubyte: all labels are the same: 2 training samples with the label 3"));
 }
 
-// What is held out must be other files, however they are spelt.
+// Held-out files must differ from the training files, for any spelling of their paths.
 TEST(OpenData, RefusesTrainingDataAsValidation) {
   const TemporaryFolder folder;
   const auto text = folder.write("a.txt", std::string(100, 'a')), other = folder.write("b.txt", std::string(100, 'b'));

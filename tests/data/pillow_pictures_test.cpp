@@ -1,4 +1,4 @@
-// decode_picture() and fitted_picture() beside Pillow, on 200 random pictures of all kinds (pillow_pictures.py).
+// decode_picture() and fitted_picture() against Pillow, on 200 random pictures of all kinds (pillow_pictures.py).
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -45,7 +45,8 @@ class PillowPictures : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// JPEGs may differ by one level if Pillow has another libjpeg; 16 bits of colour by one, since Pillow drops the lower 8.
+// JPEGs may differ by one level if Pillow uses another libjpeg. 16-bit colours may differ by one, because Pillow drops
+// the lower 8 bits.
 TEST_F(PillowPictures, DecodeAndFitAlike) {
   std::istringstream list(read("pictures.txt"));
   int found = 0, exact = 0;

@@ -24,7 +24,7 @@ std::int64_t number_of(const Batch& batch) {
   return std::get<std::vector<std::int64_t>>(batch.input.values)[0];
 }
 
-// Counts calls, and lets a test wait for the n-th.
+// Counts calls. A test can wait for the n-th call.
 class Counter {
  public:
   void add() {
@@ -81,7 +81,7 @@ TEST(Prefetcher, BatchStaysUntilTheNextCall) {
     fills.add();
   });
   const Batch& first = batches.next();
-  fills.wait_for(3);  // the two behind it are filled
+  fills.wait_for(3);  // the next two are filled
   EXPECT_EQ(number_of(first), 0);
   EXPECT_EQ(number_of(batches.next()), 1);
 }

@@ -46,8 +46,7 @@ TEST(AccessMap, AdjacentBytesAreNotShared) {
   EXPECT_TRUE(map.conflicts(*next, writes(b.part(8, 16))).empty());
 }
 
-// The last write of the rest.
-
+// A read of some bytes keeps the last write of all other bytes.
 TEST(AccessMap, PartialReadKeepsOtherWrites) {
   const Bytes b;
   AccessMap map;
@@ -57,7 +56,7 @@ TEST(AccessMap, PartialReadKeepsOtherWrites) {
   EXPECT_EQ(map.conflicts(*next, writes(b.part(0, 4))).size(), 1U);
   EXPECT_EQ(map.conflicts(*next, writes(b.part(4, 8))).size(), 2U);
   EXPECT_EQ(map.conflicts(*next, reads(b.part(4, 8))).size(), 1U);
-  EXPECT_EQ(map.conflicts(*next, writes(b.part(0, 16))).size(), 2U);  // an operation once
+  EXPECT_EQ(map.conflicts(*next, writes(b.part(0, 16))).size(), 2U);  // each operation once
 }
 
 TEST(AccessMap, WriteCoversEverythingItFollows) {

@@ -42,7 +42,7 @@ std::vector<float> values_on_host(Device& device, const Allocation& memory) {
   return {data, data + kNumTiles * kNumel};
 }
 
-// States on the host are updated on the device: up, kernel, down, with two tiles of the device in turn.
+// Updates states of the host on the device: up, kernel, down. Two device tiles alternate.
 std::vector<float> update_on_device(Device& device) {
   const Allocation states = device.allocate_pinned(kNumTiles * kTileBytes), tiles = device.allocate(2 * kTileBytes);
   fill_on_host(device, states);
@@ -61,8 +61,8 @@ std::vector<float> update_on_device(Device& device) {
   return values_on_host(device, states);
 }
 
-// States on the device are updated on the host: down, host code, up, with two tiles of the host in turn, the next of which
-// comes down while the host computes.
+// Updates states of the device on the host: down, host code, up. Two host tiles alternate, and the next tile is copied
+// down while the host computes.
 std::vector<float> update_on_host(Device& device) {
   const Allocation first = device.allocate_pinned(kNumTiles * kTileBytes),
                    tiles = device.allocate_pinned(2 * kTileBytes);
@@ -112,8 +112,7 @@ TEST_P(Pipelines, KeepBitsInEveryOrder) {
   }
 }
 
-// In some order.
-
+// The bits change in at least one order.
 TEST_P(Pipelines, DroppingAnyWaitChangesBits) {
   RecordedDevice at_once;
   const std::vector<float> expected = GetParam()(at_once);

@@ -22,7 +22,7 @@ std::byte* bytes_of(std::vector<T>& elements) {
 }
 
 TEST(ElementKernels, ACastRoundsToTheNearest) {
-  const std::vector<float> from{1.0F, 1.00390625F, -3.5F};  // the second lies between two bf16
+  const std::vector<float> from{1.0F, 1.00390625F, -3.5F};  // the second is between two bf16 numbers
   std::vector<BFloat16Bits> to(3);
   cast(HostDevice::instance(), Lane::kCompute,
        {.from = bytes_of(from), .to = bytes_of(to), .to_dtype = DType::kBFloat16, .numel = 3});
@@ -38,7 +38,7 @@ TEST(ElementKernels, CastToSameTypeKeepsBits) {
   EXPECT_EQ(std::memcmp(to.data(), from.data(), 8), 0);
 }
 
-// Vectors and the elements that fill none: as rounded_to() and to_float() have it, element by element, for all pairs of types.
+// Whole vectors and remaining elements equal rounded_to() and to_float() of single elements, for all pairs of types.
 TEST(ElementKernels, SumsAndRoundingsMatchSingleElements) {
   const auto value = [](std::int64_t i) {
     constexpr float kSpecial[] = {INFINITY, -INFINITY, NAN, -0.0F, 1e-40F, -3e-42F, 6e-8F, 65504.0F, 65520.0F, 3e38F};
@@ -87,7 +87,7 @@ TEST(ElementKernels, Bf16SumRoundsOnceFromFp32) {
   std::vector<BFloat16Bits> to{to_bfloat16(1.0F)};
   add(HostDevice::instance(), Lane::kReduce,
       {.from = bytes_of(from), .to = bytes_of(to), .to_dtype = DType::kBFloat16, .numel = 1});
-  EXPECT_EQ(to_float(to[0]), 2.0F);  // of 2.00390625, whose neighbours in bf16 are 2 and 2.015625
+  EXPECT_EQ(to_float(to[0]), 2.0F);  // from 2.00390625, between the bf16 numbers 2 and 2.015625
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kBytes = 256;
-constexpr double kOperation = 1e-3;  // of a RecordedDevice
+constexpr double kOperation = 1e-3;  // duration in a RecordedDevice
 
 void work(Device& device, Lane lane, std::span<std::byte> bytes, int operations) {
   for (int i = 0; i < operations; ++i) device.fill(lane, bytes, std::byte{1});
@@ -78,7 +78,7 @@ TEST_F(ShownLaneTimes, AreSpansOnTheHostsClock) {
   update(1);
   EXPECT_TRUE(shown().empty());
   timeline_.stop();
-  ASSERT_EQ(shown().size(), 2U) << "the host waits for them at the end";
+  ASSERT_EQ(shown().size(), 2U) << "the host waits for the marks at the end";
   EXPECT_GE(shown().front().begin, timeline_.origin());
   EXPECT_NEAR(shown().front().end - shown().front().begin, 2 * kOperation, 1e-9);
   EXPECT_NEAR(shown().back().begin, shown().front().end, 1e-9);
@@ -102,7 +102,7 @@ TEST_F(ShownLaneTimes, ExcludeWorkOutsideTheRecording) {
   timeline_.start();
   update(1);
   timeline_.stop();
-  EXPECT_EQ(shown().size(), 1U) << "a second start forgets the first";
+  EXPECT_EQ(shown().size(), 1U) << "a second start discards earlier spans";
 }
 
 TEST_F(ShownLaneTimes, NestedSpansAddNoSeconds) {
@@ -147,8 +147,7 @@ TEST(LaneTimes, MayEndBeforeTheTimelineStops) {
   EXPECT_TRUE(timeline.spans().empty());
 }
 
-// Its lanes have no times.
-
+// The lanes of main memory have no times.
 TEST(LaneTimes, MainMemoryKeepsHostPasses) {
   Timeline timeline;
   LaneTimes times(HostDevice::instance(), &timeline);

@@ -36,8 +36,7 @@ TEST(OpenDevice, RefusesFilesThatAreNoPlugin) {
   expect_says(other, {"libc.so.6 is not a plug-in of zero.cpp"});
 }
 
-// Unless one is named.
-
+// Unless the user names a GPU.
 TEST(DeviceOfRank, RanksTakeGpusInTurn) {
   const GpusHere two{.gpus = {{.name = "first"}, {.name = "second"}}};
   EXPECT_EQ(device_of_rank("cuda", 0, two), "cuda:0");
@@ -51,7 +50,6 @@ TEST(DeviceOfRank, RanksTakeGpusInTurn) {
 }
 
 // A named GPU is refused.
-
 TEST(DeviceOfRank, AutoWithoutGpusIsTheCpu) {
   const GpusHere none = find_gpus(/*memory=*/false, "");
   EXPECT_TRUE(none.none_here);

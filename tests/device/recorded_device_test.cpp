@@ -72,8 +72,7 @@ TEST(RecordedDevice, RaceNamesOperationsLanesAndBytes) {
   device.join(device.mark(Lane::kUp));
 }
 
-// How far a lane has waited for the other.
-
+// The text says how far a lane has waited for the other.
 TEST(RecordedDevice, RaceNamesTheLastWait) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes);
@@ -120,7 +119,7 @@ TEST(RecordedDevice, LanesAndHostPassOnOrder) {
   follow(device, Lane::kGather, Lane::kUp);
   follow(device, Lane::kCompute, Lane::kGather);
   device.fill(Lane::kCompute, block.bytes(), std::byte{2});
-  device.join(device.mark(Lane::kCompute));  // and what the host queues comes after what it joined
+  device.join(device.mark(Lane::kCompute));  // later host operations are also after that work
   device.fill(Lane::kDown, block.bytes(), std::byte{3});
   device.join(device.mark(Lane::kDown));
   EXPECT_TRUE(device.races().empty());
@@ -144,7 +143,7 @@ TEST(RecordedDevice, ForeignTouchesBelongToTheirLane) {
   const Allocation block = device.allocate(kBytes);
   const std::array read{reads(block.bytes())};
   device.touches(Lane::kCompute, read, "linear of h.0");
-  EXPECT_EQ(block.bytes()[0], std::byte{0});  // open until the next call
+  EXPECT_EQ(block.bytes()[0], std::byte{0});  // readable until the next call
   EXPECT_CONTAINS(error_of([&] { device.fill(Lane::kGather, block.bytes(), std::byte{1}); }),
                   "(linear of h.0) of lane compute reads");
   device.join(device.mark(Lane::kCompute));
@@ -162,7 +161,7 @@ TEST(RecordedDevice, NextCallThrowsDestructorErrors) {
 
 TEST(RecordedDevice, ForgetsMemoryThatIsGivenBack) {
   RecordedDevice device;
-  for (int i = 0; i < 3; ++i) {  // the system gives the same addresses again
+  for (int i = 0; i < 3; ++i) {  // the system reuses the same addresses
     const Allocation block = device.allocate(kBytes);
     device.fill(kAllLanes[static_cast<std::size_t>(i)], block.bytes(), std::byte{1});
     device.join(device.mark(kAllLanes[static_cast<std::size_t>(i)]));
@@ -214,8 +213,7 @@ TEST(RecordedDevice, PollingHostEventuallyFinishesLateWork) {
   EXPECT_EQ(tile.bytes()[0], std::byte{7});
 }
 
-// Work on memory that is released too early is done before the release.
-
+// Work on memory that is freed too early runs before the free.
 TEST(RecordedDevice, LateWorkPrecedesEarlyRelease) {
   RecordedDevice device({.on_race = OnRace::kList, .late = 1});
   const Allocation tile = device.allocate_pinned(kBytes);
@@ -229,7 +227,7 @@ TEST(RecordedDevice, LateWorkPrecedesEarlyRelease) {
   device.join(device.mark(Lane::kDown));
 }
 
-// Code of kernels that does not say all that it does.
+// Kernels that do more than they declare.
 struct Pair {
   std::byte* named;
   std::byte* unnamed;
@@ -260,8 +258,7 @@ TEST(RecordedDevice, FarBehindWorkAwaitsTheHost) {
   }
 }
 
-// One for each operation.
-
+// Each operation takes one millisecond.
 TEST(RecordedDevice, CountsMillisecondsBetweenTimedMarks) {
   RecordedDevice device;
   const Allocation memory = device.allocate(kBytes), other = device.allocate(kBytes);
@@ -283,9 +280,10 @@ TEST(RecordedDevice, TimesLateWorkWhenDone) {
   const Mark before = device.timed_mark(Lane::kCompute);
   device.wait(Lane::kCompute, device.mark(Lane::kUp));
   const Mark after = device.timed_mark(Lane::kCompute);
-  EXPECT_FALSE(device.seconds_between(before, after)) << "it is not done";
+  EXPECT_FALSE(device.seconds_between(before, after)) << "the mark is not done";
   device.join(after);
-  EXPECT_NEAR(device.seconds_between(before, after).value(), 1e-3, 1e-9) << "the lane waited for the other one's work";
+  EXPECT_NEAR(device.seconds_between(before, after).value(), 1e-3, 1e-9)
+      << "the lane waited for the work of the other lane";
   EXPECT_NEAR(device.seconds_between(begin, after).value(), 1e-3, 1e-9);
 }
 
@@ -300,8 +298,7 @@ TEST(RecordedDevice, TimesOrderNothing) {
   join_all(device);
 }
 
-// And reports them.
-
+// The device also reports such writes.
 TEST(RecordedDevice, UndoesWritesBesideNamedBytes) {
   RecordedDevice device;
   const Allocation block = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
@@ -324,7 +321,7 @@ TEST(RecordedDevice, UnnamedBytesReadAsNaN) {
   EXPECT_EQ(tile.bytes()[9], std::byte{0});
 }
 
-// Sanitizers have a handler of their own, which takes seconds to write where it was.
+// Sanitizers have their own handler, which takes seconds to report the place.
 template <typename Function>
 void expect_fault(Function function) {
   const auto unhandled = [&] {
@@ -344,7 +341,7 @@ TEST(RecordedDeviceDeathTest, HostFaultsOnDeviceMemory) {
   const std::array access{reads(block.bytes())};
   device.touches(Lane::kCompute, access, "linear of h.0");
   EXPECT_EQ(read(), std::byte{0});
-  expect_fault([&] { *data = std::byte{1}; });  // open to reads alone
+  expect_fault([&] { *data = std::byte{1}; });  // open for reads only
   EXPECT_TRUE(device.done(device.mark(Lane::kCompute)));
   expect_fault(read);
 }
@@ -358,7 +355,7 @@ TEST(RecordedDeviceDeathTest, KernelFaultsOnUnnamedPages) {
         {changes(block.bytes().first(8)), reads(other.bytes())});
   };
   expect_fault([&] { touch(kReadUnnamed, block.data() + 2 * page); });
-  expect_fault([&] { touch(kWriteUnnamed, other.data()); });  // which it only reads
+  expect_fault([&] { touch(kWriteUnnamed, other.data()); });  // the kernel may only read it
   touch(kReadUnnamed, other.data());
   device.join(device.mark(Lane::kUpdate));
 }

@@ -1,4 +1,4 @@
-// Random programs on a RecordedDevice, beside a search through the graph of all that they order.
+// Random programs on a RecordedDevice, against a search in the graph of their order.
 #include <array>
 #include <cstdint>
 #include <set>
@@ -27,7 +27,7 @@ void stir(const Range& a) {
 }
 constexpr Kernel kStir = kernel_of<Range, &stir>("stir");
 
-// What comes before what, edge by edge.
+// The order of operations, edge by edge.
 class Graph {
  public:
   using Node = std::size_t;
@@ -50,7 +50,7 @@ class Graph {
 
 using Step = std::array<std::uint8_t, 6>;  // read by Program::step()
 
-// Carries random steps out on a device, and in the graph. `repaired`: an operation that would race waits for all lanes first.
+// Runs random steps on a device and in the graph. `repaired`: an operation that would race first waits for all lanes.
 class Program {
  public:
   Program(RecordedDevice& device, bool repaired) : device_(device), repaired_(repaired) {
@@ -59,7 +59,7 @@ class Program {
     last_.fill(graph_.add({}));
   }
 
-  // The device's bytes, and the host's.
+  // Returns the device's bytes and the host's.
   std::vector<std::byte> run(const std::vector<Step>& steps) {
     for (const Step& one : steps) step(one);
     join_all();
@@ -69,7 +69,7 @@ class Program {
     end.insert(end.end(), pinned_.bytes().begin(), pinned_.bytes().end());
     return end;
   }
-  // Operations that race with an earlier one.
+  // Operations that race with an earlier operation.
   const std::set<std::uint64_t>& racing() const { return racing_; }
   std::size_t size() const { return operations_.size(); }
 
@@ -217,8 +217,8 @@ RC_GTEST_PROP(RecordedPrograms, ThrowAtTheFirstRace, (const std::vector<Step>& s
   if (!racing.empty()) RC_ASSERT(device.races().front().later == *racing.begin());
 }
 
-// With and without races the verdict is the same when work is late; without one, so are the bits.
-// In every order.
+// If work runs late, the verdict stays the same, with and without races. Without races the bits also stay the same, in
+// every order.
 RC_GTEST_PROP(RecordedPrograms, RaceFreeOnesKeepBits, (const std::vector<Step>& steps, std::uint64_t seed)) {
   RecordedDevice at_once;
   Program in_order(at_once, /*repaired=*/true);
@@ -236,7 +236,7 @@ RC_GTEST_PROP(RecordedPrograms, RaceFreeOnesKeepBits, (const std::vector<Step>& 
 }
 
 TEST(RecordedPrograms, RaceChangesBitsInSomeOrder) {
-  const std::vector<Step> steps{{2, 0, 0, 11, 7}, {3, 1, 0, 11}};  // a fill in one lane, a kernel in another
+  const std::vector<Step> steps{{2, 0, 0, 11, 7}, {3, 1, 0, 11}};  // a fill and a kernel in different lanes
   std::set<std::vector<std::byte>> ends;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RecordedDevice device({.on_race = OnRace::kList, .late = seed});

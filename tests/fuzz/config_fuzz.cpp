@@ -1,4 +1,5 @@
-// Any bytes as a configuration file: refused by a ConfigError of one screen, or a Config that reads back as itself.
+// Any bytes as a configuration file: a ConfigError that fits one screen, or a Config that is equal after it is written
+// and read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

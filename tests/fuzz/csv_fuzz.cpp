@@ -1,5 +1,5 @@
-// Any bytes as a table: refused by a ConfigError of one screen, or finite values in rows of one length under names that
-// are none, which printed anew read back the same.
+// Any bytes as a table: a ConfigError that fits one screen, or finite values in rows of equal length. Names are not
+// numbers. The table is equal after it is printed and read.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -22,7 +22,7 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-// The C library's word on decimal numbers, however large or small.
+// Whether the C library accepts this as a decimal number of any size.
 bool is_decimal(const std::string& name) {
   if (name.find_first_not_of("0123456789+-.eE") != name.npos) return false;
   char* end = nullptr;
@@ -37,7 +37,7 @@ std::string quoted(const std::string& name) {
 }
 
 std::string printed(const CsvTable& table) {
-  std::string text = "\xef\xbb\xbf";  // the first name may begin with one
+  std::string text = "\xef\xbb\xbf";  // the first name may begin with this mark
   for (std::size_t i = 0; i < table.names.size(); ++i) text += (i == 0 ? "" : ",") + quoted(table.names[i]);
   if (!table.names.empty()) text += '\n';
   const auto width = static_cast<std::size_t>(table.num_columns);

@@ -1,4 +1,4 @@
-// Any bytes as an IDX file, plain or compressed: refused by a ConfigError, or as many values as its sizes say.
+// Any bytes as an IDX file, plain or compressed: a ConfigError, or as many values as its sizes say.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

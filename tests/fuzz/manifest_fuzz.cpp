@@ -1,5 +1,5 @@
-// Any bytes as the body of a manifest, vouched for: refused by an IoError, or what was read is written and reads back
-// the same. Any bytes as a whole manifest are refused alike.
+// Any bytes as the body of a manifest with a matching hash: an IoError, or a manifest that is equal after it is written
+// and read. Any bytes as a whole manifest are refused in the same way.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

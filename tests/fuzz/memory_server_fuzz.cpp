@@ -1,5 +1,6 @@
-// Any requests of a rank to the launcher that keeps memory for it: each is answered, or the connection is closed; names
-// stay names, within their limit. Four bytes begin a request: what comes with it, its kind, and how long two names are.
+// Any requests of a rank to the launcher that keeps memory for it. Each is answered, or the connection is closed. Names
+// stay valid and within their limit. A request begins with four bytes: its flags, its kind, and the lengths of two
+// names.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +35,7 @@ struct Asked {
   MemoryRequest request;
 };
 
-// The rest of `bytes` where it is shorter than what it begins with says.
+// Takes the rest of `bytes` if they are shorter than `length`.
 void take_name(Bytes& bytes, std::size_t length, char (&into)[kLongestMemoryName + 1]) {
   length = std::min({length, bytes.size(), sizeof into});
   std::copy_n(bytes.begin(), length, into);
@@ -97,7 +98,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     server.serve();
     check_kept(server.kept());
     check_answers(rank, answered, asked);
-    // Not at once where somebody looks through this process's descriptors just then (/proc): that holds them open.
+    // The connection may close later if somebody reads this process's descriptors at that moment (/proc), because that
+    // holds them open.
     require(hung_up(rank, cut ? kSoon : kAtOnce) == cut);
     if (cut) rank = UnixSocket(server.connect());
   }

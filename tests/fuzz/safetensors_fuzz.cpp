@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file: refused by a ConfigError, or every tensor lies inside the file and the header,
-// written anew from what was read, reads back the same.
+// Any bytes as a safetensors file: a ConfigError, or all tensors are inside the file, and the header is equal after it
+// is written and read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

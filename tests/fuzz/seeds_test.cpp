@@ -1,5 +1,5 @@
-// Every fuzzer's function over its seeds, as they are and a little changed, without clang: what `./test.sh` runs under
-// AddressSanitizer. `./test.sh full` lets libFuzzer go on from there.
+// Runs every fuzzer's function on its seeds, unchanged and slightly changed, without clang. `./test.sh` runs this with
+// AddressSanitizer. `./test.sh full` lets libFuzzer continue from there.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -28,13 +28,13 @@ std::vector<std::filesystem::path> seeds_of(const FuzzTarget& target) {
   return seeds;
 }
 
-// A copy of its own, so that a sanitizer sees a read past its end.
+// Uses a separate copy, so a sanitizer notices a read beyond its end.
 void try_on(const FuzzTarget& target, std::span<const std::uint8_t> input) {
   const Bytes copy(input.begin(), input.end());
   target.run(copy.data(), copy.size());
 }
 
-// About `count` places of a seed, the first and the last among them.
+// About `count` positions of a seed, with the first and the last.
 std::vector<std::size_t> places(std::size_t size, std::size_t count) {
   const std::size_t stride = std::max<std::size_t>(1, size / count);
   std::vector<std::size_t> found;

@@ -1,4 +1,5 @@
-// The functions of the fuzzers, tests/fuzz/NAME_fuzz.cpp, in one program. CMake writes the list (cmake/fuzz_seeds.cmake).
+// FuzzTarget: the function of a fuzzer, tests/fuzz/NAME_fuzz.cpp. All are in one program. CMake writes the list
+// (cmake/fuzz_seeds.cmake).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,7 @@ namespace zero {
 struct FuzzTarget {
   std::string name;
   int (*run)(const std::uint8_t* data,
-             std::size_t size);  // aborts, or a sanitizer ends it, where the code does not hold
+             std::size_t size);  // aborts if a check fails
 };
 
 std::vector<FuzzTarget> fuzz_targets();

@@ -1,5 +1,4 @@
-// Any bytes as a file of tokens: refused by a ConfigError after a look at its head alone, or every token the layout
-// promises can be read.
+// Any bytes as a file of tokens: a ConfigError after only its head was read, or all tokens of the layout can be read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace zero;
   const auto file = std::as_bytes(std::span(data, size));
-  // Memory of its own: to look further is an error that the sanitizer sees.
+  // A separate copy, so the sanitizer notices a read beyond the head.
   const std::vector<std::byte> head(file.begin(), file.begin() + std::min(std::ssize(file), kTokenHeadBytes));
   for (const TokenKind kind : {TokenKind::kText, TokenKind::kTokens}) {
     try {

@@ -1,5 +1,5 @@
-// Any bytes as a table of labelled texts, as a text for the word-order task, and as a WordPiece vocabulary: refused, or
-// read into as many labels as texts, and encoded into numbers that the vocabulary has.
+// Any bytes as a table of labelled texts, as a text for the word-order task, and as a WordPiece vocabulary. They are
+// refused, or read into equally many labels and texts, and encoded into numbers of the vocabulary.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

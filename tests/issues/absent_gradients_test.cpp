@@ -1,5 +1,5 @@
-// At stage 0 a rank without any gradient in a step filled its whole gradient with zeros while a late peer still read
-// the last step's there (found by random placements): the ranks then held different weights.
+// At stage 0, a rank without any gradient in a step filled its whole gradient with zeros. A late peer was still reading
+// the last step's gradient there, so the ranks' weights differed. Found by random placements.
 #include <gtest/gtest.h>
 
 #include "tests/engine/scripted_run.h"

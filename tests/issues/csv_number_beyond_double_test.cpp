@@ -1,5 +1,5 @@
-// A number that no double can hold ("6e555", found by fuzzing) passed for a word: a first line of such numbers, or of
-// them and words, was taken for a header, and a row of data was lost without a sign.
+// A number beyond double ("6e555") counted as a word. So a first line with such numbers was taken for a header, and a
+// row of data was lost without a message. Found by fuzzing.
 #include <string>
 
 #include <gtest/gtest.h>

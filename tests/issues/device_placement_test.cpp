@@ -1,7 +1,7 @@
-// On a device with memory of its own (found by running all tests of engines on one that finds races): a shard that lies on several
-// tiers was gathered while a kernel still updated the part on the device; a unit that was reduced twice in a step took up its sum
-// before the host had sent that to the device; and where only budgets and a disk were named, arrays were to give back pages of the
-// device's memory, which it keeps.
+// Three faults on a device with its own memory, found by running all engine tests on a device that finds races. A shard
+// on several tiers was gathered while a kernel still updated its part on the device. A unit that is reduced twice in a
+// step read its sum before the host had sent it to the device. With only budgets and a disk, arrays tried to return
+// pages of the device's memory, which it keeps.
 #include <array>
 #include <cstddef>
 

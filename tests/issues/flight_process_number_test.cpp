@@ -1,5 +1,5 @@
-// A process number above 2^62 in a damaged flight ring was taken as it was, and made a file that its own reader
-// refuses: one wrong word cost the record of the rank that failed.
+// A process number above 2^62 in a damaged flight ring was accepted, and made a file that its own reader refuses. One
+// wrong word thus lost the record of the failed rank.
 #include <array>
 #include <cstring>
 #include <limits>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<std::uint64_t, 5> kExtremes{(std::uint64_t{1} << 62) + 1, (std::uint64_t{1} << 63) - 1,
                                                  std::uint64_t{1} << 63, std::numeric_limits<std::uint64_t>::max(), 0};
 
-// Refused as a ring, or a record that comes back from its own file.
+// Expects that the ring is refused, or that its record can be read back from its own file.
 void expect_refused_or_whole(const Allocation& memory, const std::string& about) {
   try {
     if (const auto record = read_ring(memory.bytes())) parse_flight(flight_json(*record), "its file");

@@ -1,5 +1,5 @@
-// Where states may move to a disk, sums of gradients in fp32 (reduce_dtype) were counted as bf16: the disk's file was
-// too small for them, and an engine that had room enough was refused.
+// If states may move to a disk, sums of gradients in fp32 (reduce_dtype) were counted as bf16. The disk's file was too
+// small for them, and an engine with enough room was refused.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
   const ScriptedRun resident = scripted_run(2, specs, options, {.steps = 4});
   options.offload.disk = {folder.path().string()};
   options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
-  const auto nothing_free = [] { return MemoryReading{.free_bytes = 0}; };  // what may leave the device leaves it
+  const auto nothing_free = [] { return MemoryReading{.free_bytes = 0}; };  // all movable states leave the device
   const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
   const ScriptedRun moved =
       scripted_run(2, specs, options,

@@ -1,5 +1,5 @@
-// A letter outside ASCII where a key was expected ("Ќ = 1", found by fuzzing) ran into undefined behaviour in the TOML
-// library's table of white space: a build could accept it, refuse it or do anything else.
+// A non-ASCII letter in place of a key ("Ќ = 1") caused undefined behaviour in the TOML library's table of white space.
+// A build could accept it, refuse it or do anything else. Found by fuzzing.
 #include <string>
 
 #include <gtest/gtest.h>

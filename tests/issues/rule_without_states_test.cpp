@@ -1,5 +1,5 @@
-// SGD without momentum at stages 0 and 1 leaves nothing that may leave the device. With a disk its engine was told that
-// states may move, made no disk tier for them, as they take no bytes, and ended with an internal error.
+// SGD without momentum at stages 0 and 1 has no states that may leave the device. With a disk, its engine was told that
+// states may move. It made no disk tier for them, because they take no bytes, and ended with an internal error.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@ namespace zero {
 namespace {
 
 // At each stage.
-
 TEST(RuleWithoutStates, TrainsBesideADisk) {
   const TemporaryFolder folder;
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {300}}};

@@ -1,6 +1,5 @@
-// What an update did of itself while the next forward pass computed waited for the disk: for writes behind it, and,
-// with tiles that came in two requests each, for a place in the disk's queue. It then ran to its end before the pass
-// went on.
+// The part of an update that runs beside the next forward pass waited for the disk: for earlier writes, and, if a tile
+// came in two requests, for room in the disk's queue. The update then ended before the pass continued.
 #include <chrono>
 
 #include <gtest/gtest.h>
@@ -24,8 +23,7 @@ DiskSeam over(ScriptedDisk& script) {
 
 constexpr std::int64_t kNumel = 8 * TileStream::kTileNumel;
 
-// On tiles that were read.
-
+// The update works on tiles that were already read.
 TEST(UpdateBesideForward, WorksUntilAWriteMustWait) {
   const TemporaryFolder folder;
   ScriptedDisk script;
@@ -42,7 +40,7 @@ TEST(UpdateBesideForward, WorksUntilAWriteMustWait) {
   script.answer = [&](const IoRequest& request) {
     return request.operation == IoOperation::kWrite ? ScriptedDisk::kNever : whole(request);
   };
-  script.answer_to_cancel = whole;  // so that the pass can end
+  script.answer_to_cancel = whole;  // so the pass can end
   const double waited = disk.traffic().waited_seconds;
   pass.begin({{&moments, TileAccess::kReadWrite}}, {{0, kNumel}});
   int num_worked_on = 0;
@@ -60,14 +58,13 @@ TEST(UpdateBesideForward, WorksUntilAWriteMustWait) {
 
 TEST(UpdateBesideForward, DiskQueueHoldsAllTiles) {
   constexpr std::int64_t kDepth = OffloadTiers::kDefaultDepth;
-  constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);  // read and written
+  constexpr std::int64_t kUpdate = 2 * kDepth * static_cast<std::int64_t>(kMaxTileArrays);  // reads and writes
   constexpr std::int64_t kOthers =
-      2 * OffloadTiers::prefetch_depth(OffloadTiers::kDefaultDepth);  // fetched and offloaded
+      2 * OffloadTiers::prefetch_depth(OffloadTiers::kDefaultDepth);  // fetches and offloads
   EXPECT_GE(DiskOptions().queue_depth, kUpdate + kOthers);
 }
 
-// Across its stripes.
-
+// The request spans several stripes.
 TEST(UpdateBesideForward, OneFileNeedsOneRequest) {
   const TemporaryFolder folder;
   ScriptedDisk script;

@@ -1,5 +1,5 @@
-// "1.safetensors\u0000.txt" in an index of weights (found by fuzzing) is JSON without a zero byte and a name with one:
-// the name ended there for the system, and a file was read that the index does not name.
+// "1.safetensors\u0000.txt" in an index of weights is valid JSON, but its name has a zero byte. For the system the name
+// ended there, so a file was read that the index does not name. Found by fuzzing.
 #include <span>
 #include <string>
 

@@ -20,7 +20,7 @@ class AttemptTest : public testing::Test {
  protected:
   AttemptTest() { getrlimit(RLIMIT_NOFILE, &descriptors_); }
 
-  // Ranks print into a file: of a terminal, rank 0 would have it to itself.
+  // Ranks print into a file. On a terminal, rank 0 would use the terminal directly.
   const Attempt& run(const LaunchOptions& options) {
     options_ = options;
     attempt_.emplace(options_, Attempt::Launcher{inbox_, guard_, memory_, descriptors_});
@@ -74,9 +74,8 @@ TEST_F(AttemptTest, FailureEndsOthersWithoutBlame) {
   }
 }
 
-// On a busy machine a rank that fails is slower to say why than its peers are to miss it. It sleeps far longer than
-// `witness` and `grace`: what would end it has the time to, and a busy machine only gives it more.
-// Before any rank is ended.
+// On a busy machine a failing rank may report its reason later than its peers miss it. Here it sleeps far longer than
+// `witness` and `grace`, so only `farewell` protects it. The launcher must wait for its reason before it ends any rank.
 TEST_F(AttemptTest, HearsALeavingRankFirst) {
   const TemporaryFolder folder;
   LaunchOptions options = script(
@@ -95,7 +94,7 @@ TEST_F(AttemptTest, HearsALeavingRankFirst) {
 }
 
 TEST_F(AttemptTest, ForwardsAndRemembersASignal) {
-  raise(SIGTERM);  // the inbox has it
+  raise(SIGTERM);  // the inbox receives it
   const Attempt& attempt = run(script(2, "sleep 100"));
   EXPECT_EQ(attempt.stop_signal(), SIGTERM);
   EXPECT_FALSE(attempt.all_ended_well());

@@ -14,7 +14,7 @@ RankEnd exited(int rank, int code, std::vector<std::string> lines = {}) {
   end.last_lines = std::move(lines);
   return end;
 }
-// Said by a verb of the command.
+// The end of a rank whose verb printed these words.
 RankEnd spoken(int rank, int code, std::vector<std::string> words) {
   RankEnd end{.rank = rank, .end = {.exit_code = code}, .seconds = 1.5, .last_lines = {"step 1"}};
   end.last_words = std::move(words);
@@ -38,23 +38,21 @@ TEST(Culprit, AmongWitnessesTheFirstIsNamed) {
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
-// Of several witnesses, the one that accuses nobody.
-
+// Among several witnesses, the one that accuses nobody is the culprit.
 TEST(Culprit, SilentWitnessIsNamed) {
   const std::vector ends{spoken(0, 3, {"zero train: rank 2: all_gather: it left"}),
                          spoken(2, 3, {"zero train: rank 2: index out of range"}), exited(1, 3, {"rank 2: it left"})};
   EXPECT_EQ(find_culprit(ends)->rank, 2);
 }
 
-// Witnesses miss it; it was ended before it had ended itself.
-
+// Witnesses miss rank 1. It gave a reason, and was ended before it had ended itself.
 TEST(Culprit, EndedRankWithReasonIsNamed) {
   std::vector ends{spoken(0, 3, {"zero train: rank 1: all_gather: it left"}),
                    spoken(1, 4, {"zero train: rank 1: unit h.0: /disk: write of 4096 bytes at 0: Input/output error"})};
   ends[1].ended_by_us = true;
   EXPECT_EQ(find_culprit(ends)->rank, 1);
   EXPECT_NE(failure_report(ends, 2).find("write of 4096 bytes"), std::string::npos);
-  ends[1].last_words.clear();  // of a rank that only obeyed nothing is known
+  ends[1].last_words.clear();  // nothing is known of a rank that only obeyed
   EXPECT_EQ(find_culprit(ends)->rank, 0);
 }
 
@@ -63,13 +61,13 @@ TEST(Culprit, AmongFailuresTheFirstIsNamed) {
   EXPECT_EQ(find_culprit(ends)->rank, 1);
 }
 
-// A program of the user's own ends with the same status in both.
+// A user's own program has the same exit status in both cases.
 TEST(Culprit, LosingAnotherIsNeverFirst) {
   std::vector ends{exited(0, 1), exited(1, 1), exited(2, 1)};
   ends[0].lost = {.rank = 1, .left = true};
   ends[2].lost = {.rank = 0};
   EXPECT_EQ(find_culprit(ends)->rank, 1);
-  EXPECT_EQ(find_suspect(ends)->rank, 1) << "it is to blame";
+  EXPECT_EQ(find_suspect(ends)->rank, 1) << "the suspect is the same rank";
   std::vector crashes{killed(0, SIGABRT), exited(1, 3)};
   crashes[0].lost = {.rank = 1};
   EXPECT_EQ(find_culprit(crashes)->rank, 1);
@@ -91,8 +89,7 @@ TEST(ExitStatus, PassesOnConfigurationAndFileErrors) {
   EXPECT_EQ(exit_status(killed(0, SIGSEGV)), 3);
 }
 
-// Also the last line.
-
+// The report also has the last line.
 TEST(FailureReport, NamesRankSignalAndWitnesses) {
   std::vector ends{exited(0, 3, {"step 1", "rank 1: all_gather: the connection closed"}), killed(1, SIGKILL)};
   ends[1].last_lines = {"allocating", "still allocating"};
@@ -116,8 +113,7 @@ TEST(FailureReport, RefusalPrintsOnlyItsWords) {
             "zero train: data.path = x: no such file\n  name a file that exists\n  rank 1 of 2 says so\n");
 }
 
-// A rank reports why it failed, and others missed it.
-
+// The report has the rank's own reason, not that other ranks missed it.
 TEST(FailureReport, OwnReasonOverridesItsWitnesses) {
   const std::string report =
       failure_report(std::vector{spoken(1, 4, {"zero train: /d: write: No space left on device"}),
@@ -137,7 +133,6 @@ TEST(FailureReport, TellsNoLineThatWasShown) {
 }
 
 // With any number of ranks.
-
 TEST(FailureReport, FitsOneScreen) {
   std::vector<RankEnd> ends;
   for (int rank = 0; rank < 1000; ++rank) {
@@ -153,8 +148,7 @@ TEST(FailureReport, IsEmptyWhenNobodyFailed) {
   EXPECT_EQ(failure_report(std::vector{exited(0, 0)}, 1), "");
 }
 
-// The rank that had to be killed.
-
+// If there is no culprit, the suspect is the rank that had to be killed.
 TEST(FailureReport, SuspectIsTheCulpritOrKilled) {
   const RankEnd witness{.rank = 0, .end = {.exit_code = 3}};
   const RankEnd broken{.rank = 1, .end = {.exit_code = 1}};
@@ -167,7 +161,7 @@ TEST(FailureReport, SuspectIsTheCulpritOrKilled) {
   EXPECT_EQ(suspect({witness, broken, stuck}), 1);
   EXPECT_EQ(suspect({witness, told, stuck}), 3);
   EXPECT_EQ(suspect({witness, told}), -1);
-  EXPECT_EQ(suspect({witness, stuck, stuck}), -1) << "which of the two is not known";
+  EXPECT_EQ(suspect({witness, stuck, stuck}), -1) << "either of the two may be the cause";
   EXPECT_EQ(suspect({told, stuck}), -1) << "nobody failed";
 }
 

@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-// A ring of one rank in memory that a launcher holds.
+// The ring of one rank, in memory that a launcher holds.
 class HeldRing {
  public:
   HeldRing(MemoryFiles& kept, int rank)
@@ -55,7 +55,7 @@ TEST_F(FlightRecords, KilledRanksRecordBlamesIt) {
   EXPECT_EQ(records[1].cause.blamed, -1) << "the launcher ended it";
   ASSERT_EQ(records[0].entries.size(), 2u);
   EXPECT_EQ(records[0].entries[1].call.unit, 4);
-  EXPECT_EQ(records[0].entries[1].ended_ns, 0) << "it was in this one";
+  EXPECT_EQ(records[0].entries[1].ended_ns, 0) << "this collective had not ended";
 }
 
 TEST_F(FlightRecords, KeepsARanksOwnFile) {
@@ -81,7 +81,7 @@ TEST_F(FlightRecords, FurthestStepIsTheGreatestNoted) {
   ASSERT_EQ(pwrite(nonsense.get(), "not a ring at all", 17, 0), 17);
   ASSERT_EQ(kept_.put("flight/rank-00002", std::move(nonsense)), "");
   HeldRing ahead(kept_, 0), behind(kept_, 1);
-  EXPECT_FALSE(furthest_step(kept_)) << "none noted one";
+  EXPECT_FALSE(furthest_step(kept_)) << "no ring has noted a step";
   behind.ring().note_step(0);
   EXPECT_EQ(furthest_step(kept_), 0);
   ahead.ring().note_step(41);

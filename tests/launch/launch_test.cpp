@@ -26,7 +26,7 @@
 namespace zero {
 namespace {
 
-// The numbers that ranks printed as "pid 123".
+// The process numbers that ranks printed as "pid 123".
 std::vector<pid_t> pids(const std::string& text) {
   std::vector<pid_t> out;
   const std::regex pattern("pid ([0-9]+)");
@@ -35,8 +35,9 @@ std::vector<pid_t> pids(const std::string& text) {
   return out;
 }
 
-// Parts of a rank's script, which runs in that folder: this rank is there; wait until these ranks are; wait until a rank
-// is gone and the launcher has seen it. They have no limit: ctest ends a run in which that never comes.
+// Parts of a rank's script, which runs in the folder. there(): announces this rank. until_there(): waits for these
+// ranks. until_gone(): waits until a rank has ended and the launcher knows it. None has a limit, because ctest ends a
+// run that hangs.
 std::string there(const TemporaryFolder& folder) {
   return fmt::format("cd {}; echo $$ > new.$RANK; mv new.$RANK $RANK; ", folder.path().string());
 }
@@ -48,7 +49,7 @@ std::string until_there(std::initializer_list<int> ranks) {
 std::string until_gone(int rank) {
   return until_there({rank}) + fmt::format("while [ -d /proc/$(cat {}) ]; do sleep 0.01; done; ", rank);
 }
-constexpr std::chrono::minutes kHoweverBusy{5};  // the machine may be: ends only a run that is broken
+constexpr std::chrono::minutes kHoweverBusy{5};  // ends only a broken run, not a busy one
 
 TEST(Launch, RanksGetPlaceAndPrefix) {
   const Outcome outcome = run_launch(script(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE"));
@@ -57,8 +58,7 @@ TEST(Launch, RanksGetPlaceAndPrefix) {
   EXPECT_EQ(outcome.errors, "");
 }
 
-// Other runs have others.
-
+// Another run has another id and port.
 TEST(Launch, RanksShareRunIdAndPort) {
   const auto ids = [] { return lines(run_launch(script(2, "echo x $ZERO_RUN_ID $MASTER_PORT")).output); };
   const auto first = ids();
@@ -77,7 +77,7 @@ TEST(Launch, RanksShareAPrivateToken) {
                                                 "stat -c 'mode %a' /proc/$$/environ; exit 1",
                                                 folder.path().string()));
   options.max_restarts = 1;
-  options.witness = kHoweverBusy;  // both are heard
+  options.witness = kHoweverBusy;  // both ranks are heard
   const Outcome outcome = run_launch(options);
   const auto token = [&](const char* name) {
     std::string line;
@@ -89,7 +89,7 @@ TEST(Launch, RanksShareAPrivateToken) {
   EXPECT_EQ(token("1-0"), token("1-1"));
   EXPECT_NE(token("0-0"), token("1-0"));
   for (const char* name : {"0-0", "1-0"})
-    EXPECT_EQ((outcome.output + outcome.errors).find(token(name)), std::string::npos) << "it is told";
+    EXPECT_EQ((outcome.output + outcome.errors).find(token(name)), std::string::npos) << "the token is secret";
   EXPECT_EQ(lines(outcome.output).count("mode 400"), 2u) << outcome.output;
 }
 
@@ -103,7 +103,8 @@ TEST(Launch, TheUsersTokenIsNotReplaced) {
 }
 
 TEST(Launch, PrintsEqualErrorLinesOnce) {
-  // The launcher stands still while the ranks speak, so that it hears them within the window in which equal lines are joined.
+  // The launcher is stopped while the ranks print. So it reads all lines within the window in which it joins equal
+  // lines.
   const TemporaryFolder folder;
   LaunchOptions options = script(3, there(folder) + until_there({0, 1, 2}) + R"sh(
 if [ $RANK = 0 ]; then
@@ -158,7 +159,7 @@ TEST(Launch, ExpendableRankEndsNobody) {
   EXPECT_EQ(outcome.status, 0) << outcome.errors;
   EXPECT_EQ(lines(outcome.output), (std::multiset<std::string>{"done", "[rank 1] done"}));
   options.program = script(3, "if [ $RANK = 2 ]; then exit 2; fi; sleep 100").program;
-  EXPECT_EQ(run_launch(options).status, 2) << "a refusal is everybody's";
+  EXPECT_EQ(run_launch(options).status, 2) << "a refusal ends all ranks";
 }
 
 TEST(Launch, KilledRankIsNamedWithSignal) {
@@ -167,15 +168,14 @@ TEST(Launch, KilledRankIsNamedWithSignal) {
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with signal 9 (SIGKILL)"), std::string::npos) << outcome.errors;
 }
 
-// Within a second.
-
+// The launcher kills such ranks within a second.
 TEST(Launch, KillsRanksThatIgnoreSigterm) {
-  // What the launcher itself waits is asserted; what a busy machine adds to it is not.
+  // The test checks the launcher's own limits, because a busy machine may take longer.
   EXPECT_LE(LaunchOptions{}.witness + LaunchOptions{}.grace, std::chrono::seconds(1));
   const TemporaryFolder folder;
   const Outcome outcome =
       run_launch(script(2, "trap '' TERM; echo pid $$; " + there(folder) + until_there({0, 1}) +
-                               "[ $RANK = 0 ] || exit 1; while :; do sleep 0.05; done"));  // it ends if it is killed
+                               "[ $RANK = 0 ] || exit 1; while :; do sleep 0.05; done"));  // ends only if it is killed
   EXPECT_EQ(outcome.status, 3);
   EXPECT_EQ(pids(outcome.output).size(), 2u);
   EXPECT_TRUE(all_gone(pids(outcome.output)));
@@ -209,24 +209,22 @@ TEST(Launch, LastLinesAreTheLastTwenty) {
   EXPECT_NE(report.find("line30\n"), std::string::npos) << report;
 }
 
-// And nothing else.
-
+// The launcher prints nothing else.
 TEST(Launch, PrintsACommonRefusalOnce) {
-  // Each rank speaks after the one before it.
+  // Each rank prints after the previous rank.
   const TemporaryFolder folder;
   LaunchOptions options = script(4, "cd " + folder.path().string() +
                                         "; until [ $RANK = 0 ] || [ -e $((RANK - 1)) ]; do sleep 0.01; done; "
                                         "echo 'zero train: zero.stage = 7: no such' >&2; echo '  use 0 to 3' >&2; "
                                         ": > $RANK; exit 2");
-  options.witness = kHoweverBusy;  // all are heard
+  options.witness = kHoweverBusy;  // all ranks are heard
   const Outcome outcome = run_launch(options);
   EXPECT_EQ(outcome.status, 2);
   EXPECT_TRUE(outcome.errors.starts_with("zero train: zero.stage = 7: no such\n  use 0 to 3\n")) << outcome.errors;
   EXPECT_EQ(occurrences("zero.stage", outcome.errors), 1) << outcome.errors;
 }
 
-// Once, for the rank that failed first.
-
+// The line is printed once, for the rank that failed first.
 TEST(Launch, PrintsFirstLineOfLibtorchErrors) {
   const TemporaryFolder folder;
   const std::string of_four = R"sh(
@@ -250,8 +248,7 @@ exit 3)sh";
   EXPECT_LE(count_lines(outcome.errors), 4) << outcome.errors;
 }
 
-// If the rank ends well.
-
+// The rank ends well.
 TEST(Launch, ShowsHarmlessFailureLines) {
   const Outcome outcome = run_launch(script(2, "if [ $RANK = 1 ]; then echo 'zero bench: slow' >&2; fi"));
   EXPECT_EQ(outcome.status, 0);
@@ -336,7 +333,7 @@ TEST(Launch, DoesNotRetryABadConfiguration) {
   EXPECT_EQ(outcome.output, "try\n");
 }
 
-// `text` on four ranks, that may become fewer.
+// Runs `text` on four ranks, which may become fewer.
 LaunchOptions elastic(const std::string& text, int max_restarts, int min_ranks) {
   LaunchOptions options = script(4, text);
   options.max_restarts = max_restarts;
@@ -369,8 +366,7 @@ TEST(Launch, NeverFewerThanMinRanks) {
   }
 }
 
-// It cannot hold the run.
-
+// The smaller world cannot run the configuration.
 TEST(Launch, SkipsASmallerWorldThatFails) {
   LaunchOptions options = elastic(kThirdOfFourFails, 3, 1);
   options.program_for = [](int world) -> WorldProgram {
@@ -398,14 +394,13 @@ TEST(Launch, NoSmallerWorldEndsWithReasons) {
   }
 }
 
-// With the ranks that start.
-
+// The run continues with the ranks that could be started.
 TEST(Launch, ContinuesIfProcessesRunOut) {
-  // Five descriptors a rank stand for processes here: a limit that this test may set.
+  // Descriptors, five for each rank, replace processes here, because a test may limit them.
   LaunchOptions options = script(8, "[ $RANK != 7 ] || exit 9; sleep 100");
   options.max_restarts = 3;
   options.min_ranks = 2;
-  options.progress = [](const MemoryFiles&) {  // called in the launcher, after the first attempt
+  options.progress = [](const MemoryFiles&) {  // the launcher calls this after the first attempt
     const rlimit few{.rlim_cur = 30, .rlim_max = 30};
     setrlimit(RLIMIT_NOFILE, &few);
     return 0;
@@ -454,7 +449,7 @@ TEST(Launch, MuchOutputComesThroughWhole) {
   EXPECT_EQ(all.count("[rank 1] abcdefghijklmnopqrstuvwxyz"), 3000u);
 }
 
-// Runs the launcher with its standard output on a terminal, and gives what that shows.
+// Runs the launcher with its standard output on a terminal, and returns the shown text.
 std::string on_a_terminal(const LaunchOptions& options) {
   int terminal = -1;
   const pid_t pid = forkpty(&terminal, nullptr, nullptr, nullptr);
@@ -468,8 +463,7 @@ std::string on_a_terminal(const LaunchOptions& options) {
   return shown;
 }
 
-// The others have pipes.
-
+// Other ranks have pipes.
 TEST(Launch, TerminalBelongsToRankZero) {
   const std::string shown = on_a_terminal(script(2, "if [ -t 1 ]; then echo $RANK terminal; else echo $RANK pipe; fi"));
   EXPECT_NE(shown.find("0 terminal"), std::string::npos) << shown;
@@ -477,7 +471,7 @@ TEST(Launch, TerminalBelongsToRankZero) {
 }
 
 TEST(Launch, OnATerminalNobodyReadsIt) {
-  // A rank that reads the terminal from the background would be stopped for ever.
+  // A rank that reads the terminal from the background would be stopped forever.
   EXPECT_NE(on_a_terminal(script(1, "cat; echo end")).find("end"), std::string::npos);
 }
 
@@ -510,12 +504,11 @@ TEST(Launch, RestartChangesTheRunId) {
   options.run_name = "job";
   const auto tries = lines(run_launch(options).output);
   EXPECT_EQ(tries.size(), 2u);
-  EXPECT_NE(*tries.begin(), *tries.rbegin()) << "sockets of the first try must not be met";
+  EXPECT_NE(*tries.begin(), *tries.rbegin()) << "ranks must not find sockets of the first attempt";
   for (const auto& line : tries) EXPECT_TRUE(line.ends_with("name job")) << line;
 }
 
-// On several machines.
-
+// The run has several machines.
 TEST(Launch, NodeOffsetsTheRanks) {
   LaunchOptions options = script(2, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $GROUP_RANK $ZERO_RUN_ID");
   options.nodes = 2;
@@ -536,8 +529,7 @@ TEST(Launch, MachinesShareAnUnnamedRunsId) {
   EXPECT_EQ(run_launch(options).output, first);
 }
 
-// Other launchers count other attempts.
-
+// Launchers of other machines count their own attempts, so the id does not depend on the count.
 TEST(Launch, MachinesKeepTheIdOnRestart) {
   LaunchOptions options = script(1, "echo $ZERO_RUN_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
   options.nodes = 2;
@@ -559,7 +551,7 @@ TEST(Launch, MissingProgramIsReportedOnce) {
   LaunchOptions options = script(2, "");
   options.program = {"/no/such/program"};
   const Outcome outcome = run_launch(options);
-  EXPECT_EQ(outcome.status, 99);  // the test's own mark for an exception
+  EXPECT_EQ(outcome.status, 99);  // this test's status for an exception
   EXPECT_TRUE(outcome.errors.starts_with("program = /no/such/program: No such file")) << outcome.errors;
 }
 

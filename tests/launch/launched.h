@@ -1,4 +1,5 @@
-// The launcher in a process of its own, as the command runs it: its output, its exit status, and signals to it.
+// Launched: the launcher in its own process, as the command runs it, with its output, its exit status, and signals to
+// it.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@
 namespace zero {
 
 struct Outcome {
-  int status = -1;  // as a shell says it: 128 + signal when the launcher itself was killed
+  int status = -1;  // as in a shell: 128 + signal if the launcher was killed
   std::string output, errors;
 };
 
@@ -26,13 +27,13 @@ class Launched {
   ~Launched();
 
   void send(int signal) const;
-  // Reads until `text` has been printed on standard output; false after a minute.
+  // Reads until standard output has printed `text`; false after a minute.
   bool wait_for(const std::string& text);
-  // The same of standard error.
+  // The same for standard error.
   bool wait_for_error(const std::string& text);
-  // Whether its standard output, or standard error, takes nothing more until somebody reads; reads nothing.
+  // Whether this stream accepts no byte until somebody reads. Reads nothing.
   bool is_full(int stream) const;
-  // Whether it has ended by itself; reads nothing.
+  // Whether it has ended by itself. Reads nothing.
   bool is_over() const;
   Outcome finish();
 
@@ -46,21 +47,21 @@ class Launched {
   Outcome outcome_;
 };
 
-// Options for a shell script on so many ranks.
+// Options for a shell script on `ranks` ranks.
 LaunchOptions script(int ranks, const std::string& text);
 Outcome run_launch(const LaunchOptions& options);
 
 std::multiset<std::string> lines(const std::string& text);
 
-// Polls until it holds; false after a minute.
+// Polls until `holds` returns true; false after a minute.
 bool eventually(const std::function<bool()>& holds);
-// Whether a process exists and is no zombie.
+// Whether the process exists and is not a zombie.
 bool alive(pid_t pid);
-// Whether its parent has been told of its end.
+// Whether the process has ended and its parent has waited for it.
 bool reaped(pid_t pid);
-// Whether a pipe, named under /proc/PID/fd/, has no room for a byte more.
+// Whether a pipe, named under /proc/PID/fd/, has no room for one byte.
 bool is_full_pipe(const std::string& path);
-// In the end.
+// Waits until all these processes are gone; false after a minute.
 bool all_gone(const std::vector<pid_t>& processes);
 
 }  // namespace zero

@@ -1,5 +1,5 @@
-// Launchers of several machines whose workers may be lost. All are of this machine; the first ranks are servers, the others
-// workers.
+// Launchers of several machines whose workers may be lost. All run on this machine. The first ranks are servers, the
+// others workers.
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -38,7 +38,7 @@ bool is_free(int port) {
   return bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
 }
 
-// Scripts run in a folder that the machines share: `: > file` in one rank, and `until [ -e file ]` in another.
+// Scripts run in a folder that all machines share: `: > file` in one rank, and `until [ -e file ]` in another.
 class Machines : public ::testing::Test {
  protected:
   LaunchOptions machine(int number, int max_restarts, const std::string& text) const {
@@ -50,7 +50,7 @@ class Machines : public ::testing::Test {
     options.max_restarts = max_restarts;
     return options;
   }
-  // Of three: servers on the first two, and a worker.
+  // Options of a launcher of three machines. The first two have servers, the third a worker.
   LaunchOptions of_three(int number, int max_restarts, const std::string& text) const {
     LaunchOptions options = machine(number, max_restarts, text);
     options.nodes = 3;
@@ -61,10 +61,10 @@ class Machines : public ::testing::Test {
     return fmt::format("until [ -e {} ]; do sleep 0.01; done; ", file);
   }
   void make(const std::string& file) const { folder_.write(file, ""); }
-  // In a script: writes down which process the rank's launcher is.
+  // In a script: writes the process number of the rank's launcher.
   static constexpr const char* kTellLauncher = "echo $PPID > new; mv new launcher; ";
-  // That launcher can open no more descriptors, and so start no rank: all numbers below the limit are taken, by standard
-  // streams, by those of another launcher that was started before, and by its own.
+  // That launcher can open no more descriptors, so it can start no rank. Standard streams, descriptors of a launcher
+  // that was started before, and its own take all numbers below the limit.
   void exhaust_launcher() const {
     ASSERT_TRUE(eventually([this] { return std::filesystem::exists(folder_ / "launcher"); }));
     pid_t launcher = 0;
@@ -140,11 +140,10 @@ TEST_F(Machines, DeadServerRestartsAllRanks) {
 }
 
 // A worker that ends together with its server is not replaced.
-
 TEST_F(Machines, NoReplacementAfterServerEnds) {
   LaunchOptions patient =
       machine(0, 2, "if [ $ZERO_GENERATION = 0 ]; then " + await("here") + ": > go; kill -9 $$; fi; echo again");
-  patient.witness = milliseconds(20'000);  // however slow this machine is, the server's end is seen before
+  patient.witness = milliseconds(20'000);  // even a slow machine notices the server's end first
   Launched first(patient);
   Launched second(
       machine(1, 2, "if [ $ZERO_GENERATION = 0 ]; then : > here; " + await("go") + "exit 3; fi; echo again"));
@@ -183,8 +182,7 @@ TEST_F(Machines, OthersFinishWithoutRestarts) {
   EXPECT_EQ(occurrences(kAgainAlone, server.errors + worker.errors), 0);
 }
 
-// The configuration of the second machine is refused.
-
+// The second machine refuses its configuration.
 TEST_F(Machines, RefusedConfigurationEndsEveryMachine) {
   Launched first(machine(0, 2, "sleep 100"));
   Launched second(machine(1, 2, "echo 'zero train: a bad key' >&2; exit 2"));
@@ -198,7 +196,7 @@ TEST_F(Machines, RefusedConfigurationEndsEveryMachine) {
 
 TEST_F(Machines, RefusingWorkerIsBlamedNotServer) {
   LaunchOptions patient = machine(0, 2, "echo $$ > server; : > here; " + await("refused") + "exit 3");
-  patient.witness = milliseconds(20'000);  // it waits for the second machine's word no longer than needed
+  patient.witness = milliseconds(20'000);  // waits only until the second machine reports
   Launched first(patient);
   Launched second(machine(
       1, 2, await("here") + ": > refused; while kill -0 $(cat server) 2>/dev/null; do sleep 0.01; done; exit 2"));
@@ -209,7 +207,6 @@ TEST_F(Machines, RefusingWorkerIsBlamedNotServer) {
 }
 
 // The server continues.
-
 TEST_F(Machines, KilledSecondLauncherIsNamed) {
   Launched first(machine(0, 2, await("seen") + "echo done"));
   Launched second(machine(1, 2, "echo here; sleep 100"));
@@ -238,7 +235,6 @@ TEST_F(Machines, ReturnedLauncherJoinsNextAttempt) {
 }
 
 // The other launchers name it.
-
 TEST_F(Machines, KilledFirstLauncherEndsTheOthers) {
   Launched first(machine(0, 0, "sleep 100"));
   Launched second(machine(1, 0, "echo here; sleep 100"));
@@ -268,7 +264,6 @@ constexpr const char* kDiesOnce =
     "if [ -z \"$ZERO_REPLACEMENT\" ]; then kill -9 $$; fi; echo replacement $ZERO_REPLACEMENT; : > back";
 
 // Two machines have servers.
-
 TEST_F(Machines, RestartsThirdMachinesWorkerOnly) {
   const std::string server = await("back") + "echo server";
   Launched first(of_three(0, 2, server)), second(of_three(1, 2, server)), third(of_three(2, 2, kDiesOnce));
@@ -311,14 +306,12 @@ TEST_F(Machines, DeadSecondServerRestartsAllRanks) {
   }
 }
 
-// A worker that ends together with a server of another machine is not replaced by itself.
-
+// A worker that ends together with a server of another machine is not replaced on its own.
 TEST_F(Machines, NoReplacementIfRemoteServerEnds) {
   const std::string again = "if [ $ZERO_GENERATION = 1 ]; then echo again; exit; fi; ";
   Launched first(of_three(0, 2, again + "sleep 100"));
   LaunchOptions patient = of_three(1, 2, again + await("here") + ": > go; kill -9 $$");
-  patient.witness =
-      milliseconds(20'000);  // however slow this machine is, the server's end is seen before it is said to live
+  patient.witness = milliseconds(20'000);  // even a slow machine notices the server's end in time
   Launched second(patient);
   Launched third(of_three(2, 2, again + ": > here; " + await("go") + "exit 3"));
   const Outcome worker = third.finish(), dead = second.finish(), leader = first.finish();
@@ -331,8 +324,7 @@ TEST_F(Machines, NoReplacementIfRemoteServerEnds) {
   EXPECT_EQ(occurrences(kAgainAlone, errors), 0) << errors;
 }
 
-// The killed launcher is named.
-
+// The errors name the killed launcher.
 TEST_F(Machines, KilledServerLauncherRestartsAll) {
   const std::string again = "if [ $ZERO_GENERATION = 1 ]; then " + await("back") + "echo again; exit; fi; ";
   const std::string server = "if [ -e killed ]; then : > back; echo again; exit; fi; echo here; sleep 100";
@@ -401,8 +393,7 @@ TEST_F(Machines, MissingTokenIsReported) {
   EXPECT_CONTAINS(first.finish().errors, "a launcher at 127.0.0.1 was refused: it does not have this run's token");
 }
 
-// A second launcher of the same number is refused.
-
+// A second launcher with a taken number is refused.
 TEST_F(Machines, RefusesOtherOptionsAndTakenNumbers) {
   Launched first(machine(0, 0, await("seen")));
   const Outcome other = run_launch(machine(1, 5, "echo here"));

@@ -1,4 +1,4 @@
-// Ranks that are this test program, started again by a launcher with one claim of LauncherMemoryRank alone.
+// Ranks that are this test program. A launcher starts it again with only one test of LauncherMemoryRank.
 //
 //   TEST(LauncherMemoryRank, DoesSomething) { SKIP_UNLESS_RANK(); ... }
 //   run_launch(ranks_of_this_test(2, "DoesSomething"))

@@ -1,4 +1,4 @@
-// What ranks leave with the launcher: memory that outlives them, and how far they came.
+// State that ranks leave with the launcher: memory that outlives them, and their last step.
 #include <cerrno>
 #include <cstdlib>
 #include <span>
@@ -38,7 +38,7 @@ TEST(LauncherMemoryRank, PutsAndIsKilled) {
     memory->put(memory_name("copy"), copy.get());
     memory->put(memory_name("flight"), flight.get());
     const std::string words = fmt::format("of rank {}", number("RANK"));
-    for (const int fd : {copy.get(), flight.get()})  // after it was given away
+    for (const int fd : {copy.get(), flight.get()})  // after the launcher received it
       ASSERT_EQ(pwrite(fd, words.data(), words.size(), 0), static_cast<ssize_t>(words.size()));
     const FileDescriptor written = make_memory_file("written", 1);
     memory->put(memory_name("written"), written.get());
@@ -57,8 +57,7 @@ TEST(LauncherMemoryRank, PutsAndIsKilled) {
   }
 }
 
-// The next ranks find it.
-
+// The ranks of the next attempt find the memory.
 TEST(RanksKept, MemoryOutlivesKilledRank) {
   LaunchOptions options = ranks_of_this_test(2, "PutsAndIsKilled");
   options.max_restarts = 1;
@@ -83,7 +82,7 @@ TEST(RanksKept, MemoryIsReadableAfterFailure) {
   }
 }
 
-// Does `steps` steps, counted over all attempts where `from` is what the earlier ones did, and dies.
+// Notes steps `from` to `from + steps` of all attempts together, and dies.
 void step_and_die(int from, int steps) {
   const Allocation memory = flight_memory(8, number("RANK"), std::getenv);
   FlightRing ring(memory.bytes(), {.rank = number("RANK"), .world = number("WORLD_SIZE")});
@@ -122,8 +121,7 @@ TEST(RanksKept, ThirdFailureAfterStepEndsLaunch) {
       << outcome.errors;
 }
 
-// Also a program that notes no step.
-
+// This includes a program that notes no step.
 TEST(RanksKept, RestartsProgressingProgram) {
   for (const char* rank : {"GetsTenStepsFurtherEachTime", "DiesWithoutAStep"}) {
     LaunchOptions options = ranks_of_this_test(2, rank);

@@ -21,7 +21,7 @@ TEST(ReplacementPolicy, RepeatedStartFailuresWaitLonger) {
   std::vector<std::int64_t> pauses;
   for (int i = 0; i < 8; ++i) pauses.push_back(policy.after(2, seconds(1))->count());
   EXPECT_EQ(pauses, (std::vector<std::int64_t>{0, 1000, 2000, 4000, 8000, 16000, 30000, 30000}));
-  EXPECT_EQ(policy.after(2, seconds(90)), milliseconds(0)) << "it has lived in between";
+  EXPECT_EQ(policy.after(2, seconds(90)), milliseconds(0)) << "the rank ran long enough before";
 }
 
 TEST(ReplacementPolicy, EachRankHasItsOwnPauses) {
@@ -38,7 +38,7 @@ TEST(ReplacementPolicy, AllRanksShareReplacementLimit) {
   EXPECT_TRUE(policy.after(2, seconds(90)));
   EXPECT_EQ(policy.left(), 0);
   EXPECT_FALSE(policy.after(1, seconds(90)));
-  EXPECT_EQ(policy.used(), 2) << "a refusal uses none up";
+  EXPECT_EQ(policy.used(), 2) << "a refusal uses no replacement";
   EXPECT_EQ(policy.of(1), 1);
   EXPECT_EQ(policy.of(2), 1);
   EXPECT_EQ(policy.of(3), 0);

@@ -1,4 +1,4 @@
-// Ranks that are started again alone while the others go on.
+// Failed ranks that are restarted while the other ranks continue.
 #include <chrono>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kAlone = "restarting only this rank";
 
-// Ranks from 1 on may fail. Scripts run in a folder of theirs: `: > back` there, and `until [ -e back ]` elsewhere.
+// Ranks from 1 on may fail. Scripts run in a shared folder: `: > back` in one rank, and `until [ -e back ]` in another.
 class Replacement : public ::testing::Test {
  protected:
   LaunchOptions options(int ranks, int max_restarts, const std::string& text) const {
@@ -32,8 +32,7 @@ class Replacement : public ::testing::Test {
   const TemporaryFolder folder_;
 };
 
-// A line reports it.
-
+// One line reports the restart.
 TEST_F(Replacement, RestartsFailedRankOnly) {
   const Outcome outcome =
       run_launch(options(3, 2,
@@ -72,8 +71,7 @@ TEST_F(Replacement, RepeatedFailureRestartsAfterPause) {
   EXPECT_CONTAINS(outcome.errors, "restarting only this rank in 1 s (2 of 2, 0 left)");
 }
 
-// The peers that would have met the replacement again.
-
+// The replacement ends with its peers, which ended before they met it.
 TEST_F(Replacement, EndsWithItsPeers) {
   LaunchOptions late = options(2, 1,
                                "if [ $RANK = 0 ]; then " + await("back") +
@@ -85,8 +83,7 @@ TEST_F(Replacement, EndsWithItsPeers) {
   EXPECT_EQ(occurrences(kAlone, outcome.errors), 1) << outcome.errors;
 }
 
-// No replacement for a rank that refuses its input or that others need.
-
+// A rank is not replaced if it refuses its input or if others need it.
 TEST_F(Replacement, RefusesBadInputAndNeededRanks) {
   const Outcome refused = run_launch(options(2, 1, "if [ $RANK = 1 ]; then exit 2; fi; sleep 100"));
   EXPECT_EQ(refused.status, 2);

@@ -27,8 +27,7 @@ TEST(RestartPolicy, BadConfigurationEndsAtOnce) {
   EXPECT_EQ(policy.after({.local_rank = 1, .status = 2}, 2).kind, Kind::kEnd);
 }
 
-// Both failures are at one point.
-
+// The rank has failed twice at the same point.
 TEST(RestartPolicy, SecondFailureDropsPlace) {
   RestartPolicy policy(9, 2);
   EXPECT_EQ(policy.after({.local_rank = 2, .step = 40}, 4).kind, Kind::kStartAgain);
@@ -36,7 +35,7 @@ TEST(RestartPolicy, SecondFailureDropsPlace) {
   EXPECT_EQ(next.kind, Kind::kFewer);
   EXPECT_EQ(next.most_ranks, 3);
   EXPECT_EQ(next.reason, "rank 2 failed twice after step 40");
-  EXPECT_EQ(policy.restarts(), 2) << "another attempt is another attempt";
+  EXPECT_EQ(policy.restarts(), 2) << "every attempt counts as a restart";
 }
 
 TEST(RestartPolicy, ProgressOrOtherPlaceResetsCount) {
@@ -64,7 +63,7 @@ TEST(RestartPolicy, NobodyKnownIsNoPlace) {
 }
 
 TEST(RestartPolicy, ThirdFailureEndsIfNothingDroppable) {
-  for (const int min_ranks : {0, 4}) {  // never fewer, and no fewer than there are
+  for (const int min_ranks : {0, 4}) {  // 0: never fewer; 4: as many as there are
     RestartPolicy policy(9, min_ranks);
     EXPECT_EQ(policy.after({.local_rank = 2, .step = 0}, 4).kind, Kind::kStartAgain);
     EXPECT_EQ(policy.after({.local_rank = 2, .step = 0}, 4).kind, Kind::kStartAgain);
@@ -81,8 +80,7 @@ TEST(RestartPolicy, FailuresOfDifferentPlacesBlameProgram) {
   EXPECT_EQ(policy.after({.local_rank = 2, .step = 5}, 4).reason, "3 failures in a row after step 5");
 }
 
-// Down to the least world.
-
+// The number of ranks shrinks to the minimum.
 TEST(RestartPolicy, SmallerWorldCountsAnew) {
   RestartPolicy policy(99, 2);
   for (int ranks = 4; ranks > 2; --ranks) {
@@ -96,8 +94,7 @@ TEST(RestartPolicy, SmallerWorldCountsAnew) {
   EXPECT_EQ(policy.after({.local_rank = 1, .step = 5}, 2).reason, "3 failures in a row after step 5");
 }
 
-// With the ranks after it.
-
+// The ranks after it are also dropped.
 TEST(RestartPolicy, UnstartableRankIsDroppedAtOnce) {
   RestartPolicy policy(9, 2);
   const NextAttempt next = policy.after({.local_rank = 5, .not_started = true, .status = 4}, 8);

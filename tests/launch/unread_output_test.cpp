@@ -23,7 +23,7 @@ namespace {
 const std::string kLine(60, 'x');
 const std::string kFlood = "yes " + kLine;
 
-// Ranks whose output nobody reads, which fill whatever there is. Each leaves its process's number in a file.
+// Ranks whose output nobody reads, so it fills all buffers. Each writes its process number to a file.
 class UnreadOutput : public testing::Test {
  protected:
   std::string in_folder() const { return fmt::format("cd {}; echo $$ > $RANK; ", folder_.path().string()); }
@@ -33,12 +33,12 @@ class UnreadOutput : public testing::Test {
     eventually([&] { return static_cast<bool>(std::ifstream(folder_ / number) >> pid); });
     return pid;
   }
-  // Waits until the launcher's reader takes nothing, and the launcher nothing of this rank.
+  // Waits until the launcher's output is full, and the launcher reads no more from this rank.
   static void let_it_fill(const Launched& launched, pid_t rank, int stream = STDOUT_FILENO) {
     EXPECT_TRUE(eventually(
         [&] { return launched.is_full(stream) && is_full_pipe(fmt::format("/proc/{}/fd/{}", rank, stream)); }));
   }
-  // Waits until the rank is gone, the launcher knows it, and its reader takes nothing.
+  // Waits until the rank has ended, the launcher knows it, and the launcher's output is full.
   static void let_it_end(const Launched& launched, pid_t rank, int stream = STDOUT_FILENO) {
     EXPECT_TRUE(eventually([&] { return reaped(rank) && launched.is_full(stream); }));
   }
@@ -54,11 +54,11 @@ TEST_F(UnreadOutput, DeadRankEndsItsPeers) {
   EXPECT_TRUE(alive(ranks[0]));
   folder_.write("full", "");
   EXPECT_TRUE(all_gone(ranks));
-  EXPECT_FALSE(launched.is_over()) << "what the ranks printed has not been read yet";
+  EXPECT_FALSE(launched.is_over()) << "output of the ranks is still unread";
   const Outcome outcome = launched.finish();
   EXPECT_EQ(outcome.status, 3);
   EXPECT_NE(outcome.errors.find("rank 1 of 2 failed with exit status 7"), std::string::npos) << outcome.errors;
-  EXPECT_LT(outcome.output.size(), std::size_t{4} << 20) << "what is held has a limit";
+  EXPECT_LT(outcome.output.size(), std::size_t{4} << 20) << "held output has a limit";
 }
 
 TEST_F(UnreadOutput, ASignalEndsTheLaunch) {
@@ -84,7 +84,7 @@ TEST_F(UnreadOutput, SignalEndsWaitForReader) {
 }
 
 TEST_F(UnreadOutput, EndedWaitKeepsFailure) {
-  // 64 KiB fill the pipe, so that the launcher's own words are what waits.
+  // 64 KiB fill the pipe, so the launcher's own report must wait.
   for (const std::string& text : {kFlood + " | head -n 10000", std::string("head -c 65536 /dev/zero | tr '\\0' x")}) {
     Launched launched(script(1, in_folder() + text + " >&2; exit 7"));
     let_it_end(launched, rank("0"), STDERR_FILENO);

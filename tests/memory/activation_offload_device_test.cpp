@@ -1,4 +1,4 @@
-// Activations of a device that the host cannot read: their bytes, who waits for whom, and what they take.
+// Activations of a device that the host cannot read: their bytes, the waits between lanes and host, and their memory.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -24,7 +24,7 @@ constexpr std::size_t kActivationBytes = 2 * DiskTier::kPageBytes + 300;  // end
 constexpr std::int64_t kActivationPages = 3 * DiskTier::kPageBytes;
 constexpr int kChain = 9;
 
-// Operators use one piece of the device's memory for all activations, one after the other.
+// Operators that use the same device memory for all activations, one after the other.
 class Operators {
  public:
   explicit Operators(RecordedDevice& device, std::size_t bytes = kActivationBytes)
@@ -36,7 +36,7 @@ class Operators {
     device_.fill(Lane::kCompute, made.last(1), static_cast<std::byte>(value + 1));
     return made;
   }
-  // What they find there, for values() once all is done.
+  // Copies the operator's input for values(), which compares it after the last operator.
   void use(std::span<const std::byte> bytes) {
     seen_.push_back(device_.allocate_pinned(bytes.size()));
     device_.copy(Lane::kCompute, seen_.back().bytes(), bytes);
@@ -49,7 +49,7 @@ class Operators {
     use(into);
     device_.fill(Lane::kCompute, into, std::byte{0xdd});
   }
-  // The value of each use, or -1: it was torn.
+  // The value that each use read, or -1 if the bytes have different values.
   std::vector<int> values() {
     device_.join(device_.mark(Lane::kCompute));
     std::vector<int> values;
@@ -126,10 +126,11 @@ TEST(ActivationsOfADevice, LanesWaitAndHostDoesNot) {
   RecordedDevice device({.far_behind = true});
   Offloading f(Tier::kHost, device);
   EXPECT_EQ(two_steps(device, f.offload), expected_values());
-  EXPECT_EQ(num_host_waits(device), 1) << "the test's own";
+  EXPECT_EQ(num_host_waits(device), 1) << "the only wait is the test's own";
 }
 
-// Kinds that no order of calls needs as long as blocks are lost in the order in which they are: and why they are there.
+// No order of calls needs these kinds of waits, because blocks are released in order. The text says why each wait
+// exists.
 const std::map<std::string, std::string> kAlwaysImplied{
     {"lane up waits for lane down", "who lost a block was down before kCompute, or kUp, used that block again"},
     {"lane down waits for lane up", "what went up was used in kCompute, which kDown comes after"},
@@ -193,8 +194,7 @@ TEST(ActivationsOfADevice, TakeDeclaredMemory) {
   }
 }
 
-// The newest four are still on the device, and all are written to the tier below.
-
+// The newest four activations are also still on the device. All of them are written to the lower tier.
 TEST(ActivationsOfADevice, NewestFourStayAndAllMove) {
   RecordedDevice device;
   Offloading f(Tier::kHost, device);
@@ -218,8 +218,7 @@ TEST(ActivationsOfADevice, KeepTheirLimit) {
   EXPECT_EQ(operators.values(), (std::vector<int>{2, 1}));
 }
 
-// Also the end of the store while transfers are under way.
-
+// This also holds for the destruction of the store while transfers run.
 TEST(ActivationsOfADevice, SurviveForgettingUnderWay) {
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     RecordedDevice device({.late = 3, .far_behind = true});
@@ -227,7 +226,7 @@ TEST(ActivationsOfADevice, SurviveForgettingUnderWay) {
     Operators operators(device);
     std::vector<ActivationOffload::Handle> handles;
     for (int i = 0; i < 8; ++i) handles.push_back(f.offload.offload(operators.make(i)));
-    operators.bring_and_use(f.offload, handles[7]);  // 6 and 5 are near, and 3 goes up next
+    operators.bring_and_use(f.offload, handles[7]);  // 6 and 5 are on the device, and the transfer of 3 begins
     f.offload.forget(handles[6]);
     operators.bring_and_use(f.offload, handles[2]);
     f.offload.forget(handles[1]);

@@ -49,7 +49,7 @@ class ActivationOffloadOn : public testing::TestWithParam<Way> {
     for (int i = 0; i < count; ++i) {
       std::vector<std::byte> block = contents(static_cast<std::uint64_t>(i));
       handle.push_back(activation_offload.offload(block));
-      std::fill(block.begin(), block.end(), std::byte{0xee});  // it may be used again at once
+      std::fill(block.begin(), block.end(), std::byte{0xee});  // the caller may use the block again at once
     }
     return handle;
   }
@@ -92,7 +92,7 @@ TEST_P(ActivationOffloadOn, ForgetsWhatNobodyBrought) {
   const MemoryCount host = ledger.held(Tier::kHost), disk = ledger.held(Tier::kDisk);
   for (const ActivationOffload::Handle handle : dropped) activation_offload.forget(handle);
   const auto handle = offload(activation_offload, 7);
-  EXPECT_EQ(ledger.held(Tier::kHost), host) << "the same memory serves again";
+  EXPECT_EQ(ledger.held(Tier::kHost), host) << "the same memory is used again";
   EXPECT_EQ(ledger.held(Tier::kDisk), disk);
   for (std::size_t i = 0; i < 7; ++i) EXPECT_TRUE(brings(activation_offload, handle[i], i));
 }
@@ -180,7 +180,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationOffloadOn,
                                          Way{"disk", Tier::kDisk, 0}, Way{"disk_over_link", Tier::kDisk, 20e9}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// ---- what is held where
+// ---- bytes on each tier
 
 TEST(ActivationOffloadOnTheHost, IsInTheLedgerThere) {
   Ledger ledger;
@@ -202,7 +202,7 @@ TEST(ActivationOffloadOnTheHost, ReleasesUnneededSizes) {
     activation_offload.forget(one);
     activation_offload.forget(two);
   }
-  EXPECT_LE(ledger.peak_total(Tier::kHost), 18000) << "never more than was offloaded at once";
+  EXPECT_LE(ledger.peak_total(Tier::kHost), 18000) << "at most the bytes that were offloaded at once";
 }
 
 TEST(ActivationOffloadOnDisk, HoldsFourBlocksOfMemory) {
@@ -219,9 +219,9 @@ TEST(ActivationOffloadOnDisk, HoldsFourBlocksOfMemory) {
   EXPECT_NE(activation_offload.report().disk_kind.find("1 path"), std::string::npos);
 }
 
-// ---- what is read when
+// ---- order of reads
 
-// A disk of memory that remembers what was asked for.
+// A disk in memory that records its requests.
 struct OverMemory {
   TemporaryFolder folder;
   ScriptedDisk disk;
@@ -259,7 +259,7 @@ TEST(ActivationOffloadReadsAhead, ReadsTwoAheadOfWanted) {
   EXPECT_EQ(f.num_reads(), 0);
   for (std::size_t i = 10; i-- > 6;) {
     EXPECT_EQ(f.bring(handle[i]), contents(i));
-    // What was written last still lies in memory.
+    // The newest activations are still in memory.
     EXPECT_EQ(f.num_reads(), i == 9 || i == 8 ? 0 : 8 - static_cast<int>(i)) << i;
     f.activation_offload.forget(handle[i]);
   }
@@ -310,7 +310,7 @@ TEST(ActivationOffloadOverALink, CrossesDownAndUp) {
   EXPECT_EQ(into, contents(1));
   EXPECT_EQ(activation_offload.report().link.down_bytes, static_cast<std::int64_t>(kBytes));
   EXPECT_EQ(activation_offload.report().link.up_bytes, static_cast<std::int64_t>(kBytes));
-  EXPECT_EQ(ledger.held(Tier::kDevice, kStaging), kPages) << "what comes ahead lies on the device";
+  EXPECT_EQ(ledger.held(Tier::kDevice, kStaging), kPages) << "a block fetched ahead is on the device";
 }
 
 TEST(ActivationOffloadOverALink, TakesLinkTime) {
@@ -324,7 +324,8 @@ TEST(ActivationOffloadOverALink, TakesLinkTime) {
   std::vector<std::byte> into(kBytes);
   activation_offload.bring(one, into);
   EXPECT_NEAR(activation_offload.report().link.busy_seconds, 2 * kSeconds, 1e-9);
-  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9) << "up begins when down is done";
+  EXPECT_NEAR(activation_offload.report().link.waited_seconds, 2 * kSeconds, 1e-9)
+      << "the upload begins after the offload";
 }
 
 TEST(ActivationOffloadOverALink, SharesLinkInTurns) {
@@ -349,7 +350,7 @@ TEST(ActivationOffloadOverALink, SharesLinkInTurns) {
   EXPECT_EQ(std::ranges::count(timeline.spans(), Activity::kLinkDown, &TimelineSpan::activity), 2);
 }
 
-// ---- what goes wrong
+// ---- errors
 
 TEST(ActivationOffloadFails, WhereNoFolderIsNamed) {
   Ledger ledger;
@@ -372,8 +373,7 @@ TEST(ActivationOffloadFails, LaterParkReportsFailedWrite) {
       << "and by everything after";
 }
 
-// The activation itself is fetched from memory; the error comes when its block is needed.
-
+// The activation itself is fetched from memory. The error of the write appears when its block is needed.
 TEST(ActivationOffloadFails, FetchReportsFailedWrite) {
   OverMemory f;
   f.disk.answer = [](const IoRequest&) { return -ENOSPC; };
@@ -392,7 +392,7 @@ TEST(ActivationOffloadFails, AReadIsToldByBring) {
   EXPECT_EQ(f.bring(handle[5]), contents(5)) << "still in memory";
   const std::string message = message_of<IoError>([&] { f.bring(handle[0]); });
   EXPECT_TRUE(says(message, "read of"));
-  EXPECT_EQ(message_of<IoError>([&] { f.bring(handle[5]); }), message) << "also where a copy is near";
+  EXPECT_EQ(message_of<IoError>([&] { f.bring(handle[5]); }), message) << "also if a copy was fetched ahead";
 }
 
 TEST(ActivationOffloadFails, FetchReportsFailedReadAhead) {
@@ -402,7 +402,7 @@ TEST(ActivationOffloadFails, FetchReportsFailedReadAhead) {
     return request.operation == IoOperation::kRead ? std::int64_t{-EIO}
                                                    : static_cast<std::int64_t>(request.memory.size());
   };
-  EXPECT_EQ(f.bring(handle[5]), contents(5)) << "4 is near, and 3 begins to be read";
+  EXPECT_EQ(f.bring(handle[5]), contents(5)) << "4 was fetched ahead, and the read of 3 begins";
   EXPECT_EQ(f.num_reads(), 1);
   EXPECT_EQ(f.bring(handle[4]), contents(4));
   EXPECT_TRUE(says(message_of<IoError>([&] { f.bring(handle[3]); }), "read of"));

@@ -1,4 +1,4 @@
-// System calls of which a test refuses some: the others reach the kernel.
+// FailingCalls: system calls that fail if a test says so. All other calls reach the kernel.
 //
 //   FailingCalls calls;
 //   calls.on_preallocate = -ENOSPC;
@@ -20,8 +20,8 @@ class FailingCalls : public FileCalls {
   int on_try_folder = 0, on_find_room = 0, on_unnamed = 0, on_create = 0, on_unlink = 0, on_lies_in_memory = 0;
   int on_preallocate = 0, on_resize = 0, on_direct = 0, on_buffered = 0, on_duplicate = 0, on_read = 0, on_write = 0;
   int on_sync = 0, on_make_folder = 0, on_remove_folder = 0, on_rename = 0, on_exchange = 0;
-  mutable int names_taken = 0;   // how many names exist already
-  std::int64_t free_bytes = -1;  // of every file system, if not negative
+  mutable int names_taken = 0;   // number of names that already exist
+  std::int64_t free_bytes = -1;  // of every file system; negative: the kernel's number
 
   int try_folder(const std::string& folder) const override {
     return on_try_folder != 0 ? on_try_folder : FileCalls::try_folder(folder);

@@ -8,8 +8,7 @@ namespace {
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kReserve = 100 * kMiB;
 
-// Once less than the reserve is free.
-
+// A release begins only if less than the reserve is free.
 TEST(MemoryPolicy, RestoresTwiceTheReserve) {
   MemoryPolicy policy(kReserve, 1);
   EXPECT_EQ(policy.judge({.free_bytes = kReserve}, 0), 0);
@@ -28,15 +27,14 @@ TEST(MemoryPolicy, WaitingMeansShortage) {
   EXPECT_EQ(policy.judge({.free_bytes = 50 * kReserve, .pressure = MemoryPolicy::kStalled / 2}, 0), 0);
 }
 
-// In the time that its average lasts.
-
+// One answer in the time over which the pressure is averaged.
 TEST(MemoryPolicy, AnswersOneStallOnce) {
   MemoryPolicy policy(kReserve, 1);
   const MemoryReading stalled{.free_bytes = 50 * kReserve, .pressure = 20};
   EXPECT_GT(policy.judge(stalled, 100), 0);
   for (const double now : {100.1, 105.0, 109.9}) EXPECT_EQ(policy.judge(stalled, now), 0) << now;
   EXPECT_GT(policy.judge(stalled, 110.1), 0);
-  EXPECT_GT(policy.judge({.free_bytes = 0, .pressure = 20}, 110.2), 0) << "what is short is short";
+  EXPECT_GT(policy.judge({.free_bytes = 0, .pressure = 20}, 110.2), 0) << "a shortage is always answered";
 }
 
 TEST(MemoryPolicy, TakesAgainOnlyAfterCalmSteps) {
@@ -45,7 +43,7 @@ TEST(MemoryPolicy, TakesAgainOnlyAfterCalmSteps) {
   for (int round = 0; round < 2; ++round) {
     for (int step = 1; step < MemoryPolicy::kCalmSteps; ++step) EXPECT_EQ(policy.judge(calm, 0), 0);
     for (int step = 0; step < 3; ++step)
-      EXPECT_EQ(policy.judge(calm, 0), -kReserve / 2) << "half of what is above three reserves, by two ranks";
+      EXPECT_EQ(policy.judge(calm, 0), -kReserve / 2) << "half of the excess over three reserves, by two ranks";
     policy.changed();
   }
 }
@@ -62,7 +60,7 @@ TEST(MemoryPolicy, UncalmStepResetsCount) {
 }
 
 TEST(MemoryPolicy, ReleaseAndTakeDoNotOscillate) {
-  // A machine on which the rank's own changes are all that happens, from any beginning.
+  // No other program changes the machine's memory. The test begins with any number of free bytes.
   for (std::int64_t free_bytes = 0; free_bytes < 30 * kReserve; free_bytes += 37 * kMiB) {
     MemoryPolicy policy(kReserve, 1);
     std::int64_t now = free_bytes;

@@ -15,7 +15,7 @@ TEST(MemoryWatch, WithoutAThreadReadsWhenAsked) {
   MemoryWatch monitor([&] { return MemoryReading{.free_bytes = free_bytes, .pressure = 3}; }, kNever);
   EXPECT_EQ(monitor.take_worst().free_bytes, 7);
   free_bytes = 9;
-  EXPECT_EQ(monitor.take_worst().free_bytes, 9) << "what was taken does not count again";
+  EXPECT_EQ(monitor.take_worst().free_bytes, 9) << "a taken reading does not count again";
   EXPECT_EQ(monitor.take_worst().pressure, 3);
 }
 
@@ -33,13 +33,13 @@ TEST(MemoryWatch, ThreadSeesUsageBetweenCalls) {
   EXPECT_EQ(worst.pressure, 40);
 }
 
-// As if the machine were so busy that the thread came to run once.
+// The monitoring thread looks only once, as on a very busy machine.
 TEST(MemoryWatch, FreeNowCountsIfThreadMissed) {
   std::atomic<std::int64_t> free_bytes{100};
   MemoryWatch monitor([&] { return MemoryReading{.free_bytes = free_bytes}; }, std::chrono::hours(1));
   monitor.look_now();
   free_bytes = 50;
-  EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "taken after the only look";
+  EXPECT_EQ(monitor.take_worst().free_bytes, 50) << "take_worst() also looks now";
   free_bytes = 10;
   monitor.look_now();
   free_bytes = 90;

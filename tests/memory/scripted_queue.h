@@ -1,10 +1,10 @@
-// A disk made of memory, whose every answer a test decides.
+// ScriptedDisk: a disk in memory whose answers a test decides.
 //
 //   ScriptedDisk disk;
 //   disk.answer = [](const IoRequest&) { return -EIO; };
 //   DiskRequests requests(disk.queue(), {...});
 //
-// Answers come in the order in which they were asked for, when they are reaped.
+// The queue delivers answers in the order of their requests, at reap().
 #pragma once
 
 #include <cerrno>
@@ -24,24 +24,23 @@ namespace zero {
 struct ScriptedDisk {
   static constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 
-  // How many bytes of a request are moved, or a negative errno value, or kNever. All of it, unless a test says
-  // otherwise.
+  // The number of moved bytes of a request, a negative errno value, or kNever. Default: all bytes.
   std::function<std::int64_t(const IoRequest&)> answer = [](const IoRequest& request) {
     return static_cast<std::int64_t>(request.memory.size());
   };
-  // What becomes of a request that was never answered once it is called off.
+  // The answer to the cancellation of a request that has none.
   std::function<std::int64_t(const IoRequest&)> answer_to_cancel = [](const IoRequest&) { return kNever; };
   int submit_error = 0;
   int reap_error = 0;
-  bool answers_look = true;  // false: answers come to those who wait, and not to those who only look
+  bool answers_look = true;  // false: only a reap() that waits gets answers
 
-  std::vector<IoRequest> asked;                 // every request there was
-  std::map<int, std::vector<std::byte>> files;  // by number: what lies there
+  std::vector<IoRequest> asked;                 // all requests so far
+  std::map<int, std::vector<std::byte>> files;  // contents by file number
   std::size_t most_under_way = 0;
 
   std::unique_ptr<IoQueue> queue();
 
-  // Moves the bytes, as a kernel would.
+  // Moves the bytes as a kernel does.
   void move(const IoRequest& request, std::int64_t bytes) {
     ZERO_CHECK(bytes <= static_cast<std::int64_t>(request.memory.size()), "the test moves more than was asked for");
     auto& file = files[request.file];

@@ -1,5 +1,5 @@
-// What a user without root meets: too little lockable memory, io_uring that is forbidden, a file system in memory. All
-// works, and is said once, by a process that begins anew for each test.
+// Limits that a user without root meets: little lockable memory, forbidden io_uring, a file system in memory.
+// Everything works, and each process warns once. Each test starts a new process for that.
 #include <cstdlib>
 #include <filesystem>
 
@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kPage = DiskTier::kPageBytes;
 constexpr std::int64_t kMiB = 1 << 20;
 
-// Root may lock as much as it likes.
+// Root may lock any amount of memory, so the process gives up that capability.
 bool give_up_locking() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct data[2]{};
@@ -31,7 +31,8 @@ bool give_up_locking() {
   return ::syscall(SYS_capset, &header, data) == 0;
 }
 
-// The kernel counts what all processes of a user lock: root becomes, for a while, a user that has none.
+// The kernel counts the locked memory of all processes of a user. Root therefore becomes a user without other processes
+// for a while.
 class Alone {
  public:
   explicit Alone(const std::string& folder) {
@@ -61,7 +62,7 @@ bool moves(DiskTier& disk, std::span<std::byte> block) {
 class SaidOnce : public testing::Test {
  protected:
   void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that begins anew
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // start a new process
     if (const char* level = std::getenv("ZERO_LOG_LEVEL")) level_ = level;
     ::setenv("ZERO_LOG_LEVEL", "warn", 1);
   }
@@ -73,7 +74,7 @@ class SaidOnce : public testing::Test {
   static auto once() { return testing::ExitedWithCode(1); }
   std::string folder() const { return folder_.path().string(); }
 
-  // The status of a process that has done so, and said that as often: 1 is once. The folder is this process's own.
+  // Exits with the number of times that `said` was printed, so 1 is once. The folder belongs to this process.
   template <typename Body>
   [[noreturn]] void exit_with_count(std::string_view said, Body body) const {
     testing::internal::CaptureStderr();
@@ -91,7 +92,7 @@ class SaidOnce : public testing::Test {
     std::_Exit(worked ? occurrences(said, text) : 100);
   }
 
-  // Tiers one after the other, sixteen blocks each, of which so many are locked.
+  // Makes tiers one after the other with sixteen blocks each. Between `least` and `most` of them must be locked.
   [[noreturn]] void lock_many(rlim_t limit, int num_tiers, int least, int most) const {
     exit_with_count(": io_uring ", [&] {
       const rlimit memlock{limit, limit};
@@ -118,8 +119,7 @@ class SaidOnce : public testing::Test {
   std::optional<std::string> level_;
 };
 
-// 8 MiB of lockable memory are used; the rest works unlocked.
-
+// 8 MiB of lockable memory are used, and the other blocks work unlocked.
 TEST_F(SaidOnce, SmallLockLimitIsUsed) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
   EXPECT_EXIT(lock_many(8 * kMiB, 2, 4, 8), once(), "io_uring does not lock 1.00 MiB of memory.*ulimit -l");
@@ -128,7 +128,7 @@ TEST_F(SaidOnce, SmallLockLimitIsUsed) {
 TEST_F(SaidOnce, TinyLockLimitServesAlike) {
   if (uring_refusal() != 0) GTEST_SKIP() << "io_uring is refused here";
   EXPECT_EXIT(lock_many(65536, 1, 0, 0), once(), "io_uring does not lock .*Cannot allocate memory.*ulimit -l");
-  // Some kernels count the rings, too: threads serve then.
+  // Some kernels also count the rings. The tier then uses threads.
   EXPECT_EXIT(lock_many(0, 3, 0, 0), once(), "Cannot allocate memory.*ulimit -l");
 }
 
@@ -137,8 +137,7 @@ class ForbiddenUring : public UringCalls {
   int set_up(unsigned, io_uring&) const override { return -EPERM; }
 };
 
-// For any number of tiers.
-
+// One warning for any number of tiers.
 TEST_F(SaidOnce, ForbiddenIoUringWarnsOnce) {
   const auto make_many = [&] {
     exit_with_count("io_uring is refused", [&] {
@@ -147,7 +146,7 @@ TEST_F(SaidOnce, ForbiddenIoUringWarnsOnce) {
       DiskPlaces places({.paths = {folder()}}, ledger, MemoryTag::kActivation, {.uring = &calls});
       bool good = true;
       for (int i = 0; i < 3; ++i) {
-        (void)places.take(DiskPlaces::kSlabBytes);  // a slab each
+        (void)places.take(DiskPlaces::kSlabBytes);  // one slab each
         DiskTier disk({.paths = {folder()}, .bytes = kMiB}, {.uring = &calls});
         const Allocation page = filled_pages(kPage, 1);
         good = good && disk.describe().starts_with("threads") && moves(disk, page.bytes());

@@ -20,12 +20,12 @@ BertOptions small() {
   return {.layers = 2, .width = 12, .heads = 3, .hidden = 20, .context = 8, .vocab = 17, .classes = 4};
 }
 
-// Sequences of 6 and of 4 tokens, the shorter one filled with padding.
+// Sequences of 6 and of 4 tokens. The shorter one is padded.
 torch::Tensor padded_tokens() {
   return torch::tensor({{3, 5, 7, 9, 11, 13}, {2, 4, 6, 8, 0, 0}}, at::kLong);
 }
 
-// BERT written from its definition, with matrix products and softmax alone.
+// BERT from its definition, with only matrix products and softmax.
 torch::Tensor by_hand(Bert& model, const torch::Tensor& tokens) {
   const auto parameters = model->named_parameters();
   const auto p = [&](const std::string& name) { return parameters[name]; };
@@ -38,7 +38,7 @@ torch::Tensor by_hand(Bert& model, const torch::Tensor& tokens) {
   };
   const BertOptions& o = model->options();
   const std::int64_t size = o.width / o.heads;
-  const auto hidden = tokens.eq(o.pad).unsqueeze(1);  // of every query
+  const auto hidden = tokens.eq(o.pad).unsqueeze(1);  // for every query
   auto x = p("bert.embeddings.word_embeddings.weight").index({tokens}) +
            p("bert.embeddings.position_embeddings.weight").narrow(0, 0, tokens.size(1)) +
            p("bert.embeddings.token_type_embeddings.weight")[0];
@@ -98,7 +98,7 @@ TEST(Bert, ComputesWhatItsDefinitionSays) {
   torch::manual_seed(1);
   Bert model(small());
   const torch::NoGradGuard no_grad;
-  for (auto& tensor : model->parameters()) tensor.normal_(0.1, 0.5);  // so that every nonlinearity counts
+  for (auto& tensor : model->parameters()) tensor.normal_(0.1, 0.5);  // so every nonlinearity matters
   EXPECT_TRUE(torch::allclose(model->forward(padded_tokens()), by_hand(model, padded_tokens()), 1e-4, 1e-4));
 }
 
@@ -109,8 +109,7 @@ TEST(Bert, PaddingIsSeenByNobody) {
   EXPECT_TRUE(torch::allclose(with, without, 1e-5, 1e-6));
 }
 
-// Dropout acts in training only; activation checkpoints change no bit.
-
+// Dropout acts only in training. Activation checkpoints change no bit.
 TEST(Bert, DropoutTrainsOnlyAndCheckpointsAgree) {
   BertOptions options = small();
   options.dropout = 0.5;

@@ -22,7 +22,7 @@ TEST(Cnn, ReadsPicturesInColour) {
   EXPECT_EQ(model->forward(torch::randn({2, 3 * 12 * 12})).sizes(), (std::vector<std::int64_t>{2, 4}));
 }
 
-// Each output of a convolution as a sum over its window.
+// Each output of a convolution, as a sum over its window.
 torch::Tensor convolved(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
   const std::int64_t rows = x.size(2) - 4, columns = x.size(3) - 4;
   auto y = torch::empty({x.size(0), weight.size(0), rows, columns});

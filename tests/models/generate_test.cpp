@@ -49,7 +49,6 @@ TEST(Generate, TemperatureZeroTakesTheLikeliest) {
 }
 
 // At any temperature.
-
 TEST(Generate, TopOneTakesLikeliestToken) {
   auto model = some_model();
   EXPECT_EQ(generate(*model, {5}, {.tokens = 20, .temperature = 3, .top_k = 1}),
@@ -74,7 +73,7 @@ TEST(Generate, GoesOnBeyondTheContext) {
   const auto text =
       generate(*model, {1, 2, 3, 4, 5, 6, 7}, {.tokens = 9}, [&](std::int64_t token) { seen.push_back(token); });
   EXPECT_EQ(text.size(), 9U);
-  EXPECT_EQ(seen, text) << "each token is shown as it comes";
+  EXPECT_EQ(seen, text) << "each token is reported when it is drawn";
 }
 
 TEST(Generate, ReadsLongPromptsLastTokens) {
@@ -90,7 +89,7 @@ TEST(Generate, EveryLanguageModelSpeaks) {
     EXPECT_EQ(text.size(), 9U);
     EXPECT_EQ(generate(*model, {7, 1, 2, 3}, {.tokens = 1, .temperature = 0}),
               generate(*model, {9, 7, 1, 2, 3}, {.tokens = 1, .temperature = 0}))
-        << "of what came before the context nothing is read";
+        << "tokens before the context are not read";
   }
 }
 

@@ -35,7 +35,7 @@ std::int64_t count_parameters(const Gpt2Options& options) {
   return count;
 }
 
-// GPT-2 written from its definition, with matrix products and softmax alone.
+// GPT-2 from its definition, with only matrix products and softmax.
 torch::Tensor by_hand(Gpt2& model, const torch::Tensor& tokens) {
   const auto p = [&](const std::string& name) { return parameter(model, "transformer." + name); };
   const auto norm = [&](const torch::Tensor& x, const std::string& name) {
@@ -96,7 +96,7 @@ TEST(Gpt2, ParametersHavePublishedNamesAndShapes) {
 }
 
 TEST(Gpt2, TheSmallestPublishedModelHas124Million) {
-  // Counted without memory: an uninitialised weight is never touched.
+  // Counted without memory, because an uninitialised weight is never touched.
   EXPECT_EQ(count_parameters(
                 {.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257, .random_weights = false}),
             124439808);
@@ -106,7 +106,7 @@ TEST(Gpt2, ComputesWhatItsDefinitionSays) {
   torch::manual_seed(1);
   Gpt2 model(small());
   const torch::NoGradGuard no_grad;
-  // Larger than its first weights, so that every nonlinearity counts.
+  // Larger than the initial weights, so every nonlinearity matters.
   for (auto& tensor : model->parameters()) tensor.normal_(0.1, 0.5);
   const auto tokens = some_tokens(3, 8);
   EXPECT_TRUE(torch::allclose(model->forward(tokens), by_hand(model, tokens), 1e-4, 1e-4));
@@ -130,7 +130,7 @@ TEST(Gpt2, TheHeadIsTheEmbedding) {
   const auto tokens = some_tokens(2, 4);
   at::cross_entropy_loss(model->forward(tokens).view({-1, 17}), tokens.view(-1)).backward();
   const auto gradient = parameter(model, "transformer.wte.weight").grad();
-  // Token 16 never occurs in the input, so that only the head can have given its row a gradient.
+  // Token 16 is not in the input, so only the head can have given its row a gradient.
   EXPECT_GT(gradient[16].abs().sum().item<double>(), 0);
 }
 
@@ -173,7 +173,7 @@ TEST(Gpt2, DropoutActsInTrainingOnly) {
   EXPECT_TRUE(torch::equal(model->forward(tokens), model->forward(tokens)));
 }
 
-// Loss and gradients, and the number of operators that the graph keeps between forward and backward.
+// Loss and gradients, and the number of operators in the graph between the forward and the backward pass.
 struct Pass {
   std::vector<torch::Tensor> results;
   std::size_t num_nodes = 0;
@@ -258,8 +258,7 @@ TEST(Gpt2, HeadsMustDivideTheWidth) {
   EXPECT_TRUE(says(message, "model.width is 12"));
 }
 
-// Sizes must be positive, dropout a fraction.
-
+// Sizes must be positive, and dropout must be a fraction.
 TEST(Gpt2, ChecksSizesAndDropout) {
   const auto key_of = [](Gpt2Options options) { return message_of<ConfigError>([&] { check(options); }); };
   auto options = small();
@@ -275,7 +274,7 @@ TEST(Gpt2, ChecksSizesAndDropout) {
 
 TEST(Gpt2, FlopsFollowUsedWeights) {
   const Gpt2Options options{.layers = 12, .width = 768, .heads = 12, .context = 1024, .vocab = 50257};
-  // 124.4 M parameters less 0.8 M positions, biases and norms; attention adds 12 x 12 x 768 x 1024.
+  // 124.4 M parameters minus 0.8 M for positions, biases and norms. Attention adds 12 x 12 x 768 x 1024.
   EXPECT_NEAR(flops_per_token(options, 1024), 6.0 * 123.5e6 + 113.2e6, 2e6);
   EXPECT_LT(flops_per_token(options, 128), flops_per_token(options, 1024));
 }

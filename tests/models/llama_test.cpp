@@ -23,7 +23,7 @@ torch::Tensor some_tokens(std::int64_t batch, std::int64_t time) {
   return torch::arange(batch * time, at::kLong).view({batch, time}).remainder(17);
 }
 
-// Llama written from its definition: one position, one head at a time; rotary positions as complex numbers.
+// Llama from its definition: one position and one head at a time, with rotary positions as complex numbers.
 torch::Tensor by_hand(Llama& model, const torch::Tensor& tokens) {
   const auto parameters = model->named_parameters();
   const auto p = [&](const std::string& name) { return parameters[name].to(at::kDouble); };
@@ -95,7 +95,7 @@ TEST(Llama, ParametersHavePublishedNamesAndShapes) {
 }
 
 TEST(Llama, SmallestModelHasPublishedParameterCount) {
-  // TinyLlama 1.1B, counted without memory: an uninitialised weight is never touched.
+  // TinyLlama 1.1B, counted without memory, because an uninitialised weight is never touched.
   std::int64_t count = 0;
   for (const auto& tensor : Llama(LlamaOptions{.layers = 22,
                             .width = 2048,
@@ -117,7 +117,7 @@ TEST(Llama, ComputesWhatItsDefinitionSays) {
     options.tie_embeddings = tied;
     Llama model(options);
     const torch::NoGradGuard no_grad;
-    for (auto& tensor : model->parameters()) tensor.normal_(0.1, 0.5);  // so that every nonlinearity counts
+    for (auto& tensor : model->parameters()) tensor.normal_(0.1, 0.5);  // so every nonlinearity matters
     const auto tokens = some_tokens(3, 8);
     EXPECT_TRUE(torch::allclose(model->forward(tokens).to(at::kDouble), by_hand(model, tokens), 1e-4, 1e-4)) << tied;
   }

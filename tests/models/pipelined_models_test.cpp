@@ -1,4 +1,4 @@
-// The project's models in sections over ranks: the bits of no pipeline.
+// The project's models in sections over ranks have the bits of a run without a pipeline.
 #include <memory>
 
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array kCells{Cell::kRnn, Cell::kLstm, Cell::kGru};
 
-// The last state of one layer, from the equations of the cell.
+// The last state of one layer, from the cell's equations.
 torch::Tensor last_state(Cell cell, const torch::OrderedDict<std::string, torch::Tensor>& p, const torch::Tensor& x) {
   const auto in = [&](std::int64_t t) {
     return torch::matmul(x.select(1, t), p["rnn.weight_ih_l0"].t()) + p["rnn.bias_ih_l0"];
@@ -72,8 +72,7 @@ TEST(RecurrentOptions, RefuseBadModelsByKey) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { RowClassifier(RecurrentOptions{}, 5, 1); }), "data.classes = 1"));
 }
 
-// Of a step.
-
+// Per step.
 TEST(RecurrentOptions, CountSixFlopsPerWeight) {
   for (const Cell cell : kCells) {
     const RecurrentOptions options{.cell = cell, .hidden = 7, .layers = 3};

@@ -29,7 +29,7 @@ TEST(LrSchedule, IsAtItsHighestWhenWarm) {
 
 TEST(LrSchedule, CosineIsHalfAtMiddle) {
   EXPECT_NEAR(lr_at(kShakespeare, 1050), (1e-3 + 1e-4) / 2, 1e-12);
-  // A quarter of the way: cos(45 degrees).
+  // After a quarter of the decay: cos(45 degrees).
   EXPECT_NEAR(lr_at(kShakespeare, 575), 1e-4 + 0.5 * (1 + std::sqrt(0.5)) * 9e-4, 1e-12);
 }
 
@@ -46,8 +46,7 @@ TEST(LrSchedule, PolynomialFallsByPowerOfRest) {
   EXPECT_NEAR(lr_at(schedule, 1050), lr_at(with(LrKind::kLinear), 1050), 1e-15);
 }
 
-// Four times the warm-up. It knows no end.
-
+// The rate halves whenever the step number is four times as large, counted from the warm-up. This schedule has no end.
 TEST(LrSchedule, InverseSqrtHalvesPerFourfoldTime) {
   auto schedule = with(LrKind::kInverseSqrt);
   EXPECT_NEAR(lr_at(schedule, 400), 5e-4, 1e-12);
@@ -57,8 +56,7 @@ TEST(LrSchedule, InverseSqrtHalvesPerFourfoldTime) {
   EXPECT_NEAR(lr_at(schedule, 3), 5e-4, 1e-12);
 }
 
-// From a twenty-fifth.
-
+// The climb begins at a twenty-fifth of the highest rate.
 TEST(LrSchedule, OneCycleClimbsHalfCosine) {
   auto schedule = with(LrKind::kOneCycle);
   schedule.warmup = 99;
@@ -68,8 +66,7 @@ TEST(LrSchedule, OneCycleClimbsHalfCosine) {
             lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 99, .steps = 2000}, 700));
 }
 
-// In the last steps.
-
+// The rate falls only in the last steps.
 TEST(LrSchedule, WsdStaysThenFallsLinearly) {
   auto schedule = with(LrKind::kWsd);
   EXPECT_EQ(lr_at(schedule, 1620), 1e-3) << "a fifth of 1,900 steps";

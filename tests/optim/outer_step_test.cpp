@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::int64_t kNumel = 1003;
 
-// Weights that some steps have moved away from their anchors, beside the states of an outer step.
+// Weights that a few steps have moved away from their anchor, with the states of an outer step.
 struct Copy {
   SpanMemory memory{kNumel, DType::kFloat32, 2, true, 3};
   std::vector<float> momentum = std::vector<float>(kNumel), anchor = std::vector<float>(kNumel);
   std::vector<float> difference = std::vector<float>(kNumel);
 
-  // Of a rule with two states of its own; `third` is where its outer momentum is.
+  // The span of a rule with two states of its own. `third`: its outer momentum.
   UpdateSpan span(std::vector<float>& third) {
     UpdateSpan span = memory.span();
     span.states[2] = third.data();
@@ -35,8 +35,7 @@ std::unique_ptr<UpdateRule> local_adamw(const LocalSteps& local = {}) {
   return with_outer_states(make_update_rule(AdamWOptions{}), local);
 }
 
-// From the anchor.
-
+// The step starts at the anchor.
 TEST(OuterStep, MatchesPapersNesterovStep) {
   const LocalSteps local{.outer_lr = 0.7, .outer_momentum = 0.9};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/3);
@@ -71,8 +70,7 @@ TEST(OuterStep, MatchesPapersNesterovStep) {
   }
 }
 
-// The mean of the copies.
-
+// All copies get their mean.
 TEST(OuterStep, RateOneWithoutMomentumGivesMean) {
   const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/2);
@@ -92,13 +90,12 @@ TEST(OuterStep, RateOneWithoutMomentumGivesMean) {
 }
 
 // One copy, learning rate 1 and no momentum: the step changes nothing.
-
 TEST(OuterStep, RateOneKeepsSingleCopy) {
   const LocalSteps local{.outer_lr = 1, .outer_momentum = 0};
   const OuterStep outer(*local_adamw(local), local, /*copies=*/1);
   Copy copy;
   copy.anchor = copy.memory.parameter;
-  for (std::size_t i = 0; i < kNumel; ++i) copy.memory.parameter[i] *= 1.01F;  // as a few steps do
+  for (std::size_t i = 0; i < kNumel; ++i) copy.memory.parameter[i] *= 1.01F;  // like a few local steps
   const std::vector<float> before = copy.memory.parameter;
   outer.subtract(copy.span(copy.difference));
   UpdateSpan span = copy.span(copy.momentum);
@@ -107,7 +104,8 @@ TEST(OuterStep, RateOneKeepsSingleCopy) {
   EXPECT_EQ(copy.memory.parameter, before) << "differences of near numbers are exact";
 }
 
-// Each copy's loss is the mean of (x - target)^2 / 2 with targets of its own, and that of all is their mean.
+// The loss of a copy is the mean of (x - target)^2 / 2 with its own targets. The loss of all copies is the mean of
+// their losses.
 TEST(OuterStep, LowersAConvexLoss) {
   constexpr std::size_t kCopies = 3;
   for (const LocalSteps& local : {LocalSteps{}, LocalSteps{.outer_lr = 1, .outer_momentum = 0}}) {
@@ -139,8 +137,7 @@ TEST(OuterStep, LowersAConvexLoss) {
   }
 }
 
-// They follow the states of the rule.
-
+// The two outer states follow the rule's own states, and the rule's update does not use them.
 TEST(OuterStep, AddsTwoStatesUpdatesIgnore) {
   const auto plain = make_update_rule(AdamWOptions{});
   const auto local = local_adamw();

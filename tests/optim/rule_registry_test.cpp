@@ -17,7 +17,7 @@ TEST(RuleRegistry, RowNamesItsRuleAndNeeds) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const RuleRow& row = kRuleTable[i];
     EXPECT_EQ(row_of(all[i]), &row) << row.name;
-    EXPECT_EQ(&rule_row(row.name), &row) << "another has its name";
+    EXPECT_EQ(&rule_row(row.name), &row) << "another row has the same name";
     const auto rule = make_update_rule(all[i]);
     EXPECT_EQ(rule->name(), row.name);
     EXPECT_EQ(name_of(all[i]), row.name);

@@ -1,4 +1,4 @@
-// Memory for one UpdateSpan, filled from a seed, that tests can copy, compare bit by bit and place off any alignment.
+// SpanMemory: the memory of one UpdateSpan, filled from a seed. Tests can copy it, compare its bits and misalign it.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace zero {
 struct SpanMemory {
   DType dtype = DType::kFloat32;
   int num_moments = 2;
-  bool with_low_precision = false;  // bf16, or fp16 where the gradient is
+  bool with_low_precision = false;  // bf16, or fp16 if the gradient is fp16
   std::vector<float> parameter, first_moment, second_moment, gradient;
   std::vector<std::uint16_t> low_gradient, low_precision;
 
@@ -52,7 +52,7 @@ struct SpanMemory {
     }
   }
 
-  // What the kernel will read for element i.
+  // The value that the kernel reads for element i.
   float gradient_at(std::size_t i) const { return dtype == DType::kFloat32 ? gradient[i] : widened(low_gradient[i]); }
 
   // Elements [begin, end).
@@ -70,7 +70,7 @@ struct SpanMemory {
   }
   UpdateSpan span() { return span(0, static_cast<std::int64_t>(parameter.size())); }
 
-  // No NaN is compared (NaN != NaN), and tests make none; +0 and -0 differ in low_precision only.
+  // Tests make no NaN, so NaN != NaN is no problem. +0 and -0 differ only in low_precision.
   bool operator==(const SpanMemory&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// Printed by torch_numbers.py with torch 2.11.0: a parameter after twenty steps.
+// A parameter after twenty steps, as printed by torch_numbers.py with torch 2.11.0.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Update rules against the numbers of torch 2.11's optimizers, in Python: twenty steps of a matrix.
+// Twenty steps of update rules on a matrix give the numbers of torch 2.11's optimizers in Python.
 #include "tests/optim/torch_numbers.h"
 
 #include <cmath>
@@ -16,7 +16,7 @@ constexpr int kSteps = 20;
 constexpr std::int64_t kNumel = 24;
 using Values = std::vector<float>;
 
-// As torch_numbers.py has it: of parameters (step 0) and gradients.
+// The same values as in torch_numbers.py. Step 0: the parameters; later steps: gradients.
 Values filled(int step, float scale) {
   Values values;
   for (std::int64_t i = 0; i < kNumel; ++i)
@@ -24,7 +24,8 @@ Values filled(int step, float scale) {
   return values;
 }
 
-// Of a matrix where `matrix` has rows and the rule updates those as wholes.
+// The parameters after training. The update treats them as a matrix if `matrix` has rows and the rule updates whole
+// matrices.
 Values trained(const OptimizerOptions& options, const MatrixShape& matrix) {
   const auto rule = make_update_rule(options);
   Values parameter = filled(0, 1);
@@ -58,7 +59,8 @@ double apart(const Values& ours, const std::vector<double>& theirs) {
   return most;
 }
 
-// Numbers of up to 1.5, rounded once a step: half a unit in the last place (6e-8) each time, and torch may round others.
+// Each step rounds numbers up to 1.5: half a unit in the last place (6e-8) each time. Torch may round other
+// intermediate values.
 constexpr double kRounding = kSteps * 6e-8;
 
 TEST(TorchNumbers, AdamAndAdamWMatchTorch) {
@@ -77,10 +79,9 @@ TEST(TorchNumbers, SgdTakesTorchsSteps) {
             kRounding);
 }
 
-// Torch computes Newton-Schulz iterations in bf16, we in fp32. A bf16 has 8 bits: an element of a direction, which is at
-// most about 1.2, is off by some 2^-8 after five iterations that each raise small singular values 3.4 times; a step
-// is lr times that. With torch's iterations in fp32 nothing but rounding is left.
-// But for torch's iterations in bf16.
+// Torch computes Newton-Schulz iterations in bf16, zero.cpp in fp32. A bf16 number has 8 bits, and an element of a
+// direction is at most about 1.2. Five iterations, which each multiply small singular values by 3.4, give an error of
+// about 2^-8. A step multiplies that error by lr. If torch also iterates in fp32, only rounding remains.
 TEST(TorchNumbers, MuonMatchesTorch) {
   constexpr double kLr = 0.02;
   const MuonOptions muon{.lr = kLr, .weight_decay = 0.25};

@@ -1,4 +1,4 @@
-// A model shaped like GPT-2, and the trace of a step that passes through it: what plan tests plan for.
+// A model shaped like GPT-2, and the trace of one step of it, for tests of plans.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ inline Trace straight_trace(const std::vector<Unit>& units, int passes = 1) {
   return trace;
 }
 
-// The same for a head tied to the token embedding (unit 0): accessed first and last.
+// The same trace if the head is tied to the token embedding (unit 0): the step accesses unit 0 first and last.
 inline Trace tied_trace(const std::vector<Unit>& units) {
   Trace trace = straight_trace(units);
   const auto backward = trace.events.begin() + static_cast<std::ptrdiff_t>(units.size());

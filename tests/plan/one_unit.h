@@ -1,4 +1,4 @@
-// A unit of a size, without the model around it.
+// A unit of a given size, without a model around it.
 #pragma once
 
 #include "zero/plan/units/unit.h"

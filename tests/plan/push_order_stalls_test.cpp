@@ -1,5 +1,5 @@
-// How long a clock takes in virtual time, where workers stall: the order of the servers' actions alone, without the cores that
-// processes of a measurement share (benchmarks/stalls.py).
+// The virtual time of a clock if workers stall. Only the order of the servers' actions matters here. In a measurement
+// (benchmarks/stalls.py) processes also share cores.
 #include <algorithm>
 #include <cstdint>
 #include <functional>
@@ -20,9 +20,9 @@ struct Stall {
   int worker;
 };
 
-constexpr double kStall = 4, kEvery = 20;  // times that a gradient takes, in the mean
+constexpr double kStall = 4, kEvery = 20;  // in mean times of a gradient
 
-// One worker at a time, drawn.
+// One random worker stalls at a time.
 std::vector<Stall> some_stalls(int workers, double until) {
   std::mt19937 drawn(7);
   std::vector<Stall> stalls;
@@ -31,7 +31,7 @@ std::vector<Stall> some_stalls(int workers, double until) {
   return stalls;
 }
 
-// When a worker that begins a gradient at `begin` has it, if that takes `work`.
+// The time at which a worker has a gradient that it begins at `begin` and that takes `work`.
 double done(double begin, double work, int worker, const std::vector<Stall>& stalls) {
   for (const Stall& stall : stalls) {
     if (stall.worker != worker || stall.begin + kStall <= begin) continue;
@@ -64,8 +64,7 @@ double clock_time(const SyncPlan& plan, int workers, const std::vector<Stall>& s
   return now / static_cast<double>(order.version());
 }
 
-// A quorum of all but one worker; of what stalls cost the others.
-
+// A quorum of all workers but one hides nine tenths of the cost of stalls.
 TEST(StalledWorkers, QuorumHidesNineTenthsOfStalls) {
   for (const int workers : {2, 3, 4, 8, 32}) {
     const auto stalls = some_stalls(workers, 5e3);
@@ -77,15 +76,14 @@ TEST(StalledWorkers, QuorumHidesNineTenthsOfStalls) {
   }
 }
 
-// Of a stall of four clocks.
-
+// A stall lasts four clocks, and staleness 1 hides one of them.
 TEST(StalledWorkers, StalenessOneHidesOneClock) {
   const auto stalls = some_stalls(3, 5e3);
   const SyncPlan all{.servers = 1}, stale{.mode = SyncMode::kStale, .servers = 1, .staleness = 1};
   const double cost_all = clock_time(all, 3, stalls) - clock_time(all, 3, {});
   const double cost_stale = clock_time(stale, 3, stalls) - clock_time(stale, 3, {});
   EXPECT_LT(cost_stale, cost_all);
-  EXPECT_GT(cost_stale, 0.5 * cost_all) << "a stall of four clocks is waited for, less one";
+  EXPECT_GT(cost_stale, 0.5 * cost_all) << "staleness 1 hides one of four clocks";
 }
 
 }  // namespace

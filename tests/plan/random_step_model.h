@@ -1,4 +1,4 @@
-// Step models of all kinds, for properties of placements: sizes below a block and above, frozen units, slow and absent
+// Random step models for properties of placements: units smaller and larger than a block, frozen units, slow and absent
 // resources.
 #pragma once
 
@@ -44,7 +44,7 @@ inline StepModel random_step_model() {
   return model;
 }
 
-// From nothing at all to more than enough.
+// Budgets between no memory and more than enough.
 inline TierBudgets random_budgets(std::int64_t all_bytes) {
   const auto part = [&] { return all_bytes * *rc::gen::element(0, 1, 10, 25, 33, 50, 70, 100) / 100; };
   return {part(), part(), part()};

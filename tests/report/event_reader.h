@@ -1,4 +1,4 @@
-// A small reader of event files, for tests: it shares nothing with the writer but the sum.
+// A small reader of event files for tests. It shares only the checksum with the writer.
 //
 //   for (const ReadEvent& event : read_events(path)) event.scalars.at("train/loss");
 #pragma once
@@ -23,7 +23,7 @@ struct ReadEvent {
   double time = 0;
   std::int64_t step = 0;
   std::string version;
-  bool starts = false;  // a session, at `step`
+  bool starts = false;  // whether a session starts at `step`
   std::map<std::string, float> scalars;
   std::map<std::string, std::string> texts;
 };
@@ -49,7 +49,7 @@ inline std::uint64_t varint(std::string_view& bytes) {
   return value;
 }
 
-// Calls see(number of the field, its bytes; a varint as eight of them).
+// Calls see(number of the field, bytes of the field). A varint has eight bytes.
 template <typename See>
 void each_field(std::string_view message, See see) {
   while (!message.empty()) {
@@ -133,7 +133,7 @@ inline std::vector<ReadEvent> read_events(const std::filesystem::path& path) {
   return events;
 }
 
-// In the order in which readers take them.
+// In the order of TensorBoard's reader.
 inline std::vector<std::filesystem::path> event_files_in(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) files.push_back(entry.path());

@@ -239,8 +239,8 @@ TEST(Report, ShowsHiddenAndExposedTransfers) {
                                         {"busy_seconds", 0.5},
                                         {"hidden_seconds", 0.375},
                                         {"exposed_seconds", 0.125}}));
-  EXPECT_EQ(transfers[1]["disk"]["hidden_seconds"], 0) << "never below";
-  EXPECT_FALSE(transfers[0].contains("link_up")) << "there is none";
+  EXPECT_EQ(transfers[1]["disk"]["hidden_seconds"], 0) << "never below 0";
+  EXPECT_FALSE(transfers[0].contains("link_up")) << "this run has no link";
   EXPECT_NE(one_line(summary(r)).find("and writes 3.91 KiB, 500 ms, 75% of it hidden"), std::string::npos)
       << summary(r);
 
@@ -263,7 +263,7 @@ TEST(Report, PredictionAppearsBesideMeasurement) {
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
   r.profile = {.exposed = 0.05, .total = 0.3};
   EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
-  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "nothing was";
+  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "there was no prediction";
   r.predicted.emplace();
   r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
   EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
@@ -273,7 +273,7 @@ TEST(Report, PredictionAppearsBesideMeasurement) {
             std::string::npos)
       << summary(r);
   r.ranks[0].disk_memory = {};
-  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "nothing lies off the device";
+  EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "all states are on the device";
 }
 
 TEST(Report, StartupIsTheSlowestRanks) {
@@ -281,7 +281,7 @@ TEST(Report, StartupIsTheSlowestRanks) {
 }
 
 TEST(Report, UtilizationIsOfAllRanksTogether) {
-  // 3e9 operations in 0.3 s on two ranks of 1e10 a second.
+  // 3e9 operations in 0.3 s on two ranks with 1e10 operations a second.
   const auto report = json::parse(to_json(some_report()));
   EXPECT_EQ(report["flops_per_step"], 3e9);
   EXPECT_EQ(report["peak_flops"], 2e10);
@@ -302,8 +302,7 @@ TEST(Report, WithoutValidationTheLossIsNull) {
   EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
 }
 
-// It says what matters in a few lines.
-
+// The summary has only the important values.
 TEST(Report, SummaryIsShort) {
   auto report = some_report();
   const auto text = one_line(summary(report));

@@ -8,7 +8,7 @@ namespace {
 constexpr RunTimeNeed kNeed{
     .steps = 100, .step_seconds = 0.5, .batch_seconds = 0.25, .eval_every = 25, .eval_batches = 2, .split_batches = 10};
 
-// After steps 25, 50 and 75 two batches each, and the whole split at the end.
+// Two batches after each of the steps 25, 50 and 75, and the whole split at the end.
 TEST(RunTime, IsOfStepsAndEvaluations) {
   const RunTime time = run_time(kNeed);
   EXPECT_EQ(time.evaluations, 4);

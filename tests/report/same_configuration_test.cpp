@@ -17,14 +17,13 @@ TEST(SameConfiguration, EqualHashesPassInSilence) {
   run_ranks(3, [](World& world) { EXPECT_NO_THROW(require_same_configuration(world.communicator(), 7, kText)); });
 }
 
-// The first rank that differs, and its keys.
-
+// Every rank names the first differing rank and its keys.
 TEST(SameConfiguration, EveryRankNamesFirstDifference) {
   std::array<std::string, 3> messages;
   run_ranks(3, [&](World& world) {
     const bool last = world.rank() == 2;
     std::string text(kText);
-    if (last) text.replace(text.find("6"), 1, "1000000");  // other lengths, too
+    if (last) text.replace(text.find("6"), 1, "1000000");  // also of another length
     messages[static_cast<std::size_t>(world.rank())] =
         message_of<ConfigError>([&] { require_same_configuration(world.communicator(), last ? 5 : 4, text); });
   });
@@ -68,8 +67,7 @@ TEST(ChangedKeys, NameOldAndNewValue) {
   EXPECT_EQ(changed_keys("[a]\nx = 1\ny = 2", "[a]\nx = 0\ny = 3"), " a.x = 1 -> 0; a.y = 2 -> 3");
 }
 
-// Another model is told from other training.
-
+// The error says whether the model or only the training differs.
 TEST(SameConfiguration, DistinguishesModelFromTraining) {
   const auto of = [](std::string_view name, int width, int vocab, double dropout, std::string_view sizes) {
     return fmt::format(
@@ -87,7 +85,7 @@ TEST(SameConfiguration, DistinguishesModelFromTraining) {
   EXPECT_EQ(changed_model(before, of("mlp", 8, 0, 0, "2, 1"), kMlp), " model.name = \"gpt2\", not \"mlp\"");
   EXPECT_EQ(changed_model(of("mlp", 1, 0, 0, "2, 3"), of("mlp", 2, 0, 0, "2, 4"), kMlp),
             " model.sizes = [2, 3], not [2, 4]");
-  EXPECT_EQ(changed_model("", before, kGpt2), "") << "where nothing is known";
+  EXPECT_EQ(changed_model("", before, kGpt2), "") << "if nothing is known";
 }
 
 }  // namespace

@@ -7,8 +7,7 @@
 namespace zero {
 namespace {
 
-// Steps far above their prediction; a single one does not count.
-
+// Steps far above their prediction give one warning. A single slow step gives none.
 TEST(SlowSteps, WarnOnceIfRepeated) {
   SlowSteps slow;
   EXPECT_FALSE(slow.count(100)) << "nothing is predicted yet";

@@ -1,4 +1,4 @@
-// A plan of a small model: an embedding, three blocks alike, and a norm.
+// The plan of a small model: an embedding, three equal blocks, and a norm.
 #pragma once
 
 #include <array>

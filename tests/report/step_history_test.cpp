@@ -28,7 +28,7 @@ TEST(StepHistory, AveragesLossesAndTakesSlowestTimes) {
   });
 }
 
-// With a pipeline other places repeat the losses of the first. The sum of 3 x 2 ranks would have other bits.
+// In a pipeline other places repeat the losses of the first place. A sum over 3 x 2 ranks would have other bits.
 TEST(StepHistory, OnlyFirstRanksAreAveraged) {
   run_ranks(3, [](World& world) {
     StepHistory history(10, 100, /*num_averaged=*/1);
@@ -104,7 +104,7 @@ TEST(StepHistory, LogsFirstLastAndEveryTenth) {
   EXPECT_FALSE(StepHistory(0, 25).is_logged(10));
 }
 
-// The steps after which ranks meet, when each step takes `seconds`.
+// The steps after which ranks exchange values, if each step takes `seconds`.
 std::vector<std::int64_t> meetings(double seconds, std::int64_t log_every, std::int64_t steps) {
   std::vector<std::int64_t> found;
   run_ranks(1, [&](World& world) {
@@ -123,8 +123,7 @@ TEST(StepHistory, FastStepsMeetSeldom) {
   EXPECT_EQ(meetings(0.005, 100, 101), (std::vector<std::int64_t>{1, 51, 100, 101}));
 }
 
-// So that a stop signal is received.
-
+// Frequent exchanges let ranks notice a stop signal.
 TEST(StepHistory, SlowStepsMeetEveryStep) {
   EXPECT_EQ(meetings(2, 100, 4), (std::vector<std::int64_t>{1, 2, 3, 4}));
 }

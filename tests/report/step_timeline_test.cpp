@@ -16,7 +16,7 @@ using nlohmann::json;
 
 class StepTimelineTest : public testing::Test {
  protected:
-  // Each rank r marks r + 1 spans in each step; returns the step after which the file was there, by rank's own word.
+  // Rank r marks r + 1 spans in each step. Returns for each rank the step after which it reported the file.
   std::vector<int> run(int num_ranks, std::int64_t num_steps, const TimelineOptions& options) {
     std::vector<int> written(static_cast<std::size_t>(num_ranks), -1);
     run_ranks(num_ranks, [&](World& world) {
@@ -32,7 +32,7 @@ class StepTimelineTest : public testing::Test {
     return written;
   }
 
-  // Names of the spans of a rank, in order.
+  // Names of a rank's spans, in order.
   std::vector<std::string> names(int rank) const {
     std::vector<std::string> found;
     const json trace = json::parse(read_file(folder_ / "t.json"));
@@ -45,8 +45,7 @@ class StepTimelineTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// It is written after its last step.
-
+// The file is written after the last recorded step.
 TEST_F(StepTimelineTest, CoversSecondStepOn) {
   EXPECT_EQ(run(1, 10, {.file = "t.json", .steps = 3}), std::vector<int>{3});
   EXPECT_EQ(names(0), (std::vector<std::string>{"update 1", "update 2", "update 3"}));
@@ -62,8 +61,7 @@ TEST_F(StepTimelineTest, TakesOnlyStepIfSingle) {
   EXPECT_EQ(names(0), std::vector<std::string>{"update 0"});
 }
 
-// However many each has.
-
+// Ranks may have different numbers of spans.
 TEST_F(StepTimelineTest, HasEveryRanksSpans) {
   EXPECT_EQ(run(3, 4, {.file = "t.json", .steps = 1}), (std::vector<int>{1, 1, 1}));
   for (int rank = 0; rank < 3; ++rank)
@@ -86,8 +84,7 @@ TEST_F(StepTimelineTest, DefaultCoversShortRunsLastStep) {
   EXPECT_EQ(names(0), std::vector<std::string>{"update 1"});
 }
 
-// On one rank.
-
+// One rank has too many spans.
 TEST_F(StepTimelineTest, TooManySpansDropDefault) {
   const auto spans_on_rank_1 = [&](std::int64_t number) {
     run_ranks(2, [&](World& world) {

@@ -1,4 +1,4 @@
-// How a command of the shell ended, and all that it printed.
+// CommandEnd: the exit status of a shell command, and all that it printed.
 //
 //   const CommandEnd end = end_of_command("python3 check.py 2>&1");
 //   EXPECT_EQ(end.status, 0) << end.text;
@@ -13,7 +13,7 @@
 namespace zero {
 
 struct CommandEnd {
-  int status = -1;   // of its exit; -1: a signal ended it, or it did not start
+  int status = -1;   // exit status; -1: a signal ended it, or it did not start
   std::string text;  // of standard output
 };
 

@@ -1,8 +1,8 @@
-// A variable of the environment for the length of a scope, however that ends; then it is what it was before.
+// EnvironmentVariable: sets a variable of the environment for a scope, and restores the previous value at its end.
 //
 //   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
 //
-// Before other threads begin: the environment is the process's.
+// Use it before other threads start, because all threads share the environment.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// That a text has a part; where it has not, both are shown.
+// EXPECT_CONTAINS: expects that a text has a part, and shows both if it has not.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// expect_says(): that a text has each of some parts; what is not there is shown with the text.
+// expect_says(): expects that a text has each of some parts, and shows each missing part with the text.
 #pragma once
 
 #include <initializer_list>

@@ -1,5 +1,4 @@
-// A communicator that hands every call on to another one: what a test's own communicator begins with, which then
-// overrides the calls that it is about.
+// ForwardedCommunicator: passes every call to another communicator. Tests derive from it and override some calls.
 #pragma once
 
 #include <memory>
@@ -35,7 +34,7 @@ class ForwardedCommunicator : public Communicator {
   std::chrono::milliseconds timeout() const override { return real_.timeout(); }
 
  private:
-  std::unique_ptr<Communicator> owned_;  // null: somebody else's
+  std::unique_ptr<Communicator> owned_;  // null: the other communicator has another owner
   Communicator& real_;
 };
 

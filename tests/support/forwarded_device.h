@@ -1,5 +1,4 @@
-// A device that hands every call on to another one: what a test's own device begins with, which then overrides the calls that it
-// is about.
+// ForwardedDevice: passes every call to another device. Tests derive from it and override some calls.
 #pragma once
 
 #include "zero/device/device.h"

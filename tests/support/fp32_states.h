@@ -1,4 +1,4 @@
-// An optimizer that keeps `count` states of fp32, as most rules have them.
+// fp32_states(): an optimizer with `count` fp32 states, like most rules.
 #pragma once
 
 #include <string>

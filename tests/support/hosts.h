@@ -1,12 +1,12 @@
-// Hosts: network namespaces of this machine, joined by a switch, that stand for machines. Each has its own loopback, address,
-// abstract sockets and name. Files, and the memory of /dev/shm, are those of this machine.
+// Hosts: network namespaces of this machine that act as machines, joined by a switch. Each has its own loopback,
+// address, abstract sockets and name. They share this machine's files and its /dev/shm.
 //
 //   const Hosts hosts(4);
 //   if (!hosts.are_there()) GTEST_SKIP() << hosts.why_not();
 //   run(hosts.on(1) + " zero launch --nnodes 4 --node-rank 1 --master-addr " + Hosts::address(0) + " ...");
 //
-// Cables and switch are made inside the namespaces, so this machine's own network is not touched. All is gone when the
-// object is, and also when this program is killed: a process waits for its end.
+// Links and switch are inside the namespaces, so this machine's own network does not change. The destructor removes
+// everything. If this program is killed, a process that waits for its end does that.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ namespace zero {
 
 class Hosts {
  public:
-  // 1 to 200 hosts; needs root.
+  // 1 to 200 hosts. Needs root.
   explicit Hosts(int num_hosts) : num_hosts_(num_hosts), made_(end_of_command("(" + making() + ") 2>&1")) {
     folder_.write("on", fmt::format("#!/bin/sh\n"
                                     "host=$1; shift\n"
                                     "exec ip netns exec {0}-$host unshare --uts sh -c "
                                     "'echo {0}-$0 >/proc/sys/kernel/hostname; exec \"$@\"' $host \"$@\"\n",
                                     name_));
-    // As ssh: "agent ADDRESS command, for a shell", and no variable of here is there.
+    // Called like ssh: "agent ADDRESS command, for a shell". The command sees no variable of this process.
     folder_.write("agent", fmt::format("#!/bin/sh\n"
                                        "host=$((${{1##*.}} - 1)); shift\n"
                                        "exec {} $host env -i PATH=\"$PATH\" HOME=\"$HOME\" sh -c \"$*\"\n",
@@ -52,19 +52,19 @@ class Hosts {
   bool are_there() const { return made_.status == 0; }
   std::string why_not() const { return "network namespaces are not to be had here: " + made_.text; }
 
-  // Of the hosts 0, 1, ...
+  // The address of host 0, 1, ...
   static std::string address(int host) { return fmt::format("10.77.0.{}", host + 1); }
-  // Two words that begin a command of that host, whose process then is the command's.
+  // Two words that begin a shell command on that host. The started process is the command's own.
   std::string on(int host) const { return fmt::format("{} {}", path_of("on"), host); }
   std::vector<std::string> words_on(int host) const { return {path_of("on"), std::to_string(host)}; }
-  // Processes of the host that have not ended.
+  // Running processes of the host.
   std::vector<pid_t> processes(int host) const {
     std::istringstream text(end_of_command("ip netns pids " + space_of(host)).text);
     std::vector<pid_t> pids;
     for (pid_t pid = 0; text >> pid;) pids.push_back(pid);
     return pids;
   }
-  // Of mpirun on host 0: so many ranks on each host. A script stands for ssh.
+  // Flags for mpirun on host 0 with this number of ranks on each host. A script replaces ssh.
   std::string mpirun_flags(int ranks_of_each) const {
     std::string addresses;
     for (int host = 0; host < num_hosts_; ++host)
@@ -72,7 +72,8 @@ class Hosts {
     return fmt::format("--mca plm_rsh_agent {} -host {} -n {}", agent(), addresses, num_hosts_ * ranks_of_each);
   }
 
-  // From now on a host sends and receives so many megabits a second at most. Status 0: tc and this kernel can.
+  // Limits the host from now on to `mbits` megabits a second in each direction. Status 0: tc and this kernel support
+  // it.
   CommandEnd slow_down(int mbits) const {
     std::string command = "set -e";
     for (int host = 0; host < num_hosts_; ++host) {
@@ -83,13 +84,13 @@ class Hosts {
     }
     return end_of_command("(" + command + ") 2>&1");
   }
-  // How often a packet of the host had to wait for that, until now.
+  // The number of the host's packets that have waited for that limit so far.
   std::int64_t held_back(int host) const {
     const std::string text = end_of_command(on(host) + " tc -s qdisc show dev cable").text;
     const std::size_t at = text.find("overlimits ");
     return at == std::string::npos ? 0 : std::atoll(text.c_str() + at + 11);
   }
-  // Bytes that the host has sent to others until now, all headers included.
+  // Bytes that the host has sent to other hosts so far, with all headers.
   std::int64_t sent_bytes(int host) const {
     return std::atoll(end_of_command(on(host) + " cat /sys/class/net/cable/statistics/tx_bytes").text.c_str());
   }
@@ -119,7 +120,8 @@ class Hosts {
       command += fmt::format("ip netns del {} 2>/dev/null; ", space_of(host));
     return command + fmt::format("ip netns del {} 2>/dev/null", name_);
   }
-  // A process that nobody waits for: it reads the end of this one from a pipe, and then removes what is left.
+  // A process that nobody waits for. It notices the end of this process through a pipe, and then removes all that is
+  // left.
   FILE* watch_own_end() const {
     return popen(fmt::format("exec 3<&0; (trap '' HUP INT TERM; cat <&3; {}; rm -rf {}) >/dev/null 2>&1 3<&3 &",
                              removal(), folder_.path().string())
@@ -127,7 +129,7 @@ class Hosts {
                  "we");
   }
 
-  static inline int num_made_ = 0;  // by this program: no name comes twice, since a guard may still be at work
+  static inline int num_made_ = 0;  // in this program, so no name is used twice while an earlier guard may still run
 
   const int num_hosts_;
   const std::string name_ = fmt::format("zero-{}-{}", getpid(), num_made_++);

@@ -1,4 +1,4 @@
-// The objects of a text with one a line, such as metrics.jsonl. Throws where a line is none.
+// json_lines(): the objects of a text with one object a line, such as metrics.jsonl. Throws if a line is not an object.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// What an expected error says: message_of<ConfigError>(action) is its what(); without such an error the test fails.
+// message_of<ConfigError>(action): the what() of an expected error. Without such an error the test fails.
 //
 //   EXPECT_TRUE(says(message_of<ConfigError>([&] { open(path); }), "no such file"));
 #pragma once

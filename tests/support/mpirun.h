@@ -1,5 +1,5 @@
-// How the tests start ranks under mpirun: as root too, with more ranks than cores, and with an Open MPI that leaks by
-// design (LeakSanitizer would fail every rank for it).
+// mpirun(): the start of ranks under mpirun in tests: as root, with more ranks than cores, and without LeakSanitizer,
+// because Open MPI leaks by design.
 #pragma once
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ inline const std::vector<std::pair<std::string, std::string>>& mpirun_variables(
   return kVariables;
 }
 
-// The beginning of a shell's command line: "env A=1 B=2 mpirun".
+// The beginning of a shell command: "env A=1 B=2 mpirun".
 inline std::string mpirun() {
   std::string command = "env";
   for (const auto& [name, value] : mpirun_variables()) command += " " + name + "=" + value;
@@ -33,7 +33,7 @@ inline std::string mpirun_ranks(int world) {
   return mpirun() + " -n " + std::to_string(world);
 }
 
-// Its flags for ranks of other hosts, which see no variable of here that is not named: those by which tests run.
+// Flags that pass the variables of the tests to ranks on other hosts. These see no variable that is not named.
 inline std::string mpirun_hands_on() {
   std::string flags = "-x ASAN_OPTIONS";
   for (const char* const name : {"TSAN_OPTIONS", "ZERO_TEST_TIER", "ZERO_LOG_LEVEL"})

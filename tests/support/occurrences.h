@@ -1,11 +1,11 @@
-// How often a text has a part, and how many lines it has.
+// occurrences(): how often a text has a part. Also the number of its lines.
 #pragma once
 
 #include <string_view>
 
 namespace zero {
 
-// Without overlaps.
+// Occurrences do not overlap.
 inline int occurrences(std::string_view part, std::string_view text) {
   int count = 0;
   for (auto at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++count;

@@ -1,4 +1,4 @@
-// one_line(text): every run of spaces and line breaks as one space, so that a sentence is found however it is wrapped.
+// one_line(text): replaces every run of spaces and line breaks by one space, so tests find a sentence in wrapped text.
 #pragma once
 
 #include <sstream>

@@ -1,5 +1,6 @@
-// OrthogonalRule: an update rule of matrices as a user would write one. A matrix steps along its momentum, whose rows (columns,
-// where they are fewer) are made orthonormal one after the other, by Gram-Schmidt; other parameters step along their gradients.
+// OrthogonalRule: an update rule for matrices as a user would write one. A matrix steps along its momentum, whose rows
+// are made orthonormal one after the other (Gram-Schmidt). If there are fewer columns than rows, the columns are. Other
+// parameters step along their gradients.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace zero {
 
 class OrthogonalRule final : public UpdateRule, public MatrixRule {
  public:
-  // `spare`: floats of workspace that it declares and leaves alone.
+  // `spare`: floats of workspace that the rule declares but does not use.
   explicit OrthogonalRule(std::int64_t spare = 0) : spare_(spare) {}
   std::string_view name() const override { return "orthogonal"; }
   std::vector<StateSpec> states() const override { return {{.name = "momentum", .of = StateOf::kMatrices}}; }

@@ -1,4 +1,4 @@
-// A Python that can import some modules: python3, or what ZERO_TEST_PYTHON names.
+// python_with(): a Python that can import some modules: python3, or the program in ZERO_TEST_PYTHON.
 //
 //   const auto python = python_with("safetensors, numpy");
 //   if (!python) GTEST_SKIP() << no_python_with("safetensors, numpy");

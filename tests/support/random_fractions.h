@@ -1,5 +1,5 @@
-// Placements of all kinds, for properties: of each state that may leave the device any part on the host and on disk,
-// nothing and all of it as often as something between.
+// Random placements for properties. Each state that may leave the device has any part on the host and on disk. None and
+// all are as frequent as a part.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace zero::tests {
 
 inline TierFractions random_fractions() {
-  constexpr int kWhole = 1024;  // parts of it add up exactly
+  constexpr int kWhole = 1024;  // so parts add up exactly
   switch (*rc::gen::element(0, 1, 2, 3, 3, 3)) {
     case 0:
       return {};
@@ -27,7 +27,8 @@ inline TierFractions random_fractions() {
   }
 }
 
-// What a stage has cut in shards may leave: parameters at 3, gradients from 2 on where each micro-batch is reduced.
+// Fractions for the states that a stage shards: parameters at stage 3, and from stage 2 on gradients if each
+// micro-batch is reduced.
 inline StateFractions random_state_fractions(int stage, bool reduce_each) {
   StateFractions fractions{.optimizer = random_fractions()};
   if (stage >= 3) fractions.parameter = random_fractions();

@@ -1,10 +1,10 @@
-// SimulatedTime: a clock of a link that stands still but while somebody computes or waits for the link.
+// SimulatedTime: the clock of a link. It advances only while the program computes (compute()) or waits for the link.
 //
 //   SimulatedTime time;
 //   PacedLink link(1e6, nullptr, time);
-//   link.up(to, from).wait();      // time.now() is from.size() / 1e6 later, however slow the machine is
+//   link.up(to, from).wait();      // time.now() advances by from.size() / 1e6, on any machine
 //
-// Of one thread.
+// For one thread.
 #pragma once
 
 #include "zero/memory/link/paced_link.h"
@@ -13,7 +13,7 @@ namespace zero {
 
 class SimulatedTime final : public LinkClock {
  public:
-  // A timeline wants spans that begin after its own start on the machine's clock: monotonic_seconds() then.
+  // `begin`: monotonic_seconds() if a timeline is used, because its spans must begin after its own start on that clock.
   explicit SimulatedTime(double begin = 0) : now_(begin) {}
   double now() const override { return now_; }
   void sleep(double seconds) const override { now_ += seconds; }

@@ -1,4 +1,4 @@
-// A folder of a test's own, removed with everything in it at the end.
+// TemporaryFolder: a folder for a test. Its destructor removes the folder and its contents.
 //
 //   TemporaryFolder folder;
 //   const auto path = folder.write("input.txt", "hello");

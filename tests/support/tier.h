@@ -1,4 +1,4 @@
-// How much of a sweep a test tries: `./test.sh` a sample of it, `./test.sh full` (ZERO_TEST_TIER=full) all of it.
+// The tier of the tests: `./test.sh` tries a sample of a sweep, `./test.sh full` (ZERO_TEST_TIER=full) all of it.
 #pragma once
 
 #include <cstdlib>
@@ -12,21 +12,22 @@ inline bool in_full_tier() {
   return tier != nullptr && std::string_view(tier) == "full";
 }
 
-// How often something random is tried; the environment's `variable`, where it is set, says another number.
+// The number of random trials: the value of the environment's `variable`, or `sample` or `full` by tier.
 inline int num_trials(const char* variable, int sample, int full) {
   if (const char* const asked = std::getenv(variable)) return std::atoi(asked);
   return in_full_tier() ? full : sample;
 }
 
-// Random cases of each property of this test program, where they are costly: `sample` instead of RapidCheck's hundred.
-// RC_PARAMS in the environment says another number. For a static variable: RapidCheck looks once, at its first property.
+// Limits each property of this test program to `sample` random cases instead of RapidCheck's hundred, if cases are
+// slow. RC_PARAMS in the environment takes precedence. Call it for a static variable, because RapidCheck reads
+// RC_PARAMS only at its first property.
 inline bool sample_properties(int sample) {
   if (!in_full_tier()) ::setenv("RC_PARAMS", ("max_success=" + std::to_string(sample)).c_str(), /*overwrite=*/0);
   return true;
 }
 
-// The cells of nested loops in turn: the full tier takes all, a sample the first and then each `one_in`-th. Where
-// `one_in` and the lengths of the inner loops have no factor in common, a sample meets every value of every loop.
+// Selects cells of nested loops. The full tier takes all; a sample takes the first and then each `one_in`-th. If
+// `one_in` is coprime to the lengths of the inner loops, a sample still meets every value of every loop.
 class Sweep {
  public:
   explicit Sweep(int one_in) : one_in_(in_full_tier() ? 1 : one_in) {}

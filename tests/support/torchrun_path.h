@@ -1,4 +1,4 @@
-// Where torchrun is: ZERO_TORCHRUN, else in PATH; empty where there is none.
+// torchrun_path(): ZERO_TORCHRUN, or torchrun in PATH; empty if there is none.
 #pragma once
 
 #include <cstdlib>

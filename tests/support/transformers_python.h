@@ -1,4 +1,4 @@
-// A Python that has torch, transformers and safetensors.
+// transformers_python(): a Python with torch, transformers and safetensors.
 //
 //   const auto python = transformers_python();
 //   if (!python) GTEST_SKIP() << kNoTransformers;

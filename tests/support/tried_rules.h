@@ -1,4 +1,5 @@
-// Each rule of the registry, and the forms of sgd that keep a state: with weight decay, under names for tests.
+// tried_rules(): each rule of the registry, and the forms of sgd with a state, all with weight decay, under names for
+// tests.
 //
 //   for (const auto& [name, options] : tried_rules()) ...
 #pragma once

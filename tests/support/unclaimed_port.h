@@ -1,7 +1,7 @@
-// A port at which nobody listens, for a test that listens there later, or that finds nobody.
+// unclaimed_port(): a port at which nobody listens. A test may listen there later, or expect that nobody does.
 //
-// It lies below those that the system gives to whoever asks for any port, so that no test beside this one gets it meanwhile; and
-// processes begin to look at different places.
+// The port is below the range from which the system chooses free ports, so no parallel test receives it. Processes
+// begin their search at different ports.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace zero {
 
-// Throws where there is none.
+// Throws if there is none.
 inline int unclaimed_port() {
   constexpr int kLowest = 10000;
   static std::atomic<int> place = getpid() * 61;

@@ -1,4 +1,4 @@
-// Law 1: what is held and what is sent, against the formulas of the ZeRO paper and against the plan.
+// Law 1: held and sent bytes equal the formulas of the ZeRO paper and the plan.
 #include <gtest/gtest.h>
 
 #include "zero/plan/units/estimate.h"
@@ -13,7 +13,7 @@ using tests::all_stages;
 using tests::RunResult;
 using tests::Subject;
 
-// Each unit is accessed once a pass and direction: what the formulas speak of. Sizes that no world divides.
+// Each unit is accessed once in each pass and direction, as the formulas assume. No world size divides the sizes.
 struct LayersNet : torch::nn::Module {
   LayersNet() {
     register_module("layers", layers);
@@ -30,13 +30,13 @@ Subject layers_net() {
                                   .sin()
                                   .to(net->parameters()[0].scalar_type())
                                   .reshape({2, 95});
-            x.requires_grad_();  // so that the first layer's weight is read in backward too
+            x.requires_grad_();  // so the backward pass also reads the first layer's weight
             for (const auto& layer : *net->layers) x = torch::tanh(layer->as<torch::nn::LinearImpl>()->forward(x));
             return x.square().sum();
           }};
 }
 
-// By the paper: bytes an element of parameter, gradient, master and moments, before anything is sharded.
+// Bytes per element of parameter, gradient, master and moments, from the paper.
 struct BytesAnElement {
   double parameter, gradient, master, moment;
 };
@@ -83,14 +83,13 @@ TEST(Memory, TagsMatchFormulas) {
   }
 }
 
-// It gathers and stages one unit at a time.
-
+// The min budget gathers and stages one unit at a time.
 TEST(Memory, MinBudgetStagesOneUnit) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const AttachOptions options = all_stages({.dtype = dtype}).back();
     const EngineReport report = tests::train(2, 3, options, layers_net).reports[0];
     const std::int64_t unit = (kNumel / 4 + 64) * static_cast<std::int64_t>(size_of(dtype));
-    // Two blocks, which serve what is gathered and what is reduced in turn.
+    // Two blocks serve gathers and reductions in turn.
     const auto blocks = [](const MemoryCount& memory) {
       return memory[MemoryTag::kGathered] + memory[MemoryTag::kStaging];
     };
@@ -111,7 +110,7 @@ TEST(Memory, ABudgetInBytesIsKept) {
     options.device_memory = {MemoryBudget::Kind::kBytes, budget};
     EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
   }
-  // What does not fit then lies on the host.
+  // With this budget some states are on the host.
   options.device_memory.bytes = minimum.peak_memory_bytes * 3 / 4;
   const EngineReport tight = tests::train(2, 3, options, layers_net).reports[0];
   EXPECT_LE(tight.peak_memory_bytes, options.device_memory.bytes);
@@ -123,7 +122,7 @@ TEST(Memory, ABudgetInBytesIsKept) {
   EXPECT_THROW(tests::train(2, 1, options, layers_net), ConfigError);
 }
 
-// What a rank sends in units of P (N - 1) / N, as semantics.md promises.
+// Bytes that a rank sends, in units of P (N - 1) / N, as semantics.md states them.
 int passes(const AttachOptions& options) {
   const int k = options.accumulate;
   const bool each = options.reduce == Reduce::kEach;
@@ -131,14 +130,13 @@ int passes(const AttachOptions& options) {
   return each ? 3 * k : 2 * k + 1;
 }
 
-// With micro-batches, also.
-
+// This also holds with several micro-batches.
 TEST(Traffic, MatchesFormulasAtEveryStage) {
   for (int world : {1, 2, 3, 4}) {
     for (int accumulate : {1, 3}) {
       for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
         for (const AttachOptions& options : all_stages({.reduce = reduce, .accumulate = accumulate})) {
-          // Stage 3 sends this much in the min budget; with more room it gathers less often.
+          // Under the min budget stage 3 sends as many bytes as the formula. With more memory it gathers less often.
           const bool minimum = options.device_memory.kind == MemoryBudget::Kind::kMin;
           const RunResult run = tests::train(world, 3, options, layers_net);
           for (const EngineReport& report : run.reports) {
@@ -164,8 +162,7 @@ TEST(Traffic, MatchesFormulasAtEveryStage) {
   }
 }
 
-// Also for a tied model.
-
+// A model with tied parameters.
 TEST(Traffic, MatchesPlanForEveryBudget) {
   AttachOptions options{.stage = 3};
   const EngineReport generous = tests::train(3, 3, options, tests::tied_net).reports[0];

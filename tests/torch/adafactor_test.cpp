@@ -1,4 +1,4 @@
-// Training with Adafactor, whose steps need sums over rows, columns and whole parameters that no rank has whole.
+// Training with Adafactor. Its steps need sums over rows, columns and whole parameters, and no rank holds these whole.
 #include <array>
 #include <cmath>
 #include <map>
@@ -37,7 +37,7 @@ TEST(AdafactorOfAModule, StagesAndTiersKeepBits) {
   }
 }
 
-// torch.optim.Adafactor's step in double, with rows as the first dimension and columns as all others.
+// The step of torch.optim.Adafactor in double. Rows are the first dimension, and columns are all other dimensions.
 class ByHand {
  public:
   explicit ByHand(const torch::nn::Module& module) {
@@ -53,7 +53,7 @@ class ByHand {
     const double weight = std::pow(step, -0.8);
     row_var = row_var + weight * (g.square().mean(1) - row_var);
     col_var = col_var + weight * (g.square().mean(0) - col_var);
-    // Of a vector there is one column: its rows are its elements.
+    // A vector has a single column, and its elements are its rows.
     const bool factored = p.dim() > 1;
     const torch::Tensor v =
         factored ? torch::outer(row_var, col_var) / row_var.mean().clamp_min(kEps) : row_var.unsqueeze(1);
@@ -70,11 +70,10 @@ class ByHand {
   static torch::Tensor matrix_of(const torch::Tensor& tensor) {
     return tensor.reshape({tensor.dim() == 0 ? 1 : tensor.size(0), -1});
   }
-  std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: the parameter, its rows, its columns
+  std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: parameter, rows, columns
 };
 
-// In double.
-
+// The hand-written rule computes in double.
 TEST(AdafactorOfAModule, AgreesWithHandWrittenRule) {
   constexpr int kSteps = 20;
   const tests::RunResult ours = tests::train(2, kSteps, {.stage = 3, .optimizer = kAdafactor}, tests::tied_net, kLr);

@@ -1,4 +1,4 @@
-// Training with moments in 8 bits: blocks of 256 elements that no rank, tier, tile or thread cuts.
+// Training with moments in 8 bits. No rank, tier, tile or thread cuts their blocks of 256 elements.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,7 +19,7 @@ namespace {
 using tests::RunResult;
 using tests::Subject;
 
-// Parameters of many blocks, of one that is not full, and of less than a shard.
+// Some parameters have many blocks, some a partly filled block, and some less than a shard.
 struct LayersNet : torch::nn::Module {
   LayersNet() : layers(register_module("layers", torch::nn::ModuleList())) {
     for (int i = 0; i < 3; ++i) layers->push_back(torch::nn::Linear(95, 95));
@@ -40,7 +40,7 @@ Subject layers_net() {
   return {net, [net](int step, int micro, int rank) { return net->loss(step, micro, rank); }};
 }
 
-// Every stage, and stages with states on host and disk, behind a link, too.
+// Every stage, and stages with states on host and disk, also over a simulated link.
 std::vector<AttachOptions> placements(AttachOptions options, const TemporaryFolder& disk) {
   std::vector<AttachOptions> all = tests::all_stages(options);
   options.threads = 3;
@@ -72,8 +72,7 @@ TEST(AdamW8bit, StagesAndTiersKeepBits) {
   }
 }
 
-// Blocks belong to parameters.
-
+// Blocks belong to parameters, so the choice of units changes no block.
 TEST(AdamW8bit, UnitsChangeNoBlockBits) {
   AttachOptions options{.stage = 3, .optimizer = kRule};
   const RunResult by_layer = tests::train(2, 4, options, layers_net);
@@ -98,7 +97,7 @@ TEST(AdamW8bit, HoldsWhatTheDeclarationSays) {
   }
 }
 
-// The rule by hand, in double, over moments that are encoded by what eight_bit_code_test.cpp proves right.
+// The rule by hand, in double. Its moments are encoded by the code that eight_bit_code_test.cpp tests.
 TEST(AdamW8bit, AgreesWithHandWrittenRule) {
   constexpr double kLr = 1e-2;
   constexpr int kSteps = 30;
@@ -150,12 +149,11 @@ TEST(AdamW8bit, AgreesWithHandWrittenRule) {
     const double apart = (value - state.parameter).norm().item<double>();
     const double moved = (state.parameter - state.start).norm().item<double>();
     EXPECT_GT(moved, 10 * kLr) << name;
-    EXPECT_LE(apart, 3e-2 * moved) << name << ": where rounding takes a moment to the next code, the two part a little";
+    EXPECT_LE(apart, 3e-2 * moved) << name << ": if rounding gives a moment the next code, the two differ a little";
   }
 }
 
-// Each continues with the moments of the other.
-
+// Each rule continues with the moments of the other.
 TEST(AdamW8bit, ExchangesMomentsWithAdamW) {
   const TemporaryFolder folder;
   const auto path = [&folder](const std::string& name) { return (folder.path() / name).string(); };

@@ -1,4 +1,4 @@
-// Any module, unmodified: at every stage its gradients, losses and updates have the bits of the unsharded run.
+// Any unmodified module has the same gradients, losses and updates at every stage as in an unsharded run, bit for bit.
 #include <deque>
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ using tests::Subject;
 constexpr int kSteps = 4;
 const AttachOptions kOptions{.optimizer = AdamW{.lr = 1e-2, .weight_decay = 0.1}, .clip = 0.5};
 
-// What autograd gave each parameter, in the order in which it came: heard by torch's own tensor hooks.
+// Gradients that autograd gave each parameter, in order, as recorded by torch's own tensor hooks.
 using GradientLog = std::vector<std::vector<torch::Tensor>>;  // by parameter
 
 struct Observed {
@@ -70,7 +70,6 @@ void expect_same_bits(const Observed& expected, const Observed& seen, const std:
 class AnyModule : public ::testing::TestWithParam<ForeignModule> {};
 
 // At every stage.
-
 TEST_P(AnyModule, OneRankMatchesPlainLibtorch) {
   const Observed plain = observe_plain(GetParam().make);
   EXPECT_GT(plain.run.grad_norms.front(), 0.0) << "a model that does not learn proves nothing";
@@ -88,8 +87,7 @@ TEST_P(AnyModule, StagesAreEqualInEveryWorld) {
   }
 }
 
-// It departs from the schedule only if it must.
-
+// The run departs from the schedule only if the module does not repeat its operators.
 TEST_P(AnyModule, SendsItsSchedule) {
   for (const AttachOptions& options : all_stages(kOptions)) {
     const EngineReport report = tests::train(2, kSteps, options, GetParam().make).reports[0];
@@ -102,8 +100,7 @@ TEST_P(AnyModule, SendsItsSchedule) {
 INSTANTIATE_TEST_SUITE_P(Foreign, AnyModule, ::testing::ValuesIn(tests::foreign_modules()),
                          [](const auto& info) { return info.param.name; });
 
-// SGD written in torch's operators.
-
+// The plain loop writes SGD with torch's operators.
 TEST(PlainLoop, OperatorSgdKeepsBits) {
   constexpr double kLr = 1e-2;
   torch::set_num_threads(1);

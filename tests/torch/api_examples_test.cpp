@@ -1,4 +1,4 @@
-// The examples of docs/api.md, at stage 3 on two ranks. tests/tools/tools_test.py checks that the page quotes them.
+// The examples of docs/api.md at stage 3 on two ranks. tests/tools/tools_test.py checks that the page quotes them.
 #include <fstream>
 #include <mutex>
 
@@ -95,7 +95,7 @@ TEST(ApiExamples, StatesLieWhereFractionsSay) {
   tests::on_every_rank(2, [&](World& world) {
     const auto bytes = examples::train_with_moments_on_disk(world, folder.path()).state_bytes;
     const auto on = [&](Tier tier) { return bytes.at(static_cast<std::size_t>(tier)); };
-    EXPECT_GE(on(Tier::kDevice), (4 * 64 + 64 + 64 + 1) * 4 / 2);  // half of the parameters, in fp32
+    EXPECT_GE(on(Tier::kDevice), (4 * 64 + 64 + 64 + 1) * 4 / 2);  // half of the parameters in fp32
     EXPECT_EQ(on(Tier::kHost), on(Tier::kDevice));                 // as many gradients
     EXPECT_GE(on(Tier::kDisk), 2 * on(Tier::kDevice));             // two moments, in whole pages
   });
@@ -160,7 +160,7 @@ TEST(ApiExamples, ReadsWeightsAndStatisticsFromFile) {
   });
 }
 
-// The rest of the examples are parts of a loop: this one.
+// The other examples are parts of this loop.
 TEST(ApiExamples, AveragesEvaluatesAndExportsWhileTraining) {
   const TemporaryFolder folder;
   torch::manual_seed(11);

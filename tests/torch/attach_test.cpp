@@ -12,8 +12,7 @@ using tests::RunResult;
 using tests::tied_net;
 using tests::train;
 
-// Bit for bit.
-
+// All stages have the same bits.
 TEST(Attach, StagesMatchInEveryWorld) {
   for (int world : {1, 2, 3}) {
     AttachOptions options{.optimizer = AdamW{.lr = 1e-2}, .clip = 0.5};

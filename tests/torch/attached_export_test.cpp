@@ -1,4 +1,4 @@
-// Engine::export_weights(): the whole module as a file for other programs.
+// Engine::export_weights() writes the whole module to a file for other programs.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ std::pair<ElementType, std::vector<std::byte>> value_of(const torch::Tensor& ten
   return {type, {data, data + tensor.nbytes()}};
 }
 
-// body(net, engine, rank) on every rank, two steps on.
+// Calls body(net, engine, rank) on every rank after two steps.
 void trained(const AttachOptions& options, int world, const std::function<void(NormNet&, Engine&, int)>& body) {
   std::vector<std::shared_ptr<NormNet>> nets;
   for (int rank = 0; rank < world; ++rank) nets.push_back(std::make_shared<NormNet>());
@@ -63,8 +63,7 @@ void trained(const AttachOptions& options, int world, const std::function<void(N
   });
 }
 
-// The buffers of rank 0, at every stage.
-
+// At every stage the file has the buffers of rank 0.
 TEST(ExportedWeights, AreWholeParametersAndRootBuffers) {
   const TemporaryFolder folder;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -92,8 +91,7 @@ TEST(ExportedWeights, AreWholeParametersAndRootBuffers) {
   EXPECT_EQ(folder.num_files(), 1U);
 }
 
-// The engine continues.
-
+// After the error the engine continues.
 TEST(ExportedWeights, FailedWriteReachesEveryRank) {
   const TemporaryFolder folder;
   trained({.stage = 3}, 2, [&](NormNet& net, Engine& engine, int) {

@@ -1,4 +1,4 @@
-// How an attachment ends by detach(), what passes through it in a frozen() scope, and how passes are told apart.
+// detach(), passes inside a frozen() scope, and backward passes of gradients.
 #include <gtest/gtest.h>
 
 #include "tests/support/message_of.h"
@@ -26,8 +26,7 @@ TEST(Detach, GivesParametersBackAndEndsEngine) {
   });
 }
 
-// The engine continues.
-
+// After the refusal the engine continues.
 TEST(Detach, GatheredScopeIsRefused) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
@@ -58,7 +57,7 @@ TEST(Gathered, TakesTensorsInsteadOfAModule) {
 
 // ---- frozen()
 
-// What a step leaves when, before it, a pass went through the frozen model, or none did.
+// Parameters after two steps. `passes_before`: a pass through the frozen model precedes each step.
 std::vector<torch::Tensor> after_a_step(AttachOptions options, bool passes_before) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
@@ -69,7 +68,7 @@ std::vector<torch::Tensor> after_a_step(AttachOptions options, bool passes_befor
         const torch::Tensor bias = torch::zeros({11}, torch::requires_grad());
         const auto frozen = engine.frozen();
         (net.forward(tests::tokens_of(9, 0, 0)) + bias).pow(2).mean().backward();
-        EXPECT_TRUE(bias.grad().defined()) << "what is not the model's has its gradient";
+        EXPECT_TRUE(bias.grad().defined()) << "other tensors keep their gradients";
       }
       loss_of(net, step, 0, ranks.rank()).backward();
       engine.step();

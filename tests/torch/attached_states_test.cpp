@@ -1,4 +1,4 @@
-// Reading gradients, parameters and moments by name.
+// Reads of gradients, parameters and moments by name.
 #include <cmath>
 #include <map>
 
@@ -122,8 +122,7 @@ TEST(Visits, SomeAtATimeAreAll) {
   });
 }
 
-// Host and disk.
-
+// The gradient is on the host.
 TEST(Gradient, CanBeReadFromLowerTiers) {
   const Named expected = [] {
     Named gradients;

@@ -1,4 +1,4 @@
-// Moving averages of the weights: the same at every stage and on every tier, and parameters for as long as a scope.
+// Moving averages of the weights: equal at every stage and on every tier, and swapped in for the time of a scope.
 #include <gtest/gtest.h>
 
 #include "zero/checkpoint/read/checkpoint_reader.h"
@@ -15,10 +15,10 @@ using Values = std::vector<torch::Tensor>;
 
 struct Seen {
   Values before, averages, after;
-  double loss = 0;  // within the scope
+  double loss = 0;  // inside the scope
 };
 
-// Three steps; then the weights before, within and after averaged(), in full precision.
+// Trains three steps. Returns the weights before, inside and after averaged(), in full precision.
 Seen train(int world, const AttachOptions& options) {
   Seen seen;
   std::vector<std::shared_ptr<tests::TiedNet>> nets = tests::tied_nets(world);
@@ -90,7 +90,7 @@ TEST(Averaged, LagsBehindTheWeights) {
     EXPECT_FALSE(tests::same_bits(seen.averages[i], seen.before[i])) << i;
 }
 
-// Two halves in one unit, of which the second has no gradient in the first step.
+// Two parameters in one unit. The second has no gradient in the first step.
 struct Halves : torch::nn::Module {
   torch::Tensor first = register_parameter("first", torch::full({3, 2}, 2.0));
   torch::Tensor second = register_parameter("second", torch::full({5}, 3.0));
@@ -124,7 +124,7 @@ TEST(Averaged, IsTheWeightBeforeAnUpdate) {
         CheckpointReader reader(folder.path() / "checkpoint");
         std::vector<float> saved(6);
         reader.read(reader.find("first"), 3, 0, saved);
-        EXPECT_EQ(saved, std::vector<float>(6, 2.0F)) << "the checkpoint has them, too";
+        EXPECT_EQ(saved, std::vector<float>(6, 2.0F)) << "the checkpoint also has them";
         (module.first * torch::arange(6).reshape({3, 2})).sum().backward();
         engine.step(0.25);
         expect_weight("second");

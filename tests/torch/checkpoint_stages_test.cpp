@@ -1,4 +1,4 @@
-// Activation checkpoints whose parameters are sharded: gathered again for the second run, at every stage and budget.
+// Activation checkpoints with sharded parameters. The second run gathers them again, at every stage and budget.
 #include <gtest/gtest.h>
 
 #include "zero/torch/activations/checkpoint.h"
@@ -36,7 +36,7 @@ torch::Tensor loss_of(TiedNet& net, Kept kept, const torch::Tensor& tokens) {
     return block_by_block(net, in[0], kept == Kept::kInputsOfBlocks || kept == Kept::kInputsOfAllBlocks);
   };
   if (kept == Kept::kInputsOfTheNet) {
-    // The first operator of a step lies inside; nothing goes in that needs a gradient.
+    // The first operator of a step is inside the checkpoint, and no input needs a gradient.
     return checkpoint([&net](const Tensors& in) { return tests::next_token_loss(net.forward(in[0]), in[0]); },
                       {tokens});
   }
@@ -72,8 +72,7 @@ TEST_P(CheckpointStages, MatchPlainLibtorchOnOneRank) {
     expect_same_bits(plain, tests::train(1, kSteps, placed, subject(GetParam())), placement_of(placed));
 }
 
-// A run without checkpoints of activations.
-
+// The expected run has no activation checkpoints.
 TEST_P(CheckpointStages, MatchKeptRunOnTwoRanks) {
   const RunResult without = tests::train(2, kSteps, options(), subject(Kept::kAll));
   for (const AttachOptions& placed : all_stages(options()))
@@ -97,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Kept, CheckpointStages,
                                                                            : "TheWholeNet";
                          });
 
-// A block is accessed once in backward either way: its second run is followed by its own backward pass.
+// The second run of a block is followed by its own backward pass. So the backward pass accesses the block once, as
+// without a checkpoint.
 TEST(CheckpointOfEachUnit, SendsNoByteMore) {
   AttachOptions options{.stage = 3, .device_memory = MemoryBudget::parse("min")};
   const auto sent = [&](Kept kept) {
@@ -107,7 +107,7 @@ TEST(CheckpointOfEachUnit, SendsNoByteMore) {
   EXPECT_GT(sent(Kept::kInputsOfTheNet), sent(Kept::kAll)) << "all blocks run again before the last one's backward";
 }
 
-// What `zero plan` shows: the second run is in the trace, as a part of the backward pass.
+// `zero plan` shows the second run: it is in the trace, as a part of the backward pass.
 TEST(CheckpointTrace, IsKnownBeforeMemoryIsTaken) {
   const auto traced = [](Kept kept) {
     const auto net = deferred([] { return std::make_shared<TiedNet>(); });
@@ -128,7 +128,7 @@ TEST(CheckpointTrace, IsKnownBeforeMemoryIsTaken) {
   });
 }
 
-// With micro-batches, the next forward pass begins inside a checkpoint while the engine is still in backward.
+// With micro-batches, the next forward pass begins inside a checkpoint while the engine is still in the backward pass.
 TEST(CheckpointOfTheWholeNet, IsForwardPassAfterBackward) {
   for (Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
     AttachOptions options{.reduce = reduce, .accumulate = 3};

@@ -1,4 +1,4 @@
-// A module on copies: `group` changes who holds what, and no bit of what is learned.
+// A module on copies: `group` changes which rank holds which states, but no bit of the results.
 #include <gtest/gtest.h>
 
 #include "tests/support/tier.h"
@@ -17,7 +17,6 @@ void expect_same(const RunResult& seen, const RunResult& expected, const std::st
 }
 
 // Bit for bit.
-
 TEST(AttachedCopies, MatchRanksWithoutCopies) {
   const std::vector<OptimizerOptions> optimizers{AdamW{}, Lamb{.weight_decay = 0.1}, Sgd{.momentum = 0.9}, AdamW8bit{}};
   Sweep sweep(2);
@@ -43,8 +42,7 @@ TEST(AttachedCopies, SingleRankCopiesAreDataParallel) {
     expect_same(tests::train(3, 3, placed, tests::tied_net), expected, tests::placement_of(placed));
 }
 
-// Norms included.
-
+// The gradient norms are also equal.
 TEST(AttachedCopies, GroupOfAllIsNoGroup) {
   AttachOptions options{.stage = 3, .clip = 0.5};
   const RunResult expected = tests::train(3, 3, options, tests::tied_net);

@@ -1,5 +1,5 @@
-// A module whose units are cut by whole parameters or hashed blocks: `shards` changes who holds what, and no bit of what is
-// learned.
+// A module with units cut by whole parameters or hashed blocks: `shards` changes which rank holds which states, but no
+// bit of the results.
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using tests::RunResult;
 
-// Four layers of 4,096 elements and more each, in one unit: hashing takes them apart.
+// Layers with 4,096 elements and more in one unit, so hashing splits them.
 struct WideNet : torch::nn::Module {
   WideNet() : first(32, 130), second(130, 130), last(130, 1) {
     register_module("first", first);
@@ -38,7 +38,6 @@ void expect_same(const RunResult& seen, const RunResult& expected, const std::st
 }
 
 // Bit for bit.
-
 TEST(AttachedCuts, MatchEqualRanges) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     AttachOptions options{.accumulate = 2, .dtype = dtype};
@@ -57,7 +56,7 @@ TEST(AttachedCuts, MatchEqualRanges) {
   }
 }
 
-// The values of an optimizer state and of a gradient, by name, on rank 0; and what each rank owns of the state.
+// An optimizer state and a gradient on rank 0, and the number of elements of the state that each rank owns.
 struct Told {
   torch::Tensor moment, gradient;
   std::int64_t owned = 0;

@@ -1,4 +1,4 @@
-// Modules nobody wrote for zero.cpp: each does something with its parameters that a sharding library can get wrong.
+// Modules that were not written for zero.cpp. Each uses its parameters in a way that a sharding library can get wrong.
 #pragma once
 
 #include "tests/torch/training_run.h"
@@ -8,10 +8,10 @@ namespace zero::tests {
 struct ForeignModule {
   std::string name;
   MakeSubject make;
-  bool same_every_step = true;  // the same operators in the same order: no step has a trace mismatch
+  bool same_every_step = true;  // the same operators in the same order, so no step has a trace mismatch
 };
 
-// Numbers that differ by step, micro-batch and rank.
+// Numbers that depend on step, micro-batch and rank.
 inline torch::Tensor inputs(const std::vector<std::int64_t>& sizes, int step, int micro, int rank) {
   const std::int64_t numel = c10::multiply_integers(sizes);
   return torch::sin(torch::arange(numel, torch::kFloat32) * (0.7 + 0.1 * step) + 1.3 * micro + 2.1 * rank)
@@ -30,7 +30,7 @@ MakeSubject maker(const std::vector<std::int64_t>& sizes) {
   return [sizes] { return subject_of(std::make_shared<Net>(), sizes); };
 }
 
-// ---- torch's own, wrapped so that they take one tensor and return one ----------------------------------------------
+// ---- torch's own modules, wrapped to take one tensor and return one ------------------------------------------------
 
 struct GruNet : torch::nn::Module {
   GruNet() { register_module("gru", gru); }
@@ -111,10 +111,9 @@ struct DictNet : torch::nn::Module {
   torch::nn::ModuleDict dict{nullptr};
 };
 
-// ---- parameters used in unusual ways
-// ---------------------------------------------------------------------------------
+// ---- parameters used in unusual ways -------------------------------------------------------------------------------
 
-// Keeps a tensor that another module registered too.
+// Keeps a tensor that another module has also registered.
 struct HeadImpl : torch::nn::Module {
   explicit HeadImpl(const torch::Tensor& shared) : weight(register_parameter("weight", shared)) {}
   torch::Tensor weight;
@@ -153,7 +152,7 @@ struct UsedTwiceNet : torch::nn::Module {
   torch::Tensor weight, bias;
 };
 
-// The weight exists only as a product of two parameters, once by hand and once by torch's own operator.
+// The weight exists only as a product of two parameters: once by hand, once by torch's own operator.
 struct WeightNormNet : torch::nn::Module {
   WeightNormNet()
       : direction(register_parameter("direction", torch::randn({5, 4}))),
@@ -167,7 +166,7 @@ struct WeightNormNet : torch::nn::Module {
   torch::Tensor direction, length, other, other_length;
 };
 
-// The first layer is frozen, and gradients flow back through a frozen one in the middle.
+// The first layer is frozen. Gradients also pass through a frozen layer in the middle.
 struct FrozenNet : torch::nn::Module {
   FrozenNet() {
     register_module("layers", layers);
@@ -185,7 +184,7 @@ struct FrozenNet : torch::nn::Module {
   torch::Tensor empty;
 };
 
-// y = tanh(x) * w, with a derivative written by hand.
+// y = tanh(x) * w with a hand-written derivative.
 struct ScaledTanh : torch::autograd::Function<ScaledTanh> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& w) {
@@ -212,7 +211,7 @@ struct CustomFunctionNet : torch::nn::Module {
 
 using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
 
-// Activation checkpointing: the segment runs without a graph, and again, with one, inside the backward pass.
+// Activation checkpointing: the segment runs without a graph, and again with a graph inside the backward pass.
 struct Recompute : torch::autograd::Function<Recompute> {
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                const Segment* segment) {
@@ -236,7 +235,7 @@ struct CheckpointNet : torch::nn::Module {
     register_module("layers", layers);
     for (int i = 0; i < 3; ++i) layers->push_back(torch::nn::Linear(5, 5));
     for (std::size_t i = 0; i < 3; ++i) {
-      // The bias of `in` is used inside every segment and outside: its gradient comes in parts.
+      // The bias of `in` is used in every segment and outside, so its gradient arrives in parts.
       segments.emplace_back([this, i](const torch::Tensor& x) {
         return torch::tanh(layers[i]->as<torch::nn::LinearImpl>()->forward(x)) + in->bias;
       });
@@ -252,8 +251,7 @@ struct CheckpointNet : torch::nn::Module {
   std::vector<Segment> segments;
 };
 
-// ---- parameters outside their module, and modules that rest
-// ----------------------------------------------------------
+// ---- parameters outside their module, and unused modules -----------------------------------------------------------
 
 struct PlainLayers : torch::nn::Module {
   PlainLayers() : temperature(register_parameter("temperature", torch::zeros({}))) {

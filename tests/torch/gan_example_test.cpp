@@ -1,4 +1,4 @@
-// examples/gan: killed and resumed it ends with the bits of an undisturbed run, and it trains as plain libtorch does.
+// examples/gan: a killed and resumed run ends with the bits of an undisturbed run. Training agrees with plain libtorch.
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -44,7 +44,7 @@ void kill_this_process() {
   ::raise(SIGKILL);
 }
 
-// The process of a death test begins the test anew, and finds the folder of the one that started it.
+// The process of a death test runs the test from its beginning. The variable gives it the folder of its parent.
 std::filesystem::path shared_folder(const TemporaryFolder& own) {
   ::setenv("ZERO_TEST_GAN_FOLDER", own.path().c_str(), /*overwrite=*/0);
   return std::getenv("ZERO_TEST_GAN_FOLDER");
@@ -63,7 +63,7 @@ TEST(GanExample, KilledRunEndsWithSameBits) {
   const auto killed_in_a_save = [&] {
     std::thread killer;
     gan_weights(folder / "save", short_run(3), [&](std::int64_t step, const gan::Losses&) {
-      if (step == 22) kill_this_process();  // the save was over before the thread looked
+      if (step == 22) kill_this_process();  // in case the save ended before the thread noticed it
       if (step != 19) return;
       killer = std::thread([&] {
         while (!std::filesystem::exists(folder / "save.tmp/engine-0")) std::this_thread::yield();
@@ -86,7 +86,7 @@ TEST(GanExample, KilledRunEndsWithSameBits) {
   }
 }
 
-// The same loop with the optimizers of libtorch, on the batches of both ranks.
+// The same loop with libtorch's optimizers, on the batches of both ranks.
 TEST(GanExample, IsThatOfPlainLibtorch) {
   const TemporaryFolder folder;
   std::vector<gan::Losses> losses, plain_losses;

@@ -1,4 +1,4 @@
-// Reading and writing parameters outside operators, and writing them through operators.
+// Reads and writes of parameters outside operators, and writes through operators.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -75,8 +75,7 @@ TEST(Gathered, RawPointersReadWholeParameters) {
   });
 }
 
-// And persist.
-
+// Raw writes inside the scope persist.
 TEST(Gathered, RawWritesReachTheMaster) {
   at_every_placement([](TiedNet& net, Engine& engine, int rank) {
     train_a_step(net, engine, 0, rank);
@@ -132,8 +131,7 @@ TEST(Gathered, RefusesForeignModule) {
   });
 }
 
-// It works after the scope.
-
+// After the scope step() works.
 TEST(Gathered, StepInsideScopeIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
@@ -148,8 +146,7 @@ TEST(Gathered, StepInsideScopeIsRefused) {
   });
 }
 
-// ---- writes through operators
-// ------------------------------------------------------------------------------------------
+// ---- writes through operators --------------------------------------------------------------------------------------
 
 struct Write {
   const char* name;
@@ -172,12 +169,11 @@ const std::vector<Write>& writes() {
   return all;
 }
 
-// And persist.
-
+// The writes persist.
 TEST(InPlaceWrites, ReachTheMasterAtEveryPlacement) {
   at_every_placement([](TiedNet& net, Engine& engine, int) {
     const torch::NoGradGuard no_gradients;
-    // The same writes on a copy that nobody attached.
+    // The same writes on a module that is not attached.
     TiedNet expected;
     const Named before = parameters_of(engine, true);
     for (auto& item : expected.named_parameters()) item.value().copy_(before.at(item.key()));
@@ -189,7 +185,7 @@ TEST(InPlaceWrites, ReachTheMasterAtEveryPlacement) {
     for (const auto& item : expected.named_parameters()) {
       if (net.scale.scalar_type() == torch::kFloat32) {
         EXPECT_TRUE(tests::same_bits(after.at(item.key()), item.value())) << item.key();
-      } else {  // the write saw a rounded parameter, and was rounded
+      } else {  // the write read a rounded parameter, and its result was rounded
         EXPECT_TRUE(torch::allclose(after.at(item.key()), item.value(), 1e-2, 1e-6)) << item.key();
       }
     }
@@ -205,7 +201,7 @@ TEST(InPlaceWrites, BetweenStepsKeepStagesEqual) {
     return tests::Subject{net, [net](int step, int micro, int rank) {
                             if (step > 0) {
                               const torch::NoGradGuard no_gradients;
-                              net->block(1).up->weight.mul_(0.75);  // a constraint on weights, as people write them
+                              net->block(1).up->weight.mul_(0.75);  // a usual constraint on weights
                               net->table->weight.clamp_(-1, 1);
                             }
                             return loss_of(*net, step, micro, rank);

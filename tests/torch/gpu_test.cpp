@@ -1,4 +1,4 @@
-// What the seam has to do for a model wherever that lies: on the CPU, and with ZERO_TEST_DEVICE=cuda on a GPU.
+// The adaptation to libtorch for a model on any device: on the CPU, or with ZERO_TEST_DEVICE=cuda on a GPU.
 #include <bit>
 #include <optional>
 
@@ -31,7 +31,7 @@ torch::Tensor tokens_of(int step, int micro, int rank) {
   return tests::tokens_of(step, micro, rank).to(place());
 }
 
-// What `with torch.autocast(device)` does; the outermost one ends the cache of casts.
+// The effect of `with torch.autocast(device)`. The outermost scope clears the cache of casts.
 class CastsToBFloat16 {
  public:
   CastsToBFloat16() {
@@ -47,7 +47,7 @@ class CastsToBFloat16 {
   CastsToBFloat16& operator=(const CastsToBFloat16&) = delete;
 };
 
-// Each block computes twice, so that the second time finds the cast of the first.
+// Each block runs twice, so its second run finds the casts of the first run in the cache.
 Subject cast_net(bool casts) {
   const auto net = std::make_shared<TiedNet>();
   net->to(place());
@@ -111,7 +111,7 @@ TEST(DeferredModule, IsBuiltWhereTheOptionsSay) {
   }
 }
 
-// libtorch's attention, and dropout, whose masks its own generator draws.
+// libtorch's attention, and dropout with masks from libtorch's generator.
 struct AttendingImpl : torch::nn::Module {
   AttendingImpl() : table(11, 16), qkv(16, 48), mixed(16, 16), drop(0.2) {
     register_module("table", table);
@@ -130,7 +130,8 @@ struct AttendingImpl : torch::nn::Module {
   torch::nn::Dropout drop;
 };
 
-// Trains `steps`, or loads and trains on; the losses' bits and the weights in the end.
+// Trains steps `first` to `last`. Loads `from` first and saves `to` last, unless empty. Returns the bits of the losses
+// and the last weights.
 RunResult attend(int stage, int first, int last, const std::filesystem::path& from, const std::filesystem::path& to) {
   RunResult result;
   tests::on_every_rank(1, [&](World& world) {
@@ -153,8 +154,7 @@ RunResult attend(int stage, int first, int last, const std::filesystem::path& fr
   return result;
 }
 
-// It continues from a checkpoint.
-
+// Training continues from a checkpoint.
 TEST(Dropout, ResumesAndMatchesAtEachStage) {
   const TemporaryFolder folder;
   const RunResult whole = attend(/*stage=*/0, 0, 4, {}, {});

@@ -1,4 +1,4 @@
-// Printed by grad_scaler_numbers.py with torch 2.11.0: 200 steps with torch.amp.GradScaler.
+// 200 steps with torch.amp.GradScaler, as printed by grad_scaler_numbers.py with torch 2.11.0.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// A rate and a weight decay for each parameter group, given with each step.
+// Each step takes a rate and a weight decay for each parameter group.
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(GroupRates, ZeroRateStopsOneGroup) {
   });
 }
 
-// A gradient that is applied during the second step has the rates of the first.
+// The gradient of the first step is applied during the second step, with the rates of the first.
 TEST(GroupRates, DelayedUpdateKeepsItsRates) {
   const auto given = [](int step) {
     const double lr = step == 0 ? 1e-2 : 0;

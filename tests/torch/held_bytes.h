@@ -1,4 +1,4 @@
-// HeldBytes: what tensors take on this thread, while a guard has torch report to it.
+// HeldBytes: bytes of tensors on this thread, while a guard makes torch report allocations to it.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace zero {
 
-// Bytes of tensors that this thread holds since it began, now and at most.
+// Bytes of tensors on this thread since construction: now, and at most.
 class HeldBytes final : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {

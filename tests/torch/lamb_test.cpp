@@ -1,4 +1,4 @@
-// Training with LAMB, whose steps need norms of whole parameters that no rank has whole.
+// Training with LAMB. Its steps need norms of whole parameters, and no rank holds these whole.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,14 +43,13 @@ TEST(Lamb, StagesAndTiersKeepBits) {
   }
 }
 
-// The paper's algorithm 2 with double arithmetic on plain tensors.
-// In double.
+// The paper's algorithm 2 in double on plain tensors.
 TEST(Lamb, AgreesWithHandWrittenRule) {
   constexpr double kLr = 1e-2;
   const tests::RunResult ours = tests::train(2, 40, {.stage = 3, .optimizer = kLamb}, tests::tied_net, kLr);
   torch::manual_seed(7);
   tests::Subject subject = tests::tied_net();
-  std::map<std::string, std::array<torch::Tensor, 3>> states;  // by name: the parameter, its moments
+  std::map<std::string, std::array<torch::Tensor, 3>> states;  // by name: parameter, moments
   for (const auto& item : subject.module->named_parameters()) {
     const torch::Tensor value = item.value().detach().to(torch::kFloat64).clone();
     states[item.key()] = {value, torch::zeros_like(value), torch::zeros_like(value)};

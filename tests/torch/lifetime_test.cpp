@@ -1,4 +1,5 @@
-// From attach() to the end: what is refused, what an attached module looks like from outside, and what is given back.
+// From attach() to the end of an attachment: refused calls, the attached module as its users see it, and the returned
+// module.
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -22,11 +23,9 @@ std::vector<torch::Tensor> clones(const torch::nn::Module& module) {
   return copies;
 }
 
-// ---- what attach() and step() refuse
-// -------------------------------------------------------------------------------------
+// ---- calls that attach() and step() refuse -------------------------------------------------------------------------
 
-// The first stays as it is.
-
+// The first attachment continues unchanged.
 TEST(Attach, SecondAttachIsRefused) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
@@ -38,7 +37,7 @@ TEST(Attach, SecondAttachIsRefused) {
   });
 }
 
-// Two parameters cut from one allocation, `second` starting at element `at`.
+// Two parameters are views of one allocation. `second` begins at element `at`.
 struct CutNet : torch::nn::Module {
   explicit CutNet(std::int64_t at) : whole(torch::arange(8, torch::kFloat32) / 8) {
     first = register_parameter("first", whole.narrow(0, 0, 4));
@@ -57,7 +56,7 @@ TEST(Attach, ParametersCutFromOneAllocationPart) {
   });
   EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0 - 1));
   EXPECT_TRUE(torch::equal(net.second, torch::arange(4, 8) / 8.0 - 1));
-  EXPECT_TRUE(torch::equal(net.whole, torch::arange(8) / 8.0)) << "the old allocation is nobody's business any more";
+  EXPECT_TRUE(torch::equal(net.whole, torch::arange(8) / 8.0)) << "the old allocation no longer changes";
 }
 
 TEST(Attach, OverlappingParametersAreRefusedByName) {
@@ -67,7 +66,7 @@ TEST(Attach, OverlappingParametersAreRefusedByName) {
     EXPECT_TRUE(says(message, "second"));
     EXPECT_TRUE(says(message, "shares memory with first"));
   });
-  EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0)) << "a refused module is as it was";
+  EXPECT_TRUE(torch::equal(net.first, torch::arange(4) / 8.0)) << "a refused module is unchanged";
 }
 
 TEST(Attach, OtherTypesAreRefusedByName) {
@@ -104,7 +103,7 @@ TEST(LostKeys, StepNamesParameterOfLostKey) {
         EXPECT_TRUE(says(message, loss.parameter)) << tests::placement_of(options);
         EXPECT_TRUE(says(message, "before attach()"));
       });
-      EXPECT_TRUE(tests::same_bits(started, clones(*nets[1]))) << "what was attached is what comes back";
+      EXPECT_TRUE(tests::same_bits(started, clones(*nets[1]))) << "the attached values are returned";
     }
   }
 }
@@ -117,11 +116,9 @@ TEST(Attach, GathersNothing) {
   });
 }
 
-// ---- an attached module from outside
-// ----------------------------------------------------------------------------------------
+// ---- an attached module as its users see it ------------------------------------------------------------------------
 
-// It keeps its shape.
-
+// A released parameter keeps its shape.
 TEST(Attached, ReleasedParameterRefusesRawReads) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
@@ -146,14 +143,13 @@ TEST(Attached, GradientsNeverAppearInGrad) {
       Engine engine = attach(net, ranks, options);
       loss_of(net, 0, 0, ranks.rank()).backward();
       for (const auto& item : net.named_parameters()) EXPECT_FALSE(item.value().grad().defined()) << item.key();
-      EXPECT_THROW(engine.step(), ConfigError) << "who reads it is told";
+      EXPECT_THROW(engine.step(), ConfigError) << "step() reports the read of grad()";
       engine.step();
     });
   }
 }
 
-// ---- the end
-// ----------------------------------------------------------------------------------------------------------------
+// ---- the end of an attachment --------------------------------------------------------------------------------------
 
 void expect_ordinary(TiedNet& net) {
   for (const auto& item : net.named_parameters()) {
@@ -176,7 +172,7 @@ TEST(Destruction, GivesPlainAutogradFullParameters) {
         Engine engine = attach(net, ranks, options);
         loss_of(net, 0, 0, ranks.rank()).backward();
         engine.step(1e-2);
-        loss_of(net, 1, 0, ranks.rank()).backward();  // a step that never came
+        loss_of(net, 1, 0, ranks.rank()).backward();  // without the step() that should follow
         std::vector<torch::Tensor> seen;
         const auto scope = engine.gathered(net);
         if (ranks.rank() == 0) trained = clones(net);
@@ -191,7 +187,7 @@ TEST(Destruction, GivesPlainAutogradFullParameters) {
 
 TEST(Destruction, LetsTheModuleBeAttachedAgain) {
   std::vector<std::vector<torch::Tensor>> results;
-  // Four steps under one attachment are four attachments of a step: SGD keeps nothing between steps.
+  // SGD keeps no state between steps. So four attachments of one step equal one attachment of four steps.
   for (int steps_each : {4, 1}) {
     auto mine = tests::tied_nets(2);
     tests::on_every_rank(2, [&](World& ranks) {
@@ -241,10 +237,9 @@ TEST(Abandon, LeavesEmptyButSafeParameters) {
   });
 }
 
-// ---- deferred construction: no rank ever holds the whole model
-// ----------------------------------------------------------------
+// ---- deferred construction: no rank ever holds the whole model -----------------------------------------------------
 
-// Torch's CPU memory, counted to the byte. What zero.cpp holds itself is in its ledger.
+// Bytes of torch's CPU memory. The ledger counts the memory of zero.cpp itself.
 class CountingAllocator final : public c10::Allocator {
  public:
   CountingAllocator() : before_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, /*priority=*/255); }
@@ -297,10 +292,10 @@ TEST(DeferredAttach, NoRankHoldsTheWholeModel) {
     reports[static_cast<std::size_t>(ranks.rank())] = engine.report();
     engine.abandon();
   });
-  // Both ranks' scratch: a unit's flat range and the values it is filled from.
+  // Scratch memory of both ranks: a unit's flat range and its source values.
   EXPECT_LE(CountingAllocator::peak(), 2 * 3 * kUnitBytes);
-  EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the counter counts";
-  // What stays: half of the parameters and half of the gradients.
+  EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the allocator counted nothing";
+  // Half of the parameters and half of the gradients remain.
   for (const EngineReport& report : reports)
     EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes), static_cast<double>(kModelBytes), 0.01 * kModelBytes);
 }

@@ -1,4 +1,4 @@
-// A module whose copies train apart: what leaves the run is what the copies share.
+// A module whose copies train apart. Exported and returned weights are those that the copies share.
 #include <gtest/gtest.h>
 
 #include "zero/checkpoint/safetensors.h"
@@ -18,7 +18,8 @@ struct Seen {
   Values own, shared, merged, given_back;
 };
 
-// By rank: three steps in rounds of two; then own and shared weights, the exported ones, and those after a last merge.
+// Each rank trains three steps in rounds of two. Records its own weights, the shared weights, and the weights after a
+// last merge.
 std::vector<Seen> train_apart(int world, const AttachOptions& options) {
   const TemporaryFolder folder;
   std::vector<Seen> seen(static_cast<std::size_t>(world));
@@ -44,17 +45,17 @@ std::vector<Seen> train_apart(int world, const AttachOptions& options) {
       engine.merge_copies();
       mine.merged = weights_of(engine);
       engine.merge_copies();
-      EXPECT_TRUE(tests::same_bits(weights_of(engine), mine.merged)) << "directly after an outer step there is none";
+      EXPECT_TRUE(tests::same_bits(weights_of(engine), mine.merged))
+          << "directly after an outer step, merging changes nothing";
       engine.scaled(tests::loss_of(net, 3, 0, ranks.rank())).backward();
-      engine.step(1e-2);  // the last of a round
+      engine.step(1e-2);  // the last step of a round
     }
     for (const torch::Tensor& parameter : net.parameters()) mine.given_back.push_back(parameter.detach().clone());
   });
   return seen;
 }
 
-// They share the last merged weights.
-
+// All copies have the weights of the last merge as shared weights.
 TEST(AttachedLocalSteps, CopiesDifferUntilMerged) {
   for (const int stage : {0, 1, 3}) {
     const auto seen = train_apart(4, {.stage = stage, .group = 2, .local = LocalSteps{.steps = 2}});

@@ -10,7 +10,7 @@
 namespace zero::tests {
 namespace {
 
-// Two ranks, two steps; forward passes come at most `ahead` before their backward passes. Weights after that.
+// Weights after two steps on two ranks. A forward pass runs at most `ahead` micro-batches before its backward pass.
 std::vector<torch::Tensor> trained(AttachOptions options, int ahead) {
   options.accumulate = 4;
   std::vector<Subject> subjects;

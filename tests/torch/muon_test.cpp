@@ -1,4 +1,4 @@
-// Training with Muon, whose steps need whole matrices of which every rank has a part.
+// Training with Muon. Its steps need whole matrices, and each rank holds only a part of them.
 #include <array>
 #include <cmath>
 #include <map>
@@ -51,13 +51,12 @@ TEST(Muon, StagesAndTiersKeepBits) {
     expect_same_bits_everywhere({.stage = 0, .optimizer = kMuon, .clip = 0.5, .dtype = dtype});
 }
 
-// An average of the weights.
-
+// With micro-batches and an average of the weights.
 TEST(Muon, MicroBatchesAndAverageKeepBits) {
   expect_same_bits_everywhere({.stage = 0, .optimizer = kMuon, .accumulate = 2, .ema = 0.9});
 }
 
-// With the same samples on each of 2 or 4 ranks their mean is a rank's own gradient, to the last bit.
+// 2 or 4 ranks with equal samples: their mean gradient equals the gradient of one rank, to the last bit.
 TEST(Muon, WorldSizesKeepBits) {
   const auto alike = [] {
     tests::Subject subject = tests::tied_net();
@@ -73,7 +72,7 @@ TEST(Muon, WorldSizesKeepBits) {
   }
 }
 
-// torch.optim.Muon's step, with the iterations in double.
+// The step of torch.optim.Muon, with the iterations in double.
 torch::Tensor orthogonal(const torch::Tensor& direction) {
   torch::Tensor x = direction.size(0) > direction.size(1) ? direction.t() : direction;
   x = x / x.norm().clamp_min(1e-7);
@@ -125,11 +124,10 @@ class ByHand {
 
  private:
   Muon options_;
-  std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: the parameter, its moments
+  std::map<std::string, std::array<torch::Tensor, 3>> states_;  // by name: parameter, moments
 };
 
-// In double.
-
+// The hand-written rule computes in double.
 TEST(Muon, AgreesWithHandWrittenRule) {
   for (const auto& options : {kMuon, Muon{.lr = kLr,
                                      .nesterov = false,
@@ -157,8 +155,7 @@ TEST(Muon, AgreesWithHandWrittenRule) {
   }
 }
 
-// Others take eight.
-
+// Other parameters take eight bytes.
 TEST(Muon, MatricesTakeFourBytesPerElement) {
   constexpr double kMatrices = 3 * 2 * 72, kOthers = 66 + 3 * (12 + 12 + 6) + 1;
   for (const int world : {1, 2}) {
@@ -198,8 +195,8 @@ TEST(Muon, TakesWhatGroupsSay) {
   });
 }
 
-// Three steps at stage 3, and two of them before a checkpoint that another stage takes up.
-// From a checkpoint.
+// Two steps at stage 3 and a checkpoint, which another stage loads for the third step. The result equals three steps at
+// stage 3.
 TEST(Muon, ContinuesAtAnotherStage) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "saved").string();
@@ -216,7 +213,7 @@ TEST(Muon, ContinuesAtAnotherStage) {
       Engine first = attach(net, ranks, {.stage = 3, .optimizer = kMuon});
       for (const int step : {0, 1}) take(first, step);
       first.save(path);
-      take(first, 7);  // what came after it counts no more
+      take(first, 7);  // not in the checkpoint, so without effect
     }
     Engine second = attach(net, ranks, {.stage = 1, .optimizer = kMuon});
     second.load(path);

@@ -1,4 +1,4 @@
-// A module on a device that the host cannot read: the ways of an engine with a GPU, over main memory.
+// A module on a device that the host cannot read. The engine uses its GPU paths over main memory.
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -28,7 +28,7 @@ using tests::same_bits;
 using tests::tied_net;
 using tests::train;
 
-// Operators read it, since it is main memory. The engine is told that the host cannot, and stages what it reads.
+// Main memory that claims not to be readable by the host. Operators can read it; the engine stages its own reads.
 class FarMemory final : public ForwardedDevice {
  public:
   explicit FarMemory(std::string_view name = "far") : ForwardedDevice(HostDevice::instance()), name_(name) {}
@@ -53,7 +53,7 @@ TEST(ModuleOnADevice, TrainsWithTheHostsBits) {
   }
 }
 
-// Blocks with activation checkpoints, whose inputs go to `tier`; absent: they stay.
+// Blocks with activation checkpoints. `tier`: the tier of their inputs; absent: they stay on the device.
 tests::MakeSubject checkpointed(std::optional<Tier> tier, const TemporaryFolder& folder,
                                 std::vector<std::shared_ptr<ActivationStore>>& stores) {
   return [=, &folder, &stores] {
@@ -118,8 +118,7 @@ TEST(ModuleOnADevice, StoreKeepsDeviceAfterEngine) {
   EXPECT_EQ(x.grad()[0].item<double>(), 2 * torch::full({}, 2.0F).exp().item<double>());
 }
 
-// At 256 bytes, at every stage.
-
+// Operators find parameters at multiples of 256 bytes at every stage.
 TEST(ModuleOnADevice, OperatorsFindAlignedParameters) {
   FarMemory far;
   for (const int world : {1, 2, 3}) {
@@ -140,8 +139,7 @@ TEST(ModuleOnADevice, OperatorsFindAlignedParameters) {
   }
 }
 
-// Parameters lie elsewhere in their units there: a checkpoint knows them by their names.
-// Where parameters are on other tiers.
+// Another device places parameters elsewhere in their units. A checkpoint finds them by name.
 TEST(ModuleOnADevice, CheckpointContinuesElsewhere) {
   FarMemory far;
   const TemporaryFolder folder;
@@ -149,7 +147,7 @@ TEST(ModuleOnADevice, CheckpointContinuesElsewhere) {
     return folder.path() / (std::string(on_device ? "device" : "host") + std::to_string(stage) + std::to_string(world));
   };
   using Values = std::vector<torch::Tensor>;
-  // Trains two steps, or loads, and then two more; the weights at the end.
+  // Trains two steps or loads `from`, then trains two more steps. Returns the last weights.
   const auto run = [&](bool on_device, int world, int stage, const std::filesystem::path& from,
                        const std::filesystem::path& to) {
     Values weights;
@@ -188,7 +186,7 @@ TEST(ModuleOnADevice, CheckpointContinuesElsewhere) {
   }
 }
 
-// A module that has no memory yet is trained where the options say.
+// A deferred module has no memory yet, so it trains on the device of the options.
 TEST(ModuleOnADevice, DeferredModuleUsesOptionsDevice) {
   const auto deferred_net = [] {
     auto net = deferred([] { return std::make_shared<tests::TiedNet>(); }, /*seed=*/3);

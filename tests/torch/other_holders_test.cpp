@@ -83,7 +83,7 @@ TEST(OtherHolders, ADeferredModuleHasNone) {
   EXPECT_EQ(held_elsewhere(*net), Names{"table.weight"});
 }
 
-// In a process of its own, whose log shows warnings whatever this one's environment says.
+// Runs in its own process, whose log shows warnings in any environment.
 TEST(OtherHolders, AttachNamesThemOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto attach_with_a_view = [] {

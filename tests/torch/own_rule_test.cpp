@@ -1,4 +1,4 @@
-// Training with an update rule that a user wrote.
+// Training with an update rule of a user.
 #include <gtest/gtest.h>
 
 #include "zero/engine/place/gather_budget.h"
@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// Sign of the gradient; with `moments` of them, which it fills.
+// A rule that steps by the sign of the gradient and fills its first two of `moments` states.
 class SignRule final : public UpdateRule {
  public:
   explicit SignRule(int moments) : moments_(moments) {}
@@ -62,8 +62,8 @@ TEST(OwnRule, StagesAndTiersKeepBits) {
   }
 }
 
-// A rule that a user hands over, with states of matrices, of rows and columns, or in 8 bits: as the same rule by its name.
-// Of matrices, rows or codes.
+// A user's rule object with states of matrices, of rows and columns, or in 8 bits equals the built-in rule of that
+// name.
 TEST(OwnRule, MatchesBuiltInRules) {
   const std::vector<OptimizerOptions> named{Muon{.lr = 0.02, .weight_decay = 0}, Adafactor{.lr = 0.02},
                                             AdamW8bit{.lr = 0.02, .weight_decay = 0}};
@@ -85,7 +85,6 @@ AttachOptions with_orthogonal_rule(int stage, std::int64_t spare = 0) {
 }
 
 // At every stage.
-
 TEST(OwnRule, MatrixRuleKeepsStageBits) {
   for (const int world : {1, 2, 3}) {
     const tests::RunResult first = tests::train(world, 4, with_orthogonal_rule(0), tests::tied_net);
@@ -113,7 +112,7 @@ TEST(OwnRule, MatrixRuleFollowsCompletedDirections) {
   });
 }
 
-// Up and down in each of three blocks, 12 x 6 and 6 x 12.
+// Each of three blocks has the matrices up and down, 12 x 6 and 6 x 12.
 TEST(OwnRule, MatrixRuleDeclaresMemoryAndOperations) {
   constexpr std::int64_t kSpare = 1 << 16;
   const Placement placement = place(0, Reduce::kAuto, 1);

@@ -1,8 +1,8 @@
-// The reference: the same training in libtorch alone, on one rank, with no attach() and no engine.
+// The reference: the same training with only libtorch on one rank, without attach() and engine.
 //
-// Forward and backward are torch's own, gradients are read from .grad(), and the update rule runs over copies of the
-// parameters. Only two things are taken from zero.cpp: the rule itself, and the order in which the global norm is
-// summed (a unit's flat range).
+// Forward and backward pass are torch's own, and gradients are read from .grad(). The update rule works on copies of
+// the parameters. Only two things are zero.cpp's: the rule, and the order of the sum of the global norm (a unit's flat
+// range).
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ class PlainRun {
     }
   }
 
-  // A fixed one.
+  // Multiplies the loss by the fixed loss scale.
   torch::Tensor scaled(const torch::Tensor& loss) const {
     return loss_scale_ == 1 ? loss : loss.to(torch::kFloat) * loss_scale_;
   }
@@ -48,7 +48,7 @@ class PlainRun {
     return norm;
   }
 
-  // In name order, full precision held.
+  // In the order of names, in full precision.
   std::vector<torch::Tensor> parameters() const {
     std::vector<std::pair<std::string, torch::Tensor>> named;
     for (std::size_t param = 0; param < states_.size(); ++param)
@@ -113,7 +113,8 @@ class PlainRun {
   std::vector<State> states_;
 };
 
-// What train(1, ...) does. With more than one micro-batch the module must be fp32: torch sums in the parameter's type.
+// The plain version of train(1, ...). With several micro-batches the module must be fp32, because torch sums in the
+// parameter's type.
 inline RunResult train_plain(int num_steps, const AttachOptions& options, const MakeSubject& make, double lr = 1e-2) {
   torch::set_num_threads(1);
   torch::manual_seed(7);

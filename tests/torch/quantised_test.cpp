@@ -1,4 +1,4 @@
-// Frozen parameters of whole numbers or booleans: quantised weights, with a trained adapter beside them.
+// Frozen parameters of integers or booleans: quantised weights beside a trained adapter.
 #include <gtest/gtest.h>
 
 #include "tests/support/message_of.h"

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// Of a checkpoint in which each rank saved these.
+// The manifest of a checkpoint in which each rank saved its entry of `ranks`.
 Manifest manifest_of(const std::vector<std::vector<Extra>>& ranks) {
   Manifest manifest;
   for (const auto& extras : ranks) {
@@ -27,8 +27,7 @@ Manifest manifest_of(const std::vector<std::vector<Extra>>& ranks) {
   return manifest;
 }
 
-// Every rank saves its generator, or every rank saves that it shared one.
-
+// Either every rank saves its generator, or every rank saves that it shared one.
 TEST(RankExtras, SavesGeneratorOrSharedOne) {
   const std::vector<Extra> own = extras_of({}, true), shared = extras_of({}, false);
   EXPECT_NO_THROW(require_generators(manifest_of({own}), "c"));
@@ -47,8 +46,7 @@ TEST(RankExtras, SavesGeneratorOrSharedOne) {
   EXPECT_TRUE(says(refusal(manifest_of({own, longer})), "rank-00001.safetensors has the rng/cpu of a generator"));
 }
 
-// A shared one continues where it is.
-
+// A shared generator is not restored. It continues from its current state.
 TEST(RankExtras, GeneratorContinuesWhereItWas) {
   NamedBuffers none;
   torch::manual_seed(3);

@@ -1,4 +1,4 @@
-// Law 1 over update rules: bytes of parameters, gradients, master copies and states are those that each rule declares.
+// Law 1 for update rules: bytes of parameters, gradients, master copies and states equal the declaration of each rule.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ tests::Subject square_net() {
           }};
 }
 
-// Bytes of states, by the papers: of an element of a weight and of a bias, and of a row or column of a weight.
+// Bytes of states from the papers: per element of a weight and of a bias, and per row or column of a weight.
 struct StateBytes {
   const char* name;
   OptimizerOptions rule;
@@ -44,7 +44,7 @@ struct StateBytes {
 };
 
 std::vector<StateBytes> rules() {
-  const double coded = 2 * (1 + 4.0 / kCodeBlock);  // two codes, and their shares of a scale
+  const double coded = 2 * (1 + 4.0 / kCodeBlock);  // two codes and their part of a scale
   return {{"adam", Adam{}, 8, 8},
           {"adamw", AdamW{}, 8, 8},
           {"sgd", Sgd{}, 0, 0},
@@ -86,7 +86,7 @@ TEST_P(RuleMemory, TagsMatchRulesDeclaration) {
   }
 }
 
-// What plans and estimates read: the same bytes of an element.
+// Plans and estimates use the same bytes per element.
 TEST_P(RuleMemory, ElementBytesMatchPlans) {
   const auto rule = make_update_rule(GetParam().rule);
   const bool apart = rule->matrices() != nullptr || rule->factors() != nullptr;

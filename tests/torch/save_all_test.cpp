@@ -1,4 +1,5 @@
-// Several engines in one checkpoint: all of one moment, for any world and stage, or a refusal that changes nothing.
+// Several engines in one checkpoint. All engines are from the same moment, for any world and stage, or the call is
+// refused and changes nothing.
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -17,7 +18,7 @@ namespace {
 
 using tests::Values;
 
-// Two models of other parameters, each with an engine.
+// Two models with different parameters, each with an engine.
 class TwoEngines {
  public:
   TwoEngines(World& world, const AttachOptions& options)
@@ -35,7 +36,7 @@ class TwoEngines {
     large_->forward(x).square().mean().backward();
     second->step(1e-2);
   }
-  // Weights and second moments of both.
+  // Weights and second moments of both models.
   Values states() {
     Values values;
     for (Engine* engine : engines())
@@ -97,7 +98,7 @@ TEST(SaveAll, EachPartIsACheckpoint) {
   });
 }
 
-// A process that saves again and again is killed at any time: both engines are of one save.
+// A process that saves repeatedly is killed at any time. Both engines then have the states of the same save.
 TEST(SaveAll, KillLeavesOneMoment) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const TemporaryFolder own;

@@ -1,4 +1,4 @@
-// Engine::save() and load(): what the seam adds to a checkpoint: buffers, the random generator, a user's own loop.
+// Engine::save() and load() of a module: its buffers, the random generator, and a user's own loop.
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -30,7 +30,7 @@ torch::nn::Sequential make_net() {
                                torch::nn::Linear(16, 1));
 }
 
-// Steps of a loop that draws its own data from torch's generator.
+// Steps of a loop that draws its data from torch's generator.
 std::vector<float> steps(torch::nn::Sequential& net, Engine& engine, int count) {
   std::vector<float> losses;
   for (int i = 0; i < count; ++i) {
@@ -51,7 +51,7 @@ void change_last_byte(const std::filesystem::path& path) {
   file.put(static_cast<char>(last ^ 0x55));
 }
 
-// As another program could have written it: vouched for, but without them.
+// Removes the generators and writes a valid manifest, as another program could do.
 void forget_generators(const std::filesystem::path& checkpoint) {
   Manifest manifest = read_manifest(checkpoint);
   std::erase_if(manifest.files.front().extras, [](const SavedExtra& extra) { return extra.name == "rng/cpu"; });
@@ -74,14 +74,13 @@ TEST(SavedModule, UserLoopContinuesWithSameBits) {
     }
     auto net = make_net();
     auto engine = attach(*net, world, {.stage = stage, .optimizer = AdamW{.lr = 1e-2}, .clip = 1.0});
-    steps(net, engine, 1);  // whatever it was
+    steps(net, engine, 1);  // any earlier training
     engine.load(path);
     EXPECT_EQ(steps(net, engine, 3), expected) << "stage " << stage;
   }
 }
 
-// An engine that awaits a load.
-
+// The engine of the new module awaits a load.
 TEST(SavedModule, AwaitingEngineContinuesWithSameBits) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
@@ -105,8 +104,7 @@ TEST(SavedModule, AwaitingEngineContinuesWithSameBits) {
   }
 }
 
-// Than the load.
-
+// Until the load, every other call is refused.
 TEST(SavedModule, AwaitingEngineRefusesEverythingElse) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
@@ -124,14 +122,13 @@ TEST(SavedModule, AwaitingEngineRefusesEverythingElse) {
   refused([&] { engine.step(); });
 }
 
-// After a load that failed midway only a whole load makes the engine usable.
-
+// After a load that fails midway, the engine needs a complete load.
 TEST(SavedModule, BrokenLoadNeedsWholeOne) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
   for (const int stage : {0, 3}) {
     const auto whole = folder / fmt::format("whole-{}", stage), damaged = folder / fmt::format("damaged-{}", stage);
-    // A state is larger than the 4 MiB that one sum covers: some are taken before the damage is met.
+    // A state is larger than the 4 MiB of one checksum. The load reads some blocks before it finds the damage.
     torch::nn::Sequential net(torch::nn::Linear(1200, 1000));
     auto engine = attach(*net, worlds.front(), {.stage = stage, .optimizer = AdamW{.lr = 1e-2}});
     const auto trained = [&] {
@@ -204,8 +201,7 @@ TEST(SavedModule, BuffersComeBack) {
   EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), count);
 }
 
-// Until others need it.
-
+// The memory stays allocated until the machine runs short.
 TEST(SavedModule, AsynchronousSaveReusesMemory) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});

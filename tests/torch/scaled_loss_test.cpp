@@ -1,4 +1,4 @@
-// fp16 training of a module: against a loop in plain libtorch with a GradScaler written by hand, and against the numbers of
+// fp16 training of a module equals a plain libtorch loop with a hand-written GradScaler, and agrees with
 // torch.amp.GradScaler in Python.
 #include <cmath>
 #include <optional>
@@ -14,7 +14,7 @@ namespace zero {
 namespace {
 
 constexpr int kSteps = 200;
-constexpr int kInterval = 12;  // so that the scale grows into overflows again and again
+constexpr int kInterval = 12;  // short, so the scale repeatedly grows into overflows
 
 torch::nn::Sequential small_net() {
   torch::manual_seed(5);
@@ -43,7 +43,7 @@ struct Curve {
   std::vector<bool> skipped;
 };
 
-// What torch.amp.GradScaler does in Python, over fp32 masters of an fp16 module.
+// The algorithm of torch.amp.GradScaler over fp32 masters of an fp16 module.
 Curve train_by_hand() {
   torch::nn::Sequential net = small_net();
   std::vector<torch::Tensor> masters;
@@ -124,10 +124,9 @@ TEST(ScaledLoss, TrainsAsAGradScalerDoes) {
   }
 }
 
-// An fp16 has 11 bits. Operators of another build or processor may add in another order, and round outputs of up to 3 to
-// another neighbour, 2^-10 away: a loss of squares changes by some thousandths of itself, or, where it is small, by 1e-4.
-// Scales and skipped steps are equal: no scaled gradient lies within 3 % of the largest fp16, as the script makes sure of.
-// In Python.
+// An fp16 number has 11 bits. Operators of another build or processor may add in another order. They then round outputs
+// up to 3 to a neighbour, 2^-10 away. A loss of squares changes by some thousandths, or by 1e-4 if it is small. Scales
+// and skipped steps are equal, because the script keeps scaled gradients 3 % away from the largest fp16 number.
 TEST(ScaledLoss, MatchesTorchsGradScaler) {
   using namespace grad_scaler_numbers;
   ASSERT_EQ(kLosses.size(), std::size_t{kSteps});
@@ -143,8 +142,7 @@ TEST(ScaledLoss, MatchesTorchsGradScaler) {
   }
 }
 
-// The error names the call.
-
+// The error names the forgotten call.
 TEST(ScaledLoss, RefusesForgottenScale) {
   torch::nn::Sequential net = small_net();
   tests::on_every_rank(1, [&](World& ranks) {
@@ -173,10 +171,11 @@ TEST(ScaledLoss, Fp16ModuleHasDynamicScale) {
     EXPECT_EQ(engine.parameters()[0].dtype, DType::kFloat16);
     EXPECT_EQ(engine.report().loss_scale, 65536);
   });
-  EXPECT_EQ(net->parameters()[0].scalar_type(), torch::kHalf) << "given back as it was";
+  EXPECT_EQ(net->parameters()[0].scalar_type(), torch::kHalf) << "the parameters have their own type again";
 }
 
-// With three ranks and two micro-batches: a run that was saved and loaded in the middle has the bits of one that was not.
+// Three ranks with two micro-batches. A run that is saved and loaded in the middle has the bits of an uninterrupted
+// run.
 TEST(ScaledLoss, ACheckpointCarriesTheScale) {
   const TemporaryFolder folder;
   const auto run = [&](bool interrupted) {

@@ -1,4 +1,4 @@
-// A module trained by workers for servers, in a program of its own: attach() on all ranks, serve() on servers.
+// Workers train a module for servers in a user's program: attach() on all ranks, serve() on servers.
 #include <gtest/gtest.h>
 
 #include "tests/support/message_of.h"
@@ -40,7 +40,7 @@ TEST(AttachedToServers, WorkersTrainLikeServerlessRanks) {
     const Values plain = train_on(2, {.dtype = dtype});
     EXPECT_TRUE(tests::same_bits(train_on(3, {.sync = {.servers = 1}, .dtype = dtype}), plain));
     EXPECT_TRUE(tests::same_bits(train_on(4, {.sync = {.servers = 2}, .dtype = dtype}), plain));
-    for (const Cut shards : {Cut::kHash, Cut::kWhole, Cut::kWeighted})  // weights as measured
+    for (const Cut shards : {Cut::kHash, Cut::kWhole, Cut::kWeighted})  // with measured weights
       EXPECT_TRUE(tests::same_bits(train_on(4, {.shards = shards, .sync = {.servers = 2}, .dtype = dtype}), plain))
           << name_of(shards);
   }

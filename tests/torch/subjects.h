@@ -1,5 +1,5 @@
-// The model most tests of the seam train: a language model in small, an embedding whose table is the head too, and
-// three blocks.
+// The model of most tests in this folder: a small language model with three blocks, whose head is tied to its
+// embedding.
 #pragma once
 
 #include "tests/torch/training_run.h"
@@ -37,7 +37,7 @@ struct TiedNet : torch::nn::Module {
   torch::Tensor scale;
 };
 
-// Two sequences of ten tokens, other ones in every micro-batch.
+// Two sequences of ten tokens, different in every micro-batch.
 inline torch::Tensor tokens_of(int step, int micro, int rank) {
   return (torch::arange(20) * (step + 3) + micro * 5 + rank * 7).remainder(11).reshape({2, 10});
 }
@@ -56,7 +56,7 @@ inline Subject tied_net() {
   return {net, [net](int step, int micro, int rank) { return loss_of(*net, step, micro, rank); }};
 }
 
-// One a rank, each with other weights: only rank 0's count once attached.
+// One net for each rank, with different weights. After attach() all have those of rank 0.
 inline std::vector<std::shared_ptr<TiedNet>> tied_nets(int world) {
   std::vector<std::shared_ptr<TiedNet>> nets;
   for (int rank = 0; rank < world; ++rank) {

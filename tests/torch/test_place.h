@@ -1,6 +1,6 @@
-// place(): where the models of a test lie: on the CPU, or with ZERO_TEST_DEVICE=cuda on the first GPU.
+// place(): the device of a test's models: the CPU, or with ZERO_TEST_DEVICE=cuda the first GPU.
 //
-//   net->to(tests::place());                                        // before all else of libtorch
+//   net->to(tests::place());                                        // before all other uses of libtorch
 //   thread_local const BackwardOnCaller one_thread(tests::place());  // in a loss: a rank is a thread
 #pragma once
 

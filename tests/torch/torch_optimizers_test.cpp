@@ -1,9 +1,9 @@
-// Our update rules against libtorch's own optimizers: a hundred steps of the same model on the same data, through
-// attach() and step() on the one side, and backward(), clip_grad_norm_() and torch::optim on the other.
+// zero.cpp's update rules against libtorch's optimizers: a hundred steps of the same model on the same data. One side
+// uses attach() and step(). The other uses backward(), clip_grad_norm_() and torch::optim.
 //
-// Not bit for bit: libtorch sums the norm, and a world's average, in another order. So the difference is measured, as
-// |ours - torch| / |torch| of all parameters as one vector: 3e-7 with AdamW, which divides by small numbers, and 5e-8
-// with SGD, one rounding of a float (6e-8). --gtest_output=xml writes down what it is here.
+// The bits differ, because libtorch adds the norm and the mean over ranks in another order. The tests therefore bound
+// |ours - torch| / |torch| over all parameters as one vector. It is 3e-7 with AdamW, which divides by small numbers,
+// and 5e-8 with SGD, one rounding of a float (6e-8). --gtest_output=xml records the measured values.
 #include <functional>
 #include <memory>
 
@@ -35,7 +35,7 @@ struct SmallMlp : torch::nn::Module {
   torch::nn::Linear last;
 };
 
-// Sixteen rows of numbers between -1 and 1, other ones at every step and rank, and a smooth function of them to learn.
+// Sixteen rows of numbers between -1 and 1, different at every step and rank. The target is a smooth function of them.
 torch::Tensor rows_of(int step, int rank) {
   return (torch::arange(160, torch::kFloat64) * 0.37 + step * 11.3 + rank * 5.1)
       .sin()
@@ -67,13 +67,13 @@ double distance(const torch::Tensor& a, const torch::Tensor& b) {
 struct TorchRun {
   torch::Tensor start, end;
   std::vector<double> grad_norms;
-  int clipped = 0;  // steps whose norm was above the limit
+  int clipped = 0;  // number of steps with a norm above the limit
 };
 
 using MakeOptimizer = std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor> decayed,
                                                                              std::vector<torch::Tensor> others)>;
 
-// Gradients of a step late: each is put in the place of the next, and the last is applied after all steps.
+// Delays gradients by one step: each takes the place of the next gradient, and the last one is applied after all steps.
 class Late {
  public:
   void take(std::vector<torch::Tensor> parameters) {
@@ -87,8 +87,8 @@ class Late {
   std::vector<torch::Tensor> kept_;
 };
 
-// The average over ranks is one loss here; weights start as train() lets them start on rank 0. From `exact_steps` on
-// the optimizer sees each gradient a step late.
+// Here one loss is the mean over the ranks. The first weights are those of rank 0 in train(). From step `exact_steps`
+// on the optimizer receives each gradient one step late.
 TorchRun train_with_torch(int world, const MakeOptimizer& make, int exact_steps = kSteps) {
   torch::set_num_threads(1);
   torch::manual_seed(7);
@@ -119,7 +119,7 @@ TorchRun train_with_torch(int world, const MakeOptimizer& make, int exact_steps 
   return run;
 }
 
-// The same hundred steps at stage 0 (or 2, where some are delayed) on one rank, and at stage 3 on two.
+// Compares a hundred steps at stage 0 on one rank (stage 2 if some updates are delayed), and at stage 3 on two ranks.
 void expect_as_torch(const OptimizerOptions& optimizer, const MakeOptimizer& make, double bound,
                      int exact_steps = kSteps) {
   const bool delayed = exact_steps < kSteps;
@@ -139,14 +139,14 @@ void expect_as_torch(const OptimizerOptions& optimizer, const MakeOptimizer& mak
           << where << ", step " << step;
     }
 
-    // That there was something to agree about: weights went far, and both sides of the clip were seen.
+    // The comparison is meaningful: the weights moved far, and some steps were clipped and some were not.
     EXPECT_GT(distance(expected.start, expected.end), 0.1);
     EXPECT_GT(expected.clipped, 0);
     EXPECT_LT(expected.clipped, kSteps);
   }
 }
 
-// Decay in the first group, none in the second.
+// The first group has weight decay, the second has none.
 template <typename Optimizer, typename Options>
 MakeOptimizer in_two_groups(Options options) {
   return [options](std::vector<torch::Tensor> decayed, std::vector<torch::Tensor> others) {
@@ -165,8 +165,7 @@ TEST(TorchAdamW, AgreesOverAHundredSteps) {
                   in_two_groups<torch::optim::AdamW>(theirs), 1e-6);
 }
 
-// Each gradient comes a step late.
-
+// Each gradient is applied one step late.
 TEST(TorchAdamW, DelayedGradientsAgree) {
   const auto theirs = torch::optim::AdamWOptions(kLr).betas({0.9, 0.95}).eps(1e-8).weight_decay(kDecay);
   expect_as_torch(AdamW{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = kDecay},
@@ -179,8 +178,7 @@ TEST(TorchSgd, MomentumAgreesOverHundredSteps) {
                   2e-7);
 }
 
-// Each rule.
-
+// For each rule.
 TEST(UpdateRules, StagesKeepBits) {
   for (const OptimizerOptions& optimizer :
        {OptimizerOptions(Adam{.weight_decay = kDecay}), OptimizerOptions(Lion{.weight_decay = kDecay}),

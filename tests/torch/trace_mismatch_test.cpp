@@ -1,4 +1,4 @@
-// What is no part of a step's schedule: evaluation, another order of modules, operators that fail.
+// Events outside a step's schedule: evaluation, another order of modules, operators that fail.
 #include <set>
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ torch::Tensor evaluate(TiedNet& net, Evaluation how) {
   return net.forward(tokens).sum();
 }
 
-// Evaluates before the micro-batches for which `when` holds; the results go to `values` on rank 0.
+// Evaluates before the micro-batches for which `when` is true. Rank 0 adds the results to `values`.
 tests::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
                               const std::function<bool(int step, int micro)>& when) {
   return [how, &values, when] {
@@ -42,8 +42,7 @@ tests::MakeSubject evaluating(Evaluation how, std::vector<float>& values,
   };
 }
 
-// It is no trace mismatch.
-
+// An evaluation is no trace mismatch.
 TEST(EvaluationBetweenSteps, ChangesNeitherBitsNorTraffic) {
   const auto between_steps = [](int step, int micro) { return step != 1 && micro == 0; };
   std::vector<float> none, first;
@@ -74,7 +73,7 @@ TEST(EvaluationBetweenMicroBatches, ChangesNoBit) {
   }
 }
 
-// The blocks in another order in the given steps.
+// In the given steps the blocks run in another order.
 tests::MakeSubject reordered(const std::set<int>& steps) {
   return [steps] {
     auto net = std::make_shared<TiedNet>();
@@ -89,7 +88,6 @@ tests::MakeSubject reordered(const std::set<int>& steps) {
 }
 
 // Bit for bit.
-
 TEST(TraceMismatch, MatchesStageZeroAndIsCounted) {
   for (int world : {2, 3}) {
     std::vector<RunResult> runs;
@@ -98,14 +96,13 @@ TEST(TraceMismatch, MatchesStageZeroAndIsCounted) {
       EXPECT_EQ(runs.front().loss_bits, runs.back().loss_bits) << tests::placement_of(options);
       EXPECT_EQ(runs.front().grad_norms, runs.back().grad_norms) << tests::placement_of(options);
       EXPECT_TRUE(tests::same_bits(runs.front().parameters, runs.back().parameters)) << tests::placement_of(options);
-      // Step 2 leaves the recorded order and is recorded; step 4 leaves that one.
+      // Step 2 departs from the recorded order and is recorded. Step 4 departs from the order of step 2.
       EXPECT_EQ(runs.back().reports[0].trace_mismatches, 2) << tests::placement_of(options);
     }
   }
 }
 
-// An operator fails inside the forward.
-
+// An operator fails inside the forward pass.
 TEST(TraceMismatch, FailedForwardKeepsEngineUsable) {
   const auto make = [](bool failing) {
     return [failing] {
@@ -129,7 +126,7 @@ TEST(TraceMismatch, FailedForwardKeepsEngineUsable) {
 }
 
 TEST(TraceMismatch, FailedBackwardKeepsEngineUsable) {
-  // A hook of the user's throws half way through the first backward pass; the step is then done as it stands.
+  // A user's hook throws in the middle of the first backward pass. The step then continues without that pass.
   const auto make = [] {
     auto net = std::make_shared<TiedNet>();
     return Subject{

@@ -1,4 +1,4 @@
-// A short training run of any module over thread-ranks, with everything that must be equal between two such runs.
+// A short training run of any module over ranks in threads. Records everything that must be equal between two runs.
 #pragma once
 
 #include <bit>
@@ -19,8 +19,8 @@
 namespace zero::tests {
 
 using LossFunction = std::function<torch::Tensor(int step, int micro, int rank)>;
-// Builds a module and the function that computes its loss on (step, micro-batch, rank)'s data; where that offloads
-// activations, their store.
+// Builds a module and a function for the loss on the data of (step, micro-batch, rank). Also the store of offloaded
+// activations, if any.
 struct Subject {
   std::shared_ptr<torch::nn::Module> module;
   LossFunction loss;
@@ -29,14 +29,14 @@ struct Subject {
 using MakeSubject = std::function<Subject()>;
 
 struct RunResult {
-  std::vector<std::uint32_t> loss_bits;  // of rank 0, every micro-batch of every step
+  std::vector<std::uint32_t> loss_bits;  // of rank 0, for every micro-batch of every step
   std::vector<double> grad_norms;
-  std::vector<torch::Tensor> parameters;  // in name order, full precision held
+  std::vector<torch::Tensor> parameters;  // in the order of names, in full precision
   std::vector<torch::Tensor> given_back;  // in registration order, after the attachment ended
   std::vector<EngineReport> reports;      // by rank
 };
 
-// Every rank in its own thread; an exception in one is thrown here after all have ended.
+// Runs every rank in its own thread. After all have ended, the first exception is thrown here.
 inline void on_every_rank(int world, const std::function<void(World&)>& body) {
   std::vector<World> worlds = World::in_process(world);
   std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
@@ -58,7 +58,7 @@ inline void on_every_rank(int world, const std::function<void(World&)>& body) {
   }
 }
 
-// The generator is shared by all threads of the process: modules are built by one after the other.
+// All threads of the process share the generator, so one thread builds all modules.
 inline RunResult train(int world, int num_steps, const AttachOptions& options, const MakeSubject& make,
                        double lr = 1e-2, const EngineHost& host = {}) {
   RunResult result;
@@ -108,7 +108,7 @@ inline bool same_bits(const std::vector<torch::Tensor>& a, const std::vector<tor
                     [](const auto& x, const auto& y) { return same_bits(x, y); });
 }
 
-// The five placements that must not differ in a bit: stages 0 to 3, and stage 3 with one unit gathered at a time.
+// The five placements that must have the same bits: stages 0 to 3, and stage 3 under the min budget.
 inline std::vector<AttachOptions> all_stages(AttachOptions options) {
   std::vector<AttachOptions> result;
   for (options.stage = 0; options.stage < 4; ++options.stage) result.push_back(options);

@@ -1,4 +1,4 @@
-// A parameter's memory can be read within an operator, and in a gathered() or use() scope, and never else.
+// A parameter's memory can be read only in an operator and in a gathered() or use() scope.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 using tests::TiedNet;
 
-// An operator of an extension, which reads memory itself.
+// An operator of an extension. It reads memory directly.
 double first_of(const torch::Tensor& tensor) {
   return tensor.const_data_ptr<float>()[0];
 }
@@ -33,7 +33,7 @@ std::string refusal_of(const torch::Tensor& tensor) {
   return message_of<c10::Error>([&] { static_cast<void>(tensor.const_data_ptr()); });
 }
 
-// On two ranks, at every stage, after a forward pass: units may still be gathered.
+// On two ranks, at every stage, after a forward pass. Some units may still be gathered.
 void after_forward(const std::function<void(TiedNet&, Engine&)>& body) {
   for (const AttachOptions& options : tests::all_stages({})) {
     SCOPED_TRACE(tests::placement_of(options));
@@ -92,7 +92,7 @@ TEST(UsingScope, HoldsItsParametersOnly) {
   });
 }
 
-// A kernel of one's own in place of an operator: the same bits, and steps that follow their schedule.
+// A user's own kernel replaces an operator. The bits are the same, and the steps follow their schedule.
 TEST(UsingScope, CountsAsAnOperator) {
   for (const AttachOptions& options : tests::all_stages({})) {
     SCOPED_TRACE(tests::placement_of(options));
@@ -135,7 +135,7 @@ TEST(UsingScope, RefusesForeignTensors) {
   });
 }
 
-// numpy() and tolist() of Python: both calls, and then the memory of the result.
+// numpy() and tolist() in Python make both calls, and then read the memory of the result.
 TEST(Resolve, GivesValuesThatStay) {
   after_forward([](TiedNet& net, Engine& engine) {
     torch::Tensor weight = net.block(1).up->weight;
@@ -146,7 +146,7 @@ TEST(Resolve, GivesValuesThatStay) {
     {
       const auto whole = engine.gathered({weight});
       const torch::Tensor alias = weight.detach().resolve_conj().resolve_neg();
-      EXPECT_EQ(alias.mutable_data_ptr(), weight.mutable_data_ptr()) << "for writes";
+      EXPECT_EQ(alias.mutable_data_ptr(), weight.mutable_data_ptr()) << "mutable_data_ptr(), for writes";
       EXPECT_NE(alias.const_data_ptr(), memory);
       std::fill_n(alias.mutable_data_ptr<float>(), alias.numel(), 3.f);
     }

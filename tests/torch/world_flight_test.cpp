@@ -17,7 +17,8 @@ TEST(WorldFlight, OmitsLibtorchsStackTrace) {
   try {
     TORCH_CHECK(false, "index out of range in self");
   } catch (const c10::Error& error) {
-    ASSERT_NE(std::string(error.what()).find("most recent call first"), std::string::npos) << "else nothing is shown";
+    ASSERT_NE(std::string(error.what()).find("most recent call first"), std::string::npos)
+        << "without a backtrace the test shows nothing";
     worlds[1].write_flight(error);
   }
   const FlightFolder found = read_flight_folder(folder.path());

@@ -18,7 +18,7 @@ void keep(LogLevel level, std::string_view line) {
   lines().emplace_back(level, line);
 }
 
-// A sink that stays would also get the lines of later tests.
+// Without removal, the sink would also receive lines of later tests.
 struct WithSink {
   explicit WithSink(LogLevel from) {
     lines().clear();

@@ -260,7 +260,7 @@ TEST(RequireOutputFile, AcceptsNewAndReplacedFiles) {
   EXPECT_NO_THROW(require_output_file("-o", "in-this-folder"));
 }
 
-// A file is written beside it and takes its name: of /dev/null that would be the end.
+// A new file replaces the path, which would destroy /dev/null.
 TEST(RequireOutputFile, RefusesDevicesPipesAndFolders) {
   const TemporaryFolder folder;
   const auto reason = [](const std::filesystem::path& path) {

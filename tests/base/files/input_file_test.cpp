@@ -29,7 +29,7 @@ std::string read(const InputFile& file, std::int64_t offset, std::size_t bytes) 
 
 std::atomic<int> num_calls = 0;
 
-// At most three bytes a call, and every second call is interrupted by a signal.
+// Reads at most three bytes a call, and a signal interrupts every second call.
 ssize_t haltingly(int file, void* out, std::size_t bytes, off_t offset) {
   if (num_calls++ % 2 == 0) {
     errno = EINTR;

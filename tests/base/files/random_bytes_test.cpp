@@ -23,7 +23,7 @@ TEST(RandomBytes, NameIsHexadecimal) {
 TEST(RandomBytes, EveryByteIsDrawn) {
   std::array<std::byte, 100> memory{};
   std::array<bool, 100> drawn{};
-  for (int i = 0; i < 20; ++i) {  // a byte that is zero 20 times was not drawn
+  for (int i = 0; i < 20; ++i) {  // a byte that is zero 20 times was not random
     fill_with_random_bytes(memory);
     for (std::size_t at = 0; at < memory.size(); ++at) drawn[at] = drawn[at] || memory[at] != std::byte{0};
   }

@@ -38,7 +38,8 @@ TEST(DType, BFloat16SurvivesFloat) {
   }
 }
 
-// Between two neighbours of bf16 lie 65,536 floats; the nearer one is taken, and in the middle the even one.
+// There are 65,536 floats between two neighbours of bf16. Each is rounded to the nearer one, and the middle to the even
+// one.
 TEST(DType, RoundsToNearestEven) {
   for (const std::uint32_t low : {0x0000U, 0x0001U, 0x3f80U, 0x3f81U, 0x7f7eU, 0xbf80U, 0xc2c7U}) {
     const auto at = [&](std::uint32_t fraction) { return bfloat16(std::bit_cast<float>((low << 16) + fraction)); };
@@ -55,10 +56,10 @@ TEST(DType, TheLargestFloatRoundsToInfinity) {
 }
 
 TEST(DType, KeepsQuietNaNAndSign) {
-  // All of the payload in the low half: rounding, or cutting, would make it an infinity.
+  // The payload is only in the low half. Rounding or truncation would give an infinity.
   EXPECT_EQ(bfloat16(std::bit_cast<float>(0x7f800001U)), 0x7fc0U);
   EXPECT_EQ(bfloat16(std::bit_cast<float>(0xff800001U)), 0xffc0U);
-  // All ones: adding the rounding would carry into the sign and give -0.
+  // All bits are ones. The rounding would carry into the sign and give -0.
   EXPECT_EQ(bfloat16(std::bit_cast<float>(0x7fffffffU)), 0x7fffU);
 }
 
@@ -67,7 +68,7 @@ TEST(DType, SignedZerosAreKept) {
   EXPECT_EQ(bfloat16(-0.0F), 0x8000U);
 }
 
-// ---- fp16: against its definition in double, where each of its values is exact
+// ---- fp16, against its definition in double, which represents each of its values exactly
 
 double value_of(std::uint32_t half) {
   const int exponent = static_cast<int>(half >> 10 & 31), mantissa = static_cast<int>(half & 1023);
@@ -77,13 +78,13 @@ double value_of(std::uint32_t half) {
   return (half & 0x8000U) != 0 ? -magnitude : magnitude;
 }
 
-// By search in the list of all values: the nearest, of two as near the even one; from the middle between the largest and
-// what would come next on it is infinity.
+// Searches the list of all values for the nearest, or for the even one if two are equally near. From the middle between
+// the largest value and the next step on, the result is infinity.
 std::uint32_t nearest_half(float value) {
   const std::uint32_t sign = std::signbit(value) ? 0x8000U : 0;
   const double magnitude = std::fabs(static_cast<double>(value));
   if (magnitude >= 65520) return sign | 0x7c00U;
-  std::uint32_t low = 0, high = 0x7bff;  // the values rise with their bits
+  std::uint32_t low = 0, high = 0x7bff;  // values increase with their bits
   while (low < high) {
     const std::uint32_t middle = (low + high + 1) / 2;
     value_of(middle) <= magnitude ? low = middle : high = middle - 1;
@@ -111,7 +112,7 @@ TEST(Float16, EveryValueSurvivesFloat) {
 TEST(Float16, RoundsToNearestEven) {
   std::mt19937 random(5);
   for (int i = 0; i < 400'000; ++i) {
-    // A third of any bits, a third of fp16's own range, a third on or beside the middle of two neighbours.
+    // A third has random bits, a third is in fp16's range, and a third is at or beside the middle of two neighbours.
     std::uint32_t bits = static_cast<std::uint32_t>(random());
     if (i % 3 == 1) bits = (bits & 0x80ffffffU) | (0x32000000U + (random() % 22 << 24));
     if (i % 3 == 2) {
@@ -153,8 +154,9 @@ TEST(DType, ConvertsElementsBetweenTypes) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(back[i], to_float(to_float16(values[i])));
 }
 
-// Elements of every kind, as bytes: of 16 bits all that there are; of fp32 a third of any bits (NaNs among them), a third
-// around fp16's range with its subnormals, a third on or beside the middle of two neighbours of bf16 or fp16; and the ends.
+// Elements of every kind, as bytes. 16-bit types: all values. fp32: a third has random bits (with NaNs), a third is
+// around fp16's range with its subnormals, and a third is at or beside the middle of two neighbours of bf16 or fp16.
+// Also the ends of the range.
 std::vector<std::byte> elements_of_every_kind(DType dtype) {
   std::vector<std::uint32_t> bits{0, 0x80000000U, 0x7f800000U, 0xff800000U, 0x7f800001U, 0xff800001U, 0x7fc00000U};
   for (const std::uint32_t more : {0x7fffffffU, 0xffffffffU, 1U, 0x007fffffU, 0x807fffffU, 0x7f7fffffU, 0xff7fffffU})
@@ -177,7 +179,7 @@ std::vector<std::byte> elements_of_every_kind(DType dtype) {
 
 constexpr std::byte kUntouched{0x5a};
 
-// `count` elements from `first` on, by the conversions of a single one; behind them an element that stays.
+// Converts `count` elements from `first` on one by one. The element after them must not change.
 std::vector<std::byte> converted_one_by_one(const std::vector<std::byte>& in, DType from, DType to, std::size_t first,
                                             std::size_t count) {
   std::vector<std::byte> out((count + 1) * size_of(to), kUntouched);

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// Squares over the whole range of floats, so that a sum in double would depend on its order.
+// Squares over the whole range of floats, so a sum in double would depend on its order.
 std::vector<double> wild_squares(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> exponent(-149, 128);

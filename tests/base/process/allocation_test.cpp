@@ -11,7 +11,7 @@ namespace {
 static_assert(!std::is_copy_constructible_v<Allocation> && std::is_nothrow_move_constructible_v<Allocation> &&
               std::is_nothrow_move_assignable_v<Allocation>);
 
-// Lends bytes and notes what comes back.
+// Lends bytes and records their return.
 struct Lender {
   std::vector<std::byte> store = std::vector<std::byte>(256);
   std::vector<std::pair<std::byte*, std::size_t>> returned;
@@ -32,7 +32,7 @@ TEST(Allocation, MovingHandsOverTheDuty) {
   {
     Allocation first = lender.lend(0, 64);
     const Allocation second = std::move(first);
-    EXPECT_FALSE(first);  // NOLINT: what is left behind is the claim
+    EXPECT_FALSE(first);  // NOLINT: tests the moved-from object
     EXPECT_EQ(first.size(), 0U);
     EXPECT_EQ(second.bytes().data(), lender.store.data());
     EXPECT_EQ(second.bytes().size(), 64U);

@@ -27,7 +27,7 @@ std::vector<Json> events_of(const Json& trace, const std::string& phase) {
   return events;
 }
 
-// What the threads and processes are called: {"thread_name", pid, tid} -> name.
+// Names of threads and processes: {"thread_name", pid, tid} -> name.
 std::map<std::tuple<std::string, int, int>, std::string> names_of(const Json& trace) {
   std::map<std::tuple<std::string, int, int>, std::string> names;
   for (const Json& event : events_of(trace, "M")) {
@@ -103,7 +103,7 @@ TEST(ChromeTrace, RowsAreOrderedWithoutEmptyOnes) {
   const Json trace = trace_of({{.begin = 0, .end = 1, .activity = Activity::kLinkDown},
                                {.begin = 2, .end = 3, .activity = Activity::kForward},
                                {.begin = 1, .end = 2, .activity = Activity::kGatherGradient}});
-  std::map<int, std::string> rows;  // by place
+  std::map<int, std::string> rows;  // by position
   const auto names = names_of(trace);
   for (const Json& event : events_of(trace, "M")) {
     if (event.at("name") != "thread_sort_index") continue;
@@ -130,7 +130,7 @@ TEST(ChromeTrace, TransfersInFlightTogetherGetLanes) {
 }
 
 TEST(ChromeTrace, ComputeSharesALaneOuterFirst) {
-  // In the order in which they end.
+  // In the order of their ends.
   const auto events = events_of(trace_of({{.begin = 0, .end = 1, .unit = 0, .activity = Activity::kWaitLink},
                                           {.begin = 0, .end = 2, .unit = 0, .activity = Activity::kWaitGather},
                                           {.begin = 0, .end = 5, .activity = Activity::kForward},
@@ -145,7 +145,7 @@ TEST(ChromeTrace, ComputeSharesALaneOuterFirst) {
 }
 
 TEST(ChromeTrace, RoundingKeepsSpansInEachOther) {
-  // Ends that agree only to the last bit of a double.
+  // The ends differ only in the last bit of a double.
   const double end = std::nextafter(0.3, 1);
   const auto events = events_of(trace_of({{.begin = 0.1, .end = end, .activity = Activity::kWaitGather},
                                           {.begin = 0.1, .end = 0.3, .activity = Activity::kForward}}),

@@ -22,7 +22,7 @@ TEST(Clock, MonotonicTimeNeverGoesBack) {
 
 TEST(Clock, BootTimeAdvancesAsMonotonicTime) {
   const double monotonic = monotonic_seconds();
-  EXPECT_GE(boot_seconds() + 1e-6, monotonic) << "it adds the time asleep";
+  EXPECT_GE(boot_seconds() + 1e-6, monotonic) << "boot time also counts suspended time";
 }
 
 TEST(Clock, OwnStartIsAfterTheParents) {

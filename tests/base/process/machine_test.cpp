@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-// A root folder of our own making, with 8 GiB available.
+// A fake root folder with 8 GiB of available memory.
 class FakeRoot : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ TEST_F(FakeRoot, Version2CountsUnreclaimableUse) {
   EXPECT_EQ(available_memory(root_), 2 * kGiB);
 }
 
-// Above it the kernel lets a group wait until it has given memory back.
+// Above memory.high the kernel delays a group until it has freed memory.
 TEST_F(FakeRoot, ThrottledGroupHasNoRoom) {
   write("/proc/self/cgroup", "0::/job\n");
   write("/sys/fs/cgroup/job/memory.max", "max\n");
@@ -62,7 +62,7 @@ TEST_F(FakeRoot, ThrottledGroupHasNoRoom) {
 }
 
 TEST_F(FakeRoot, PressureIsTheWorseOfBoth) {
-  EXPECT_EQ(memory_pressure(root_), 0) << "a kernel that does not tell";
+  EXPECT_EQ(memory_pressure(root_), 0) << "the kernel does not report it";
   write("/proc/self/cgroup", "0::/job\n");
   write("/proc/pressure/memory",
         "some avg10=1.25 avg60=9.00 avg300=9.00 total=7\nfull avg10=8.00 avg60=0 avg300=0 total=0\n");
@@ -83,7 +83,7 @@ TEST_F(FakeRoot, ParentLimitHolds) {
 }
 
 TEST_F(FakeRoot, ContainersRootGroupIsLimited) {
-  write("/proc/self/cgroup", "0::/docker/0123abcd\n");  // named as the host does; not to be seen from here
+  write("/proc/self/cgroup", "0::/docker/0123abcd\n");  // the host's name of the group, which does not exist here
   write("/sys/fs/cgroup/memory.max", 2 * kGiB);
   write("/sys/fs/cgroup/memory.current", 0);
   EXPECT_EQ(available_memory(root_), 2 * kGiB);
@@ -126,7 +126,7 @@ TEST(Machine, HasMemoryWithinTheInstalled) {
 TEST(Machine, UsableCoresFollowAffinity) {
   const int before = num_usable_cores();
   EXPECT_GE(before, 1);
-  std::thread([before] {  // a thread of its own, so that the test's affinity stays as it is
+  std::thread([before] {  // in its own thread, so this thread keeps its affinity
     const int here = sched_getcpu();
     cpu_set_t one;
     CPU_ZERO(&one);

@@ -23,7 +23,7 @@ bool on_huge_boundary(const Allocation& pages) {
   return reinterpret_cast<std::uintptr_t>(pages.data()) % kHugePageBytes == 0;
 }
 
-// KiB that the kernel says it maps of this mapping as huge pages.
+// KiB of this mapping that the kernel reports as huge pages.
 std::int64_t huge_kib(const std::byte* begin) {
   std::ifstream maps("/proc/self/smaps");
   std::string line;

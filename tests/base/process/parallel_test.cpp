@@ -46,7 +46,7 @@ RC_GTEST_PROP(ThreadTeam, EveryElementIsVisitedOnce, ()) {
   ThreadTeam team(*rc::gen::inRange(1, 5));
   const auto numel = *rc::gen::inRange<std::int64_t>(0, 2000);
   const auto grain = *rc::gen::inRange<std::int64_t>(1, 300);
-  std::vector<int> visits(static_cast<std::size_t>(numel));  // not atomic: a second visitor is a race for TSan to see
+  std::vector<int> visits(static_cast<std::size_t>(numel));  // not atomic, so TSan reports a second visitor as a race
   team.for_range(0, numel, grain, [&](std::int64_t from, std::int64_t to) {
     for (auto i = from; i < to; ++i) ++visits[static_cast<std::size_t>(i)];
   });
@@ -67,7 +67,7 @@ TEST(ThreadTeam, ReachesTheEndOf64Bits) {
 
 TEST(ThreadTeam, ThreadsWorkAtTheSameTime) {
   ThreadTeam team(3);
-  std::latch all(3);  // opens only when three blocks are in progress at once
+  std::latch all(3);  // opens only if three blocks run at the same time
   std::mutex mutex;
   std::set<std::thread::id> ids;
   team.for_range(0, 3, 1, [&](std::int64_t, std::int64_t) {
@@ -108,7 +108,7 @@ TEST(ThreadTeam, RethrowsAndGoesOn) {
                                   throw std::range_error("block");
                                 }),
                  std::range_error);
-    EXPECT_LE(begun, size) << "blocks not yet begun are left out";
+    EXPECT_LE(begun, size) << "blocks that have not begun are skipped";
     EXPECT_EQ(blocks_of(team, 0, 4, 2).size(), 2U);
   }
 }

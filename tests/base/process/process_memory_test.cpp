@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// 64 MiB of pages nobody else has, touched; given back at the end of the scope.
+// 64 MiB of touched pages that no other process shares. The end of the scope frees them.
 class Touched {
  public:
   static constexpr std::int64_t kBytes = 64 * kMiB;
@@ -25,7 +25,7 @@ class Touched {
   void* data_;
 };
 
-// The kernel counts pages per thread and adds up now and then: up to a few hundred kB off.
+// The kernel counts pages per thread and adds them now and then, so the sum is off by up to a few hundred kB.
 constexpr std::int64_t kSlack = 4 * kMiB;
 
 TEST(ProcessMemory, TouchedPagesAreResident) {
@@ -48,7 +48,7 @@ TEST(ProcessMemory, ThePeakStays) {
 
 TEST(ProcessMemory, OwnedPagesCountAsProportional) {
   const auto before = proportional_bytes();
-  const Touched pages(MAP_SHARED);  // shared in kind, with nobody as yet
+  const Touched pages(MAP_SHARED);  // a shared mapping, which nobody else maps yet
   EXPECT_GE(proportional_bytes(), before + Touched::kBytes - kSlack);
 }
 

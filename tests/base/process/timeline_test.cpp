@@ -42,7 +42,7 @@ TEST(Timeline, StartForgetsWhatWasRecordedBefore) {
   EXPECT_TRUE(timeline.spans().empty());
   EXPECT_EQ(timeline.num_lost(), 0);
   open.end();
-  EXPECT_TRUE(timeline.spans().empty()) << "it began before";
+  EXPECT_TRUE(timeline.spans().empty()) << "the span began before the start";
 }
 
 TEST(Timeline, CountsOverflowAndNeverMoves) {

@@ -1,4 +1,4 @@
-// States of rows and columns in checkpoints: they come back in any world, and a checkpoint without them is refused.
+// States of rows and columns in checkpoints: any world restores them, and a checkpoint without them is refused.
 #include "zero/checkpoint/image/factor_extras.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ AttachOptions adafactor(int stage) {
   return {.stage = stage, .optimizer = AdafactorOptions{.weight_decay = 0.1}};
 }
 
-// The weights after steps [from, to), with the same gradients on every rank; loads `path` first, or saves there at the end.
+// The weights after steps [from, to), with the same gradients on every rank. `loads`: loads `path` first; otherwise
+// saves there at the end.
 std::vector<std::uint32_t> run(int world, int stage, const std::filesystem::path& path, int from, int to, bool loads) {
   std::vector<std::uint32_t> weights;
   on_ranks(world, [&](Communicator& comm) {

@@ -20,10 +20,10 @@ std::int64_t held_by(RankEngine& engine) {
   return engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
 }
 
-// One rank on a machine with so much free memory as a test says.
+// One rank on a machine whose free memory a test decides.
 class Machine {
  public:
-  // `reserve` 0: what it is by itself.
+  // `reserve` 0: the default reserve.
   explicit Machine(Communicator& comm, std::int64_t reserve = 0, int local_world = 1)
       : model_(comm, small_specs(), options(reserve),
                {.local_world = local_world, .seams = {.read_memory = [this] {
@@ -31,7 +31,7 @@ class Machine {
                                             }}}) {}
   RankEngine& engine() { return model_.engine(); }
   std::int64_t held() { return held_by(engine()); }
-  // Whether the memory of a save that is over is still there after a look at so much free memory.
+  // Whether the memory of a finished save is still held after the engine has seen this reading.
   bool keeps(std::int64_t bytes, const MemoryReading& seen) {
     ImageMemory memory(engine().resources());
     memory.take_back(memory.lend(bytes));
@@ -60,7 +60,7 @@ TEST(ImageMemory, LentMemoryIsReused) {
     ImageMemory memory(machine.engine().resources());
     EXPECT_EQ(machine.held(), 0);
     ASSERT_TRUE(memory.has_room(kPage + 5));
-    EXPECT_EQ(machine.held(), 0) << "a question takes nothing";
+    EXPECT_EQ(machine.held(), 0) << "has_room() allocates nothing";
     const std::span<std::byte> lent = memory.lend(kPage + 5);
     EXPECT_EQ(std::ssize(lent), kPage + 5);
     lent.back() = std::byte{7};
@@ -146,7 +146,7 @@ TEST(ImageMemory, EveryRankNeedsRoomForOne) {
   on_ranks(1, [](Communicator& comm) {
     Machine machine(comm, /*reserve=*/1, /*local_world=*/2);
     machine.free_bytes = 8 * kPage;
-    EXPECT_TRUE(memory_has_room(machine.engine().resources(), 3 * kPage)) << "a quarter is left over";
+    EXPECT_TRUE(memory_has_room(machine.engine().resources(), 3 * kPage)) << "a quarter remains free";
     machine.free_bytes = 8 * kPage - 4;
     EXPECT_FALSE(memory_has_room(machine.engine().resources(), 3 * kPage));
   });
@@ -183,7 +183,7 @@ TEST(ImageMemory, OneThreadReadsTheMonitorsSource) {
     const auto slow = [&] {
       const int now = ++inside;
       if (now > most) most = now;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough for another to come in, if it could
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));  // long enough for a second thread
       --inside;
       return MemoryReading{.free_bytes = kPlenty};
     };
@@ -200,7 +200,7 @@ TEST(ImageMemory, ReleasesBeforeASaveIsRefused) {
     ImageMemory memory(machine.engine().resources());
     memory.take_back(memory.lend(kPage));
     machine.free_bytes = kPage;
-    EXPECT_FALSE(memory.has_room(kPage)) << "a quarter of what is free is left over";
+    EXPECT_FALSE(memory.has_room(kPage)) << "a quarter of the free memory must remain";
     EXPECT_EQ(machine.held(), 0);
   });
 }

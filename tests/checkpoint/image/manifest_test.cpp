@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-// Two tensors, of which one is frozen, in two files.
+// Two tensors, one of them frozen, in two files.
 Manifest example() {
   return {.states = {"parameter", "exp_avg"},
           .steps = 7,
@@ -33,7 +33,7 @@ Manifest example() {
                      .extras = {}}}};
 }
 
-// The text of a manifest whose body was changed by hand, and vouched for again.
+// The text of a manifest with an edited body and a matching hash.
 std::string edited(const std::function<void(nlohmann::json&)>& edit) {
   auto whole = nlohmann::json::parse(to_text(example()));
   edit(whole["manifest"]);

@@ -31,7 +31,7 @@ TEST(RankLayout, RanksTogetherCoverEveryStateOnce) {
                                   .slices = layout.slices,
                                   .extras = layout.extras});
       }
-      EXPECT_EQ(parse_manifest(to_text(manifest), "m"), manifest);  // which checks the cover
+      EXPECT_EQ(parse_manifest(to_text(manifest), "m"), manifest);  // also checks that the slices cover all tensors
     }
   }
 }

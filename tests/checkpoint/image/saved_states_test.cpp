@@ -54,8 +54,7 @@ TEST(SavedStates, OtherCopiesFindStatesInTurn) {
   EXPECT_EQ(found(saved_by(2), kCopy, {3, 2}), (std::vector{0, 3, 4, 1, 0}));
 }
 
-// The moments that one model finds are those of the first copy.
-
+// A model without copies takes the moments of the first copy.
 TEST(SavedStates, OneModelFindsSharedWeights) {
   EXPECT_EQ(found(saved_by(2), kModel, {}), (std::vector{0, 3, 4}));
 }
@@ -64,8 +63,8 @@ TEST(SavedStates, CopiesFindAnchorInOneModel) {
   EXPECT_EQ(found(kModel, kCopy, {2, 1}), (std::vector{0, 1, 2, SavedStates::kZeros, 0}));
 }
 
-// A residual is a copy's own: what it has not sent yet.
-// Any other number of copies begins with residuals of zero.
+// Each copy has its own residual, the differences that it has not sent yet. With another number of copies all residuals
+// begin at zero.
 TEST(SavedStates, ResidualsNeedAsManyCopies) {
   const Names kept{"parameter", "exp_avg", "exp_avg_sq", "outer_residual", "outer_momentum", "anchor"};
   const SavedStates states(kept, {2, 1});
@@ -76,10 +75,11 @@ TEST(SavedStates, ResidualsNeedAsManyCopies) {
   EXPECT_TRUE(states.of_unit({.trainable = true}, 3).of_copy);
   constexpr int kZeros = SavedStates::kZeros;
   EXPECT_EQ(found(states.names(), kept, {2, 1}), (std::vector{6, 7, 8, 9, 1, 0}));
-  EXPECT_EQ(found(states.names(), kept, {3, 1}), (std::vector{0, 7, 8, kZeros, 1, 0})) << "another number of copies";
+  EXPECT_EQ(found(states.names(), kept, {3, 1}), (std::vector{0, 7, 8, kZeros, 1, 0}))
+      << "a different number of copies";
   EXPECT_EQ(found(saved_by(2), kept, {2, 1}), (std::vector{5, 6, 7, kZeros, 1, 0})) << "copies that sent everything";
   EXPECT_EQ(found(kModel, kept, {2, 1}), (std::vector{0, 1, 2, kZeros, kZeros, 0}));
-  EXPECT_EQ(found(states.names(), kCopy, {2, 1}), (std::vector{6, 7, 8, 1, 0})) << "who sends everything keeps nothing";
+  EXPECT_EQ(found(states.names(), kCopy, {2, 1}), (std::vector{6, 7, 8, 1, 0})) << "copies without residuals";
   EXPECT_EQ(found(states.names(), kModel, {}), (std::vector{0, 3, 4}));
 }
 

@@ -68,7 +68,8 @@ TEST_F(Reader, RefusesLinkedFiles) {
       says(message_of<IoError>([&] { CheckpointReader(folder_ / "c"); }), "rank-00001.safetensors: open: is a link"));
 }
 
-// As `cp -al` makes one, to keep it for nothing: and the run's next save at the same path writes new files.
+// `cp -al` makes a copy without space on disk. The run's next save at the same path writes new files, so the copy
+// stays.
 TEST_F(Reader, HardLinkedCopyStaysUntouched) {
   std::filesystem::create_directory(folder_ / "copy");
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "c"))

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// The files that come to a launcher for ranks that load step 2, and what a rank's ledger had for them.
+// The files that a launcher fetches for ranks that load step 2, and their bytes in a rank's ledger.
 struct Fetched {
   std::vector<std::string> names;
   std::int64_t most_bytes = 0, bytes_after = 0;
@@ -96,7 +96,7 @@ TEST(FetchBlocks, MachineWithoutMemoryFailsAllRanks) {
   });
 }
 
-// Another number of ranks on the same machines: the rest comes over, and extras are those of rank 2 % 2.
+// More ranks run on the same machines. Missing blocks are fetched, and rank 2 takes the extras of rank 2 % 2.
 TEST(FetchBlocks, AnotherWorldReadsItsMachines) {
   SeveralLaunchers machines({0, 1});
   machines.run({.stage = 3}, 0, 3, {2});

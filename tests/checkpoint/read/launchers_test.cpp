@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// As every rank sees it.
+// Checks the launchers on every rank.
 void expect_launchers(const std::vector<std::string>& names, const std::vector<int>& of,
                       const std::vector<int>& first_ranks) {
   on_ranks(static_cast<int>(names.size()), [&](Communicator& comm) {

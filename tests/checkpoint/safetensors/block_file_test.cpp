@@ -93,7 +93,7 @@ TEST(BlockFile, RefusesAnotherSizeWithBoth) {
   EXPECT_TRUE(says(message_of<IoError>([&] { BlockFileReader(source, "a", sums); }), "has 4999 bytes, not 5000"));
 }
 
-// The kernel's own openat2(), or names that are checked, where it has none.
+// A kernel without openat2(), so names are checked instead.
 struct OlderKernel final : FileCalls {
   int open_in(int folder, const std::string& name, int flags) const override {
     return open_checked(folder, name, flags);

@@ -25,7 +25,7 @@ TEST(CompanionFiles, ATokenizerReplacesAnother) {
   to.write("generation_config.json", "kept");
   EXPECT_EQ(copy_tokenizer_files(from.path(), to.path()),
             (std::vector<fs::path>{to / "vocab.json", to / "merges.txt"}));
-  EXPECT_FALSE(fs::exists(to / "tokenizer.json")) << "it would count more than the new files";
+  EXPECT_FALSE(fs::exists(to / "tokenizer.json")) << "it would take precedence over the new files";
   EXPECT_EQ(read_file(to / "vocab.json"), "{}");
   EXPECT_EQ(read_file(to / "generation_config.json"), "kept");
   EXPECT_FALSE(fs::exists(to / "notes.txt"));

@@ -53,14 +53,14 @@ TEST(SafetensorsFile, ReadsFromTheMiddleOfTensors) {
   file.read(file.at("w"), 8, std::as_writable_bytes(std::span(&last, 1)));
   EXPECT_EQ(last, 2.0f);
   EXPECT_THROW(file.read(file.at("w"), 12, std::as_writable_bytes(std::span(&last, 1))), InternalError)
-      << "what lies behind it is another's";
+      << "the bytes after it belong to another tensor";
 }
 
 TEST(SafetensorsFile, ShrinkingFileIsNamedWithBytes) {
   const TemporaryFolder folder;
   const auto path = folder.write("model.safetensors", kByPython);
   const auto file = SafetensorsFile::open(path);
-  std::filesystem::resize_file(path, kByPython.size() - 6);  // of w, 7 bytes are left
+  std::filesystem::resize_file(path, kByPython.size() - 6);  // 7 bytes of w are left
   const auto message = message_of<IoError>([&] { floats_of(file, "w"); });
   EXPECT_TRUE(says(message, path.string() + ": read of 5 bytes at "));
   EXPECT_TRUE(says(message, fmt::format("it ended after {} bytes, and it had {} when it was opened",

@@ -19,7 +19,7 @@
 namespace zero {
 namespace {
 
-// A file with this header, however wrong, and so many bytes of data.
+// A file with this header, valid or not, and `data_bytes` bytes of data.
 std::string file_of(std::string_view json, std::size_t data_bytes) {
   const std::uint64_t length = json.size();
   std::string file(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -34,7 +34,7 @@ std::string refusal(std::string_view json, std::size_t data_bytes = 0) {
   return message_of<ConfigError>([&] { parse(file_of(json, data_bytes)); });
 }
 
-// A header with one tensor 'w' whose fields are given.
+// A header with one tensor 'w' with these fields.
 std::string one(std::string_view fields) {
   return "{\"w\":{" + std::string(fields) + "}}";
 }
@@ -108,7 +108,7 @@ TEST(SafetensorsHeader, MustBeOneJsonObject) {
   EXPECT_TRUE(says(refusal(R"({"\ud800":1})"), "not JSON"));
 }
 
-// nlohmann's lexer takes '\0' for the end of its input: everything after it would go unseen.
+// nlohmann's lexer takes '\0' for the end of its input. Text after a zero byte would be ignored.
 TEST(SafetensorsHeader, NothingHidesBehindAZeroByte) {
   EXPECT_TRUE(says(refusal(std::string("{}\0{\"x\":1}", 10)), "zero byte"));
   EXPECT_TRUE(says(refusal(std::string("{}\0", 3)), "zero byte"));
@@ -258,7 +258,7 @@ TEST(RenderSafetensorsHeader, RefusesNonUtf8Names) {
                    "is not UTF-8"));
 }
 
-// Any tensors with any printable names survive the way through a header; what is rendered always parses.
+// A rendered header always parses and returns the same tensors, for any printable names.
 RC_GTEST_PROP(SafetensorsHeader, WhatIsRenderedIsReadBack, ()) {
   const auto names =
       *rc::gen::container<std::set<std::string>>(rc::gen::container<std::string>(rc::gen::inRange<char>(1, 127)));
@@ -268,7 +268,7 @@ RC_GTEST_PROP(SafetensorsHeader, WhatIsRenderedIsReadBack, ()) {
     entry.dtype = static_cast<ElementType>(*rc::gen::inRange(0, static_cast<int>(ElementType::kU64) + 1));
     entry.shape =
         *rc::gen::container<std::vector<std::int64_t>>(*rc::gen::inRange(0, 5), rc::gen::inRange<std::int64_t>(0, 4));
-    entry.shape.push_back(8);  // whole bytes also for packed types
+    entry.shape.push_back(8);  // so packed types also have whole bytes
     entries.push_back(entry);
   }
   lay_out(entries, "file");
@@ -277,7 +277,7 @@ RC_GTEST_PROP(SafetensorsHeader, WhatIsRenderedIsReadBack, ()) {
   const auto buffer_begin = static_cast<std::int64_t>(file.size());
   file.append(static_cast<std::size_t>(entries.empty() ? 0 : entries.back().end), 'x');
   const auto header = parse(file);
-  // Empty tensors may share an offset; the reader then goes by name alone.
+  // Empty tensors may have equal offsets. The reader then orders them by name.
   std::sort(entries.begin(), entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
@@ -286,7 +286,7 @@ RC_GTEST_PROP(SafetensorsHeader, WhatIsRenderedIsReadBack, ()) {
   RC_ASSERT(header.buffer_begin == buffer_begin);
 }
 
-// Changing any one byte of a file gives an error or another valid header, never a crash or an entry outside the file.
+// A change of any single byte gives an error or another valid header, never a crash or an entry outside the file.
 RC_GTEST_PROP(SafetensorsHeader, AnyFlippedByteIsSafe, ()) {
   std::vector<SafetensorsEntry> entries = {{"w", ElementType::kF32, {2, 2}}, {"b", ElementType::kBF16, {3}}};
   lay_out(entries, "file");

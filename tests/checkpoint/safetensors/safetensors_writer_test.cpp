@@ -48,10 +48,10 @@ TEST(SafetensorsWriter, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(file.at("w").shape, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(std::memcmp(bytes_in(file, "w").data(), w.data(), 24), 0);
   EXPECT_EQ(std::memcmp(bytes_in(file, "b").data(), b.data(), 4), 0);
-  EXPECT_EQ((std::filesystem::file_size(path) - 28) % 8, 0u) << "where the byte buffer begins";
+  EXPECT_EQ((std::filesystem::file_size(path) - 28) % 8, 0u) << "begin of the byte buffer";
 }
 
-// As a trainer does it: shard after shard, in the order the units come.
+// In the order of a trainer: shard after shard, unit after unit.
 TEST(SafetensorsWriter, PiecesComeInAnyOrder) {
   const TemporaryFolder folder;
   std::mt19937 random(1);

@@ -23,7 +23,7 @@ std::string refusal(std::string_view text) {
   return message;
 }
 
-// Of an index of one tensor whose file is written so, as JSON.
+// The refusal of an index whose only tensor has this file name, as JSON.
 std::string refusal_of_name(const std::string& name) {
   return refusal(R"({"weight_map": {"a": ")" + name + "\"}}");
 }

@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Two sides that answer each other: a ring that got lost would show as a pass through the limit.
+// Two sides that answer each other. A lost ring would show as a wait until the limit.
 void bounce(Bell& own, Bell& other, std::atomic<int>& ball, int turn, int rounds) {
   for (int i = turn; i < rounds; i += 2) {
     const auto changed = [&] { return ball.load(std::memory_order_seq_cst) == i; };

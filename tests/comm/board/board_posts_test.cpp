@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kLarge = kInlineBytes + 1;
 
-// Rank 0 of three, whose peers read when the test says so.
+// Rank 0 of three. Its peers read when the test tells them to.
 class BoardPostsTest : public ::testing::Test {
  protected:
   static constexpr int kWorld = 3;
@@ -26,7 +26,7 @@ class BoardPostsTest : public ::testing::Test {
   static Signature barrier(std::uint64_t number) { return {.sequence = number, .operation = Operation::kBarrier}; }
   static Signature message(std::uint64_t number) { return {.sequence = number, .operation = Operation::kSend}; }
   static void read(int peer, const BoardPosts::Post& post) { post.slot->unread.fetch_and(~only(peer), kOrdered); }
-  // A peer that reads once rank 0 waits for it; it never reads where rank 0 does not wait.
+  // A peer that reads after rank 0 waits for it. If rank 0 does not wait, the peer never reads.
   std::jthread reading(int peer, const BoardPosts::Post& post) {
     return std::jthread([this, peer, &post](const std::stop_token& end) {
       while (board_[0].waiting_for.load() == 0 && !end.stop_requested()) std::this_thread::yield();
@@ -122,8 +122,7 @@ TEST_F(BoardPostsTest, MessageTakesTheFirstReadSlot) {
   EXPECT_EQ(posts[4]->slot->sequence.load(), message_key(kMessageSlots + 1, 2));
 }
 
-// Rank 1 reads nothing.
-// If no slot is free.
+// No slot is free, and rank 1 reads nothing. The message waits for the first reader.
 TEST_F(BoardPostsTest, MessageWaitsForTheFirstReader) {
   std::vector<BoardPosts::Post*> posts;
   for (std::uint64_t n = 1; n <= kMessageSlots; ++n) posts.push_back(&posts_.message(message(n), {}, n == 8 ? 2 : 1));
@@ -155,8 +154,7 @@ TEST_F(BoardPostsTest, MemoryReleaseWaitsForReaders) {
   EXPECT_TRUE(peers_.kept.empty());
 }
 
-// Memory that a peer may still read.
-
+// A failed run keeps memory that a peer may still read.
 TEST_F(BoardPostsTest, FailedRunKeepsSharedMemory) {
   Allocation read_one = posts_.allocate(kLarge, Written::kWhole), other = posts_.allocate(kLarge, Written::kWhole);
   posts_.collective(barrier(1), read_one.bytes(), only(2));
@@ -168,8 +166,7 @@ TEST_F(BoardPostsTest, FailedRunKeepsSharedMemory) {
   EXPECT_EQ(peers_.num_released, 1);
 }
 
-// Memory that peers read in a group that is gone.
-
+// The group no longer exists, but its peers may still read the memory.
 TEST_F(BoardPostsTest, FailedRunKeepsAGroupsMemory) {
   Allocation memory = posts_.allocate(kLarge, Written::kWhole);
   {
@@ -184,8 +181,7 @@ TEST_F(BoardPostsTest, FailedRunKeepsAGroupsMemory) {
   EXPECT_EQ(peers_.kept.size(), 1U);
 }
 
-// The rank does not leave the run.
-
+// The rank leaves only the group, not the run.
 TEST_F(BoardPostsTest, LeavingAGroupWaitsForReaders) {
   Board board(of_group_.data(), board_, only(0) | only(2));
   BoardWait wait(board, peers_, 0, kLong);

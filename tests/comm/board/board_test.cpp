@@ -41,7 +41,7 @@ TEST_F(BoardTest, PostsReadBackAsWritten) {
   const Signature signature{.sequence = 70, .operation = Operation::kBroadcast, .unit = 4, .bytes = 9, .root = 2};
   const Source source{.kind = Source::Kind::kMemory, .number = 11, .offset = 22};
   board_[1].slot(70).post(signature, 70, source, only(0) | only(2));
-  // Another view of the same memory, as another process has it.
+  // Another view of the same memory, like that of another process.
   Board view(memory_.get(), 3);
   const Slot& slot = view[1].slot(70);
   EXPECT_EQ(slot.signature(), signature);
@@ -111,11 +111,10 @@ TEST_F(BoardTest, RankLeavesThisBoardOrRun) {
   group.leave_run(0);
   EXPECT_EQ(board_.left(), only(0));
   group.leave_run(0);
-  EXPECT_TRUE(board_.left_run(0)) << "also when it is said twice";
+  EXPECT_TRUE(board_.left_run(0)) << "also after a second call";
 }
 
-// A late look at a dead process does not end its replacement.
-
+// A rank that notices the death of a process late does not end its replacement.
 TEST_F(BoardTest, LateDeathSparesTheReplacement) {
   const std::uint32_t seen = board_[2].left.load();
   board_.note_lost(2, seen);
@@ -123,14 +122,13 @@ TEST_F(BoardTest, LateDeathSparesTheReplacement) {
   board_[2].replacement.store(1);
   board_.begin_again(2);
   EXPECT_FALSE(board_.left_run(2));
-  board_.note_lost(2, seen);  // by another rank, which was slow
+  board_.note_lost(2, seen);  // by another rank, late
   EXPECT_FALSE(board_.left_run(2));
   board_.note_lost(2, board_[2].left.load());
-  EXPECT_TRUE(board_.left_run(2)) << "the replacement is lost, too";
+  EXPECT_TRUE(board_.left_run(2)) << "the replacement is also lost";
 }
 
-// As a reader of messages and slots.
-
+// A lost rank is not awaited as a reader of messages and slots.
 TEST_F(BoardTest, LostRankIsNotAwaited) {
   board_[1].messages[0].post({.sequence = 1}, message_key(1, 2), {}, only(2));
   board_[1].slots[3].post({.sequence = 3}, 3, {}, only(0) | only(2));
@@ -146,7 +144,8 @@ TEST(MessageKeys, DifferByNumberAndReceiver) {
   EXPECT_NE(message_key(1, 0), message_key(1, 1));
   EXPECT_NE(message_key(1, 0), message_key(2, 0));
   EXPECT_NE(message_key(1, 63), message_key(2, 0));
-  EXPECT_LT(message_key(first_message(1) - 1, 63), message_key(first_message(1), 0)) << "of a predecessor";
+  EXPECT_LT(message_key(first_message(1) - 1, 63), message_key(first_message(1), 0))
+      << "keys of the predecessor's messages";
 }
 
 }  // namespace

@@ -68,8 +68,7 @@ TEST_F(BoardWaitTest, NamesTheLateRanksOwnWait) {
                   "it last began all_gather #6 (unit 1, 8 bytes) and waits for rank 1; state of 2");
 }
 
-// It names the group, and what the late rank does outside the group.
-
+// The error names the group, and the late rank's work outside the group.
 TEST_F(BoardWaitTest, GroupErrorNamesOutsideWork) {
   tests::BoardMemory memory(kWorld);
   Board group(memory.data(), board_, only(0) | only(2));
@@ -80,7 +79,7 @@ TEST_F(BoardWaitTest, GroupErrorNamesOutsideWork) {
   EXPECT_EQ(error,
             "rank 2: barrier #7 of group shard (ranks 0, 2): it is absent after 30 ms; it last began barrier #6 of "
             "group copies (ranks 1, 2) and waits for rank 1; state of 2");
-  EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has failed, too";
+  EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has also failed";
 }
 using BoardWaitTestSlow = BoardWaitTest;
 
@@ -94,7 +93,7 @@ TEST_F(BoardWaitTestSlow, NamesRanksThatLeftTheGroup) {
   EXPECT_CONTAINS(message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); }),
                   "rank 2: barrier #7 of group shard (ranks 0, 2): it left the group while rank 0 waits for it");
   board_[0].left.store(1);
-  EXPECT_EQ(group.left(), only(0) | only(2)) << "who leaves the run leaves its groups";
+  EXPECT_EQ(group.left(), only(0) | only(2)) << "a rank that leaves the run leaves its groups";
 }
 
 TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
@@ -103,16 +102,14 @@ TEST_F(BoardWaitTest, SeveralLateRanksAreAllNamed) {
   EXPECT_CONTAINS(error, "rank 1: it last began nothing; state of 1; rank 2: ");
 }
 
-// Of several late ranks the one that waits for no other late rank.
-
+// Rank 1 is late because it waits for rank 2, which is also late. Rank 2 waits for no late rank, so it is blamed.
 TEST_F(BoardWaitTest, BlamesTheLateRankThatComputes) {
   board_[1].waiting_for.store(only(2));
   EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }),
                   "rank 2: barrier #7: ranks 1, 2 are absent");
 }
 
-// Late ranks wait for each other.
-
+// The late ranks wait for each other.
 TEST_F(BoardWaitTest, NamesTheFirstInACycle) {
   board_[1].waiting_for.store(only(2));
   board_[2].waiting_for.store(only(0) | only(1));
@@ -123,7 +120,7 @@ TEST_F(BoardWaitTest, NamesTheFirstInACycle) {
 TEST_F(BoardWaitTest, AnyDeathEndsTheWait) {
   board_[2].process.store(4711);
   peers_.dead_ranks = only(2);
-  // It is rank 1 that is waited for.
+  // The wait itself is for rank 1.
   EXPECT_EQ(wait(milliseconds(60000), [] { return only(1); }),
             "rank 2: barrier #7: its process ended; it last began nothing; it was process 4711");
 }
@@ -138,7 +135,7 @@ TEST_F(BoardWaitTestSlow, OrderlyLeaveMattersOnlyIfNeeded) {
 }
 
 TEST_F(BoardWaitTest, PartDoneBeforeLeavingCounts) {
-  // Late when looked at; then, before the wait asks who has left, it does its part and leaves.
+  // The rank is late at the first check. Before the wait asks which ranks have left, the rank does its part and leaves.
   bool done = false;
   peers_.when_asked = [&] {
     done = true;

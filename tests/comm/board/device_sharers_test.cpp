@@ -35,7 +35,7 @@ TEST(DeviceSharers, HaveTheSameDeviceIdentity) {
   for (std::size_t rank = 0; rank < kDevices.size(); ++rank)
     ranks.emplace_back([&, rank] { found[rank] = num_sharers(NamedDevice(kDevices[rank]), *comms[rank]); });
   ranks.clear();
-  EXPECT_EQ(found, (std::vector{2, 1, 2, 1, 1, 1})) << "one that cannot say which it is has no sharers";
+  EXPECT_EQ(found, (std::vector{2, 1, 2, 1, 1, 1})) << "a device without a name has no sharers";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST(InProcess, RefusesWorldsOutside1To64) {
 }
 
 TEST(InProcess, OneThreadMayRunAllRanks) {
-  // Beginning waits for nobody: a single thread can play both ranks.
+  // The begin of a collective waits for no rank, so a single thread can run both ranks.
   const auto ranks = make_in_process(2, seconds(5));
   const std::byte in[2] = {std::byte{1}, std::byte{2}};
   std::byte out[2][2];

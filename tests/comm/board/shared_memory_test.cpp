@@ -26,10 +26,9 @@ TEST(SharedMemory, SaysWhoItIs) {
   EXPECT_EQ(comm->timeout(), milliseconds(1234));
 }
 
-// Run ids longer than the name of a socket.
-
+// The run ids are longer than the name of a socket.
 TEST(SharedMemory, LongRunIdsStayDistinct) {
-  // Two runs whose names differ in the last of 300 letters, at the same time.
+  // Two runs at the same time, whose names differ in the last of 300 letters.
   const std::string base = fmt::format("{}-{}", getpid(), std::string(300, 'x'));
   std::vector<std::jthread> threads;
   std::int64_t sums[4] = {};
@@ -68,7 +67,7 @@ TEST(SharedMemory, EarlierGenerationCannotJoin) {
 }
 
 TEST(SharedMemory, ManyWindowsComeAndGo) {
-  // More than a socket holds notices for, and each is read by the peer.
+  // More notices than a socket can hold. The peer reads each of them.
   const std::string run_id = fmt::format("windows-{}", getpid());
   const auto body = [&](int rank) {
     const auto comm = connect_shared_memory(rank_of(rank, 2, run_id), milliseconds(20000));
@@ -86,7 +85,7 @@ TEST(SharedMemory, ManyWindowsComeAndGo) {
 }
 
 TEST(SharedMemory, UnreadWindowsDoNotBlock) {
-  // Rank 0 announces window after window to rank 1, which reads none of them for a long time.
+  // Rank 0 announces many windows to rank 1, which reads none of them for a long time.
   const std::string run_id = fmt::format("unread-{}", getpid());
   std::jthread other([&] {
     const auto comm = connect_shared_memory(rank_of(1, 2, run_id), milliseconds(20000));

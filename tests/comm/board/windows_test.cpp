@@ -24,7 +24,7 @@ Allocation board(int world) {
   return map_memory_file(file.get(), Board::bytes(world), true);
 }
 
-// Two ranks in one process: the descriptors travel all the same.
+// Two ranks in one process. Descriptors are still sent through sockets.
 class WindowsTest : public ::testing::Test {
  protected:
   WindowsTest() {
@@ -32,7 +32,7 @@ class WindowsTest : public ::testing::Test {
     std::vector<UnixSocket> here(2), there(2);
     here[1] = std::move(first);
     there[0] = std::move(second);
-    constexpr milliseconds kLong{60000};  // of a hang, not of a slow machine
+    constexpr milliseconds kLong{60000};  // ends a hang, not a slow machine
     a_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(here)}, 0, kLong);
     b_ = std::make_unique<Windows>(HostRendezvous{.board = board(2), .sockets = std::move(there)}, 1, kLong);
   }
@@ -55,7 +55,7 @@ TEST_F(WindowsTest, PeerSeesWindowWrites) {
   EXPECT_NE(there, in.data());
   in[7] = std::byte{42};
   EXPECT_EQ(there[7], std::byte{42});
-  // Once announced, found without another message.
+  // After its announcement the peer finds the window without another message.
   EXPECT_EQ(b_->find(0, a_->share(in)), there);
 }
 
@@ -114,7 +114,7 @@ TEST_F(WindowsTest, LargeCopiesAreGivenBack) {
   EXPECT_EQ(num_mappings(), before + 2);
   a_->reclaim(source);
   EXPECT_EQ(num_mappings(), before + 1);
-  Allocation any = b_->allocate(1);  // takes the notice
+  Allocation any = b_->allocate(1);  // reads the notice
   EXPECT_EQ(num_mappings(), before + 1);
 }
 
@@ -126,10 +126,10 @@ TEST_F(WindowsTest, PeerUnmapsAReleasedWindow) {
     const std::byte* there = b_->find(0, a_->share(memory.bytes()));
     EXPECT_EQ(there[5], std::byte{1});
     memory = {};
-    // Still mapped at the peer, but the pages are gone.
+    // The peer still maps the window, but its pages are freed.
     EXPECT_EQ(there[5], std::byte{0});
   }
-  Allocation any = b_->allocate(1);  // takes the notice
+  Allocation any = b_->allocate(1);  // reads the notice
   any = {};
   EXPECT_EQ(num_mappings(), before);
 }
@@ -154,7 +154,7 @@ TEST_F(WindowsTest, EndOfFileMeansDeath) {
 }
 
 TEST_F(WindowsTest, DescribesAProcessByItsState) {
-  EXPECT_EQ(a_->describe(1), "") << "it has not said which it is";
+  EXPECT_EQ(a_->describe(1), "") << "the process has not registered yet";
   Board view(a_->board(), 2);
   view[1].process.store(getpid());
   EXPECT_NE(a_->describe(1).find("is computing"), std::string::npos);

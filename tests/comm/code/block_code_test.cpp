@@ -37,7 +37,7 @@ std::vector<float> sent(WireCodec codec, const std::vector<float>& values, const
   return decoded(codec, encoded(codec, values, rounding), values.size());
 }
 
-// Of the block that element i lies in.
+// The step of the block that contains element i.
 float step_of(WireCodec codec, const std::vector<float>& values, std::size_t i) {
   const std::size_t block = i / kWireBlock * kWireBlock;
   float largest = 0;
@@ -46,7 +46,7 @@ float step_of(WireCodec codec, const std::vector<float>& values, std::size_t i) 
   return largest / static_cast<float>(most_of(codec));
 }
 
-// Magnitudes over many powers of two, so that blocks have large elements among small ones.
+// Magnitudes over many powers of two, so blocks have large and small elements.
 std::vector<float> some_values(std::size_t numel, std::uint64_t seed) {
   std::vector<float> values(numel);
   for (std::size_t i = 0; i < numel; ++i) {
@@ -70,8 +70,7 @@ void on_each_target(Body body) {
   hwy::GetChosenTarget().DeInit();
 }
 
-// Rounding to the nearest errs by at most half a step.
-
+// Rounding to nearest errs by at most half a step, so by less than one.
 TEST(BlockCode, ErrorStaysBelowOneStep) {
   rc::check([] {
     const auto codec = *rc::gen::elementOf(std::vector<WireCodec>(std::begin(kCodecs), std::end(kCodecs)));
@@ -96,17 +95,17 @@ TEST(BlockCode, MeansOverKeysAreTheElements) {
     }
     double bias = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      // A rounding has a standard deviation of at most half a step: five of the mean's are never met by chance.
+      // The standard deviation of a rounding is at most half a step. The mean practically never differs by five of its
+      // deviations.
       const double error = (sums[i] / kKeys - values[i]) / step_of(codec, values, i);
       EXPECT_LT(std::abs(error), 5 * 0.5 / std::sqrt(kKeys) + 1.0 / 8192) << i;
       bias += error / static_cast<double>(values.size());
     }
-    EXPECT_LT(std::abs(bias), 5 * 0.5 / std::sqrt(kKeys * values.size()) + 1.0 / 8192) << "together they lean nowhere";
+    EXPECT_LT(std::abs(bias), 5 * 0.5 / std::sqrt(kKeys * values.size()) + 1.0 / 8192) << "the mean error is near 0";
   }
 }
 
-// With any key.
-
+// With any rounding key.
 TEST(BlockCode, KeepsMultiplesOfTheScale) {
   rc::check([] {
     const auto codec = *rc::gen::elementOf(std::vector<WireCodec>(std::begin(kCodecs), std::end(kCodecs)));
@@ -114,7 +113,7 @@ TEST(BlockCode, KeepsMultiplesOfTheScale) {
     const auto numel = *rc::gen::inRange<std::size_t>(1, 700);
     const float scale = std::ldexp(static_cast<float>(mixed(seed, 1) % 0xffffff + 1), static_cast<int>(seed % 60) - 40);
     const int most = most_of(codec);
-    // What a decoder makes of codes: multiples that are rounded to floats.
+    // The values that a decoder makes from codes: multiples of the scale, rounded to floats.
     std::vector<float> values(numel);
     for (std::size_t i = 0; i < numel; ++i) {
       const int code = static_cast<int>(mixed(seed, i) % static_cast<std::uint64_t>(2 * most + 1)) - most;
@@ -135,8 +134,7 @@ TEST(BlockCode, KeepsZerosAndPowersOfTwo) {
   }
 }
 
-// Its neighbours do not.
-
+// The neighbours of such a block do not change.
 TEST(BlockCode, NonFiniteBlocksBecomeNaNs) {
   for (const WireCodec codec : kCodecs) {
     for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
@@ -206,7 +204,7 @@ TEST(BlockCode, AddsWhatItDecodes) {
 TEST(BlockCode, RoundingVariesByPositionAndKey) {
   const std::vector<float> values(kWireBlock, 0.3F);
   std::vector<float> mixed_values = values;
-  mixed_values[0] = 1;  // so that 0.3 is no multiple of the scale
+  mixed_values[0] = 1;  // so 0.3 is no multiple of the scale
   const auto wire = encoded(WireCodec::kInt4, mixed_values, {.key = 1});
   EXPECT_NE(wire, encoded(WireCodec::kInt4, mixed_values, {.key = 2}));
   EXPECT_NE(wire, encoded(WireCodec::kInt4, mixed_values, {.key = 1, .first = kWireBlock}));

@@ -45,15 +45,14 @@ std::vector<float> coded(WireCodec codec, const float* values, std::int64_t nume
   return back;
 }
 
-// A rank's own shard is decoded as well.
-
+// A rank also decodes its own shard.
 TEST(CodedCommunicator, GatherDecodesEveryShardEverywhere) {
   rc::check([] {
     const int world = *rc::gen::inRange(2, 5);
     const auto numel = *rc::gen::inRange<std::size_t>(0, 3000);
     const auto codec = *rc::gen::element(WireCodec::kInt8, WireCodec::kInt4);
     const bool one_slot = *rc::gen::arbitrary<bool>(), in_place = *rc::gen::arbitrary<bool>();
-    // Less than a block has: several tiles.
+    // 0: smaller than a block, so the gather has several tiles.
     const std::int64_t largest = *rc::gen::inRange<std::int64_t>(0, 2) * 3000;
     std::vector<std::vector<float>> wholes(world, std::vector<float>(numel * world, -1));
     on_coded_ranks(world, [&](Communicator& comm) {
@@ -81,7 +80,7 @@ struct Reduced {
   bool operator==(const Reduced& other) const { return sums == other.sums; }
 };
 
-// Several units at once, waited for in the order in which they begin.
+// Several units at once. Their works are waited for in the order in which they begin.
 Reduced reduced(int world, std::size_t numel, const WireCodecs& codecs, std::int64_t largest, bool one_slot,
                 std::int64_t step = 0) {
   Reduced result{std::vector<std::vector<float>>(world), std::vector<ReduceStats>(world)};
@@ -107,8 +106,7 @@ Reduced reduced(int world, std::size_t numel, const WireCodecs& codecs, std::int
   return result;
 }
 
-// Whatever the tiles.
-
+// For any size of the tiles.
 TEST(CodedCommunicator, SumRoundsEachContributionOnce) {
   const std::size_t numel = 9000;
   for (const int world : {2, 3}) {
@@ -134,8 +132,7 @@ TEST(CodedCommunicator, StatisticsDescribeTheFinalSum) {
   }
 }
 
-// Also by how often the unit is coded in the step.
-
+// The rounding also depends on the number of times that the unit was coded in this step.
 TEST(CodedCommunicator, RoundingVariesByStepAndUnit) {
   const Reduced zero = reduced(2, 500, kBoth8, 500, false, 0), one = reduced(2, 500, kBoth8, 500, false, 1);
   EXPECT_NE(zero.sums, one.sums);
@@ -153,13 +150,12 @@ TEST(CodedCommunicator, RoundingVariesByStepAndUnit) {
     const auto first = again(), second = again();
     EXPECT_NE(first, second);
     wire.begin_step(4);
-    EXPECT_EQ(again(), first) << "a resumed run rounds as the first one did";
+    EXPECT_EQ(again(), first) << "a resumed run rounds as the first run did";
     EXPECT_EQ(again(), second);
   });
 }
 
-// They round to their type.
-
+// Sums round to their own type.
 TEST(CodedCommunicator, SumsStartFromInputAndRound) {
   on_coded_ranks(2, [](Communicator& comm) {
     CodedCommunicator wire(comm, kBoth8, {DType::kFloat32}, {.largest_numel = 500, .contributor = comm.rank()});
@@ -188,7 +184,7 @@ TEST(CodedCommunicator, InfinityReachesTheStatistics) {
     on_coded_ranks(2, [dtype](Communicator& comm) {
       CodedCommunicator wire(comm, kBoth8, {dtype}, {.largest_numel = 512, .contributor = comm.rank()});
       std::vector<float> values = ramp(1024, comm.rank());
-      if (comm.rank() == 1) values[600] = std::numeric_limits<float>::infinity();  // of rank 1's block
+      if (comm.rank() == 1) values[600] = std::numeric_limits<float>::infinity();  // in rank 1's block
       std::vector<std::byte> in(values.size() * size_of(dtype));
       convert_elements(reinterpret_cast<const std::byte*>(values.data()), DType::kFloat32, in.data(), dtype, 1024);
       std::vector<float> out(512);
@@ -202,8 +198,7 @@ TEST(CodedCommunicator, InfinityReachesTheStatistics) {
   }
 }
 
-// Types that are not coded are sent as they are.
-
+// Types without a code are sent unchanged.
 TEST(CodedCommunicator, SendsTheFormulasBytes) {
   on_coded_ranks(4, [](Communicator& comm) {
     for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
@@ -222,8 +217,8 @@ TEST(CodedCommunicator, SendsTheFormulasBytes) {
       const auto gather = [&](CommTag tag) { return [&, tag] { wire.all_gather(bytes_of(out), all, tag).wait(); }; };
       EXPECT_EQ(sent_by(reduce), expected);
       EXPECT_EQ(sent_by(gather({.unit = 0})), expected);
-      EXPECT_EQ(sent_by(gather({})), 3 * 4000) << "of no unit";
-      EXPECT_EQ(sent_by(gather({.unit = 0, .control = true})), 0) << "bookkeeping is counted apart";
+      EXPECT_EQ(sent_by(gather({})), 3 * 4000) << "a collective without a unit is not coded";
+      EXPECT_EQ(sent_by(gather({.unit = 0, .control = true})), 0) << "control messages are counted separately";
       EXPECT_TRUE(std::equal(out.begin(), out.end(), whole.begin() + comm.rank() * 1000)) << "and exact";
       comm.drain();
       EXPECT_FALSE(wire.set_exact_gathers(true));

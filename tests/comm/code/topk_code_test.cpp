@@ -30,14 +30,14 @@ Floats sent_of(const std::vector<std::byte>& message, double share, std::size_t 
   return sum;
 }
 
-// Of all magnitudes, many of them twice.
+// Elements of all magnitudes, many of them twice.
 Floats some_elements(std::size_t numel) {
   Floats values(numel);
   for (std::size_t i = 0; i < numel; ++i) values[i] = std::ldexp(std::sin(static_cast<float>(i % 700)), i % 13);
   return values;
 }
 
-// By sorting each block: stable, so that of equal ones the first comes first.
+// Sorts each block. The sort is stable, so the first of equal elements comes first.
 Floats largest_by_sorting(const Floats& values, double share) {
   Floats kept(values.size());
   for (std::size_t begin = 0; begin < values.size(); begin += kTopKBlock) {
@@ -51,8 +51,7 @@ Floats largest_by_sorting(const Floats& values, double share) {
   return kept;
 }
 
-// The rest stays in the residual.
-
+// All other elements stay in the residual.
 TEST(TopKCode, KeepsTheLargestOfEachBlock) {
   for (const std::size_t numel : {1U, 7U, 1023U, 1024U, 1025U, 5000U}) {
     for (const double share : {1e-4, 0.01, 0.1, 0.5, 1.0}) {
@@ -103,7 +102,7 @@ TEST(TopKCode, TakesNonFiniteElementsFirst) {
   EXPECT_TRUE(std::isnan(sent[1000]));
   EXPECT_EQ(sent[1001], -std::numeric_limits<float>::infinity());
   EXPECT_EQ(elements[1000], 0);
-  EXPECT_EQ(elements[1001], 0) << "what stays behind is finite";
+  EXPECT_EQ(elements[1001], 0) << "the residual is finite";
 }
 
 TEST(TopKCode, ElementTakesSixBytes) {

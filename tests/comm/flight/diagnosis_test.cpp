@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kStart = 1000 * kSecond;
 
-// One rank's record, told in the order in which it happened: every collective takes a millisecond.
+// The record of one rank, built in the order of its events. Every collective takes a millisecond.
 class Told {
  public:
   Told(int rank, int world) {
@@ -26,7 +26,7 @@ class Told {
     record_.entries.back().ended_ns = time_;
     return *this;
   }
-  // Rounds of a gather and a sum, units 0 to 3.
+  // Rounds of a gather and a sum, for units 0 to 3.
   Told& rounds(int count) {
     for (int i = 0; i < count; ++i) {
       did({FlightOperation::kAllGather, i % 4, 100, -1});
@@ -34,7 +34,7 @@ class Told {
     }
     return *this;
   }
-  // The same in a group of ranks.
+  // Like did(), in a group of ranks.
   Told& did_in(const std::string& group, const FlightCall& call) {
     waits_in(group, call);
     record_.entries.back().ended_ns = time_;
@@ -65,12 +65,12 @@ class Told {
     record_.cause = {.reason = reason, .blamed = blamed};
     return *this;
   }
-  // As its communicator writes it when it had waited so long.
+  // Adds the time that the communicator waited before its error.
   Told& waited(std::int64_t nanoseconds) {
     record_.cause.waited_ns = nanoseconds;
     return *this;
   }
-  // Only the newest are kept.
+  // Drops all entries but the newest `count`.
   Told& keeps(std::size_t count) {
     auto& entries = record_.entries;
     entries.erase(entries.begin(), entries.end() - static_cast<std::ptrdiff_t>(count));
@@ -116,7 +116,7 @@ TEST(Diagnosis, AllWellIsSaid) {
 }
 
 TEST(Diagnosis, SkippedCollectiveIsFirstDifference) {
-  // Rank 1 leaves out a sum and is one ahead from there.
+  // Rank 1 omits a sum, so all its later collectives are one ahead.
   const auto found = diagnose({Told(0, 3).rounds(5).did(kGather).did(kSum).waits(kGather),
                                Told(1, 3).rounds(5).did(kGather).did(kGather).waits(kSum),
                                Told(2, 3).rounds(5).did(kGather).did(kSum).waits(kGather)});
@@ -154,7 +154,7 @@ TEST(Diagnosis, TwoThatDisagreeAreBothNamed) {
 }
 
 TEST(Diagnosis, RingsCompareTheirOverlap) {
-  // What rank 0 did before is not known: that is no difference.
+  // Rank 0's older entries are unknown, which is no difference.
   EXPECT_EQ(diagnose({Told(0, 2).rounds(50).keeps(7), Told(1, 2).rounds(50)}).trouble, FlightTrouble::kNone);
   const auto found = diagnose({Told(0, 2).rounds(50).waits(kSum).keeps(7), Told(1, 2).rounds(50).waits(kGather)});
   EXPECT_EQ(found.collective, 101u);
@@ -182,18 +182,16 @@ TEST(Diagnosis, ErrorsDecideBetweenTwoBehind) {
   EXPECT_EQ(found.culprits, std::vector{2});
 }
 
-// Of two ranks that are behind.
-
+// Two ranks are behind.
 TEST(Diagnosis, FewerEndsDecideWithoutErrors) {
   const auto found = diagnose({Told(0, 3).rounds(5).waits(kGather), Told(1, 3).rounds(4).did(kGather).waits(kSum),
                                Told(2, 3).rounds(4).did(kGather).did(kSum)});
-  // Same kind of round, so the units agree: round 5 is unit 0.
+  // The fifth round is for unit 0, as are kGather and kSum, so the calls agree.
   EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
   EXPECT_EQ(found.culprits, std::vector{1});
 }
 
-// Others have ended that collective.
-
+// The other ranks have ended that collective.
 TEST(Diagnosis, RankStoppedInCollectiveIsBehind) {
   const auto found =
       diagnose({Told(0, 2).rounds(4).did(kGather).because("late", -1), Told(1, 2).rounds(4).waits(kGather)});
@@ -202,8 +200,7 @@ TEST(Diagnosis, RankStoppedInCollectiveIsBehind) {
   EXPECT_EQ(found.collective, 9u);
 }
 
-// All have begun the same.
-
+// All ranks have begun the same collectives.
 TEST(Diagnosis, ErrorsDecideIfAllAreEqual) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 2), Told(1, 3).rounds(4).fails(kGather, 2),
                                Told(2, 3).rounds(4).waits(kGather)});
@@ -212,8 +209,7 @@ TEST(Diagnosis, ErrorsDecideIfAllAreEqual) {
   EXPECT_TRUE(says(found.summary, "all_gather #9 (unit 0, 100 bytes): begun 9.992 s before the last record, and not"));
 }
 
-// However far it came.
-
+// Its progress does not matter.
 TEST(Diagnosis, SelfEndedRankIsTheCulprit) {
   const auto found = diagnose(
       {Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4).because("disk full", 1), Told(2, 3).rounds(3)});
@@ -237,8 +233,7 @@ TEST(Diagnosis, MissingRecordIsAFinding) {
   EXPECT_EQ(found.culprits, std::vector{1});
 }
 
-// Errors name a rank that has a record.
-
+// The errors name a rank that has a record.
 TEST(Diagnosis, NamedRankPrecedesAMissingOne) {
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 1), Told(1, 3).rounds(4)});
   EXPECT_EQ(found.trouble, FlightTrouble::kBlamed);
@@ -256,7 +251,7 @@ TEST(Diagnosis, EarlierRunsDoNotCount) {
   FlightRecord other_run = Told(1, 3).rounds(9).waits(kBarrier);
   other_run.identity.run = "an earlier run";
   other_run.written_ns = kStart - kSecond;
-  FlightRecord same_name = Told(2, 3).rounds(9).waits(kBarrier);  // a name that does not change: --run-id
+  FlightRecord same_name = Told(2, 3).rounds(9).waits(kBarrier);  // --run-id gives every run the same name
   same_name.written_ns = kStart - kSecond;
   const auto found = diagnose({Told(0, 3).rounds(4).fails(kGather, 2), other_run, same_name});
   EXPECT_EQ(found.stale, (std::vector{1, 2}));
@@ -286,9 +281,8 @@ TEST(Diagnosis, RecordOrderDoesNotMatter) {
   EXPECT_EQ(one.culprits, other.culprits);
 }
 
-// Rank 2 was stopped before it read rank 1's input, for which rank 1 waits in drain(). Rank 0 waits for both, and its
-// transport names the first of them; all throw that same error.
-// Though every error names it.
+// Rank 2 was stopped before it read rank 1's input. Rank 1 waits for that in drain(). Rank 0 waits for both, and its
+// transport names the first of them, rank 1. All ranks throw that same error, but rank 1 is not the culprit.
 TEST(Diagnosis, WitnessIsNotTheCulprit) {
   const FlightRecord first = Told(0, 3).rounds(5).fails(kGather, 1).waited(2 * kSecond),
                      second = Told(1, 3).rounds(5).because("late", 1).waited(2 * kSecond - 900'000'000);
@@ -301,8 +295,8 @@ TEST(Diagnosis, WitnessIsNotTheCulprit) {
   EXPECT_EQ(with.culprits, std::vector{2});
 }
 
-// It computes for long, and hears of the others' error when it begins.
-// The error is about itself.
+// Rank 1 computes for long, and receives the other rank's error when it begins its collective. That error accuses rank
+// 1.
 TEST(Diagnosis, LateRankAccusingItselfIsCulprit) {
   const auto found = diagnose({Told(0, 2).rounds(5).fails(kGather, 1).waited(2 * kSecond),
                                Told(1, 2).rounds(5).fails(kGather, 1).waited(50'000)});
@@ -322,12 +316,11 @@ TEST(Diagnosis, RankWithoutACollectiveIsReported) {
   EXPECT_EQ(found.ranks[1].did, "it has begun no collective");
 }
 
-// Two copies of two ranks; a row gathers, a column sums over the copies.
+// Two copies of two ranks. A row gathers, and a column sums over the copies.
 const std::string kRow0 = "row 0 (ranks 0, 1)", kRow1 = "row 1 (ranks 2, 3)", kColumn0 = "column 0 (ranks 0, 2)",
                   kColumn1 = "column 1 (ranks 1, 3)";
 
-// If all is well, the summary says so.
-
+// If there is no trouble, the summary says that also the groups agree.
 TEST(Diagnosis, GroupsCountSeparately) {
   const auto found = diagnose({Told(0, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn0, kSum),
                                Told(1, 4).did_in(kRow0, kGather).did_in(kRow0, kGather).did_in(kColumn1, kSum),
@@ -346,8 +339,8 @@ TEST(Diagnosis, GroupDisagreementStaysInItsGroup) {
   EXPECT_TRUE(says(found.summary, "ranks disagree at collective #1 of group row 0 (ranks 0, 1): rank 0 does"));
 }
 
-// Rank 3 computes. Rank 1 waits for it in their column, rank 2 in their row, and rank 0 for rank 1 in their row.
-// Through groups: the rank that waits for nobody.
+// Rank 3 computes. Rank 1 waits for it in their column, and rank 2 in their row. Rank 0 waits for rank 1 in their row.
+// So only rank 3 waits for nobody.
 TEST(Diagnosis, WaitChainsEndIsBehind) {
   const auto found =
       diagnose({Told(0, 4).rounds(1).did_in(kRow0, kGather).did_in(kColumn0, kSum).waits_in(kRow0, kGather),
@@ -360,7 +353,7 @@ TEST(Diagnosis, WaitChainsEndIsBehind) {
       says(found.summary, "rank 3 is behind in group row 1 (ranks 2, 3): others have begun #2, it has begun #1"));
 }
 
-// What a ring no longer holds of a group is not known; it is not nothing.
+// The ring has overwritten a group's entries. They are unknown, which does not mean that the group did nothing.
 TEST(Diagnosis, ForgottenGroupIsNotCompared) {
   const auto found =
       diagnose({Told(0, 2).did_in(kRow0, kGather).rounds(4).keeps(3), Told(1, 2).did_in(kRow0, kGather).rounds(4)});

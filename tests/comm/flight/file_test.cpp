@@ -77,7 +77,7 @@ TEST(FlightFile, WritesReasonsThatAreNotUtf8) {
   EXPECT_EQ(parse_flight(flight_json(record), "here").cause.reason, "bad \xEF\xBF\xBD byte");
 }
 
-// One change to a good file, and what is said of it.
+// One change to a valid file, and the reason of its refusal.
 struct Damage {
   const char* pointer;
   nlohmann::json value;
@@ -124,8 +124,7 @@ TEST(FlightFile, RefusesNonsenseByName) {
   }
 }
 
-// It is a record or an IoError.
-
+// Any text is a record or gives an IoError.
 RC_GTEST_PROP(FlightFile, AnyTextLoadsOrThrows, ()) {
   std::string text = flight_json(four_entries());
   const auto num_changes = *rc::gen::inRange(1, 4);
@@ -144,7 +143,7 @@ RC_GTEST_PROP(FlightFile, AnyTextLoadsOrThrows, ()) {
 
 class FlightFolderTest : public ::testing::Test {
  protected:
-  // A ring of one barrier, of this rank of three.
+  // Writes the ring of this rank of three, with one barrier.
   fs::path write(int rank, const FlightCause& cause = {}) const {
     const Allocation memory = map_private(FlightRing::bytes(4));
     FlightRing ring(memory.bytes(), {.rank = rank, .world = 3, .run = "run"});
@@ -166,8 +165,7 @@ TEST_F(FlightFolderTest, IsForItsOwnerAlone) {
   EXPECT_EQ(mode(path.parent_path()), 0700);
 }
 
-// Nothing else is left.
-
+// No other files remain.
 TEST_F(FlightFolderTest, LaterFileReplacesTheEarlier) {
   write(1, {.reason = "first"});
   write(1, {.reason = "second"});
@@ -189,7 +187,7 @@ TEST_F(FlightFolderTest, DamagedFilesAreNamedOthersRead) {
   const fs::path flight = write(0).parent_path();
   write(1);
   write_file(flight / "rank-00002.json", "{");
-  fs::copy_file(flight / "rank-00001.json", flight / "rank-00007.json");  // of another rank than it says
+  fs::copy_file(flight / "rank-00001.json", flight / "rank-00007.json");  // the name has another rank
   fs::create_symlink(flight / "rank-00001.json", flight / "rank-00003.json");
   ASSERT_EQ(mkfifo((flight / "rank-00004.json").c_str(), 0600), 0);
   std::ofstream(flight / "rank-00005.json").seekp(40 << 20) << " ";

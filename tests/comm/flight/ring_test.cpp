@@ -74,8 +74,7 @@ TEST_F(Ring, KeepsTheNewest) {
   }
 }
 
-// The entry is gone.
-
+// The ring has already overwritten the entry.
 TEST_F(Ring, LateEndChangesNothing) {
   FlightRing ring(memory_.bytes(), kIdentity);
   const std::uint64_t first = ring.begin(gather(0));
@@ -93,7 +92,7 @@ TEST_F(Ring, LastNotedStepIsRead) {
   ring.note_step(0);
   EXPECT_EQ(read().step, 0);
   ring.note_step(41);
-  ring.note_step(40);  // it went back to a checkpoint
+  ring.note_step(40);  // after a return to a checkpoint
   EXPECT_EQ(read().step, 40);
   EXPECT_THROW(ring.note_step(-1), InternalError);
 }
@@ -114,8 +113,8 @@ TEST_F(Ring, NothingWasMadeInZeroBytes) {
 TEST_F(Ring, TornEntryIsCountedNotRead) {
   FlightRing ring(memory_.bytes(), kIdentity);
   for (int unit = 0; unit < 5; ++unit) ring.begin(gather(unit));
-  // What a rank leaves that is killed when it has written an entry's number in front, and not yet the rest: the entry
-  // of 3 becomes that of 11.
+  // The bytes that a killed rank leaves after it has written an entry's first number, but not the rest: entry 3 begins
+  // like entry 11.
   std::byte* const entry = memory_.data() + FlightRing::bytes(3);
   std::uint64_t front = 0;
   std::memcpy(&front, entry, sizeof(front));
@@ -146,7 +145,7 @@ TEST_F(Ring, MemoryWithoutRoomIsOurBug) {
   EXPECT_THROW(FlightRing(memory_.bytes().subspan(8), kIdentity), InternalError);
 }
 
-// A reader beside the writer: what it gets is what was once written, never a mixture of two.
+// A reader runs beside the writer. It sees only whole entries, never a mixture of two.
 TEST_F(Ring, ConcurrentReaderSeesWholeEntries) {
   FlightRing ring(memory_.bytes(), kIdentity);
   std::atomic<bool> done = false;
@@ -167,15 +166,14 @@ TEST_F(Ring, ConcurrentReaderSeesWholeEntries) {
   EXPECT_EQ(read().entries.size(), 8u);
 }
 
-// Whatever is in the bytes: an IoError, or a record that its own file can hold.
-// They are refused, or make a record that can be written.
+// Any bytes give an IoError, or a record that can be written to a file.
 RC_GTEST_FIXTURE_PROP(Ring, HostileBytesNeverBreakARecord, ()) {
   const Allocation memory = map_private(FlightRing::bytes(8));
   FlightRing ring(memory.bytes(), kIdentity);
   for (int unit = 0; unit < 12; ++unit) ring.end(ring.begin(gather(unit)));
   const auto num_changes = *rc::gen::inRange(1, 40);
   for (int i = 0; i < num_changes; ++i) {
-    // Whole words too: a counter that is far too high is worse than one bit.
+    // Also whole words, because a counter that is far too high does more harm than one bit.
     const auto at = *rc::gen::inRange<std::size_t>(0, FlightRing::bytes(8) / 8) * 8;
     const auto word = *rc::gen::oneOf(rc::gen::arbitrary<std::uint64_t>(), rc::gen::just(~std::uint64_t{0}),
                                       rc::gen::just(std::uint64_t{1} << 62), rc::gen::inRange<std::uint64_t>(0, 20));

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 constexpr milliseconds kLong{10000};
 
-// A launcher that gives the same kind of answer to everything.
+// A launcher that gives every request the same kind of answer.
 class OneAnswer {
  public:
   using Answer = std::function<void(const MemoryRequest&, UnixSocket& to)>;
@@ -63,8 +63,7 @@ TEST(LauncherMemory, RefusesVariableWithoutSocket) {
   }
 }
 
-// Once used. It may be asked for again.
-
+// After its first use the socket is no longer inherited. The same process may open it again.
 TEST(LauncherMemory, SocketIsNotInherited) {
   auto [ours, theirs] = UnixSocket::pair();
   const FileDescriptor inherited(fcntl(theirs.get(), F_DUPFD, 3));
@@ -102,8 +101,7 @@ TEST(LauncherMemory, GoneLauncherIsCommError) {
   EXPECT_TRUE(says(message_of<CommError>([&] { memory.remove(""); }), "the launcher has ended"));
 }
 
-// At the timeout.
-
+// The error appears at the timeout.
 TEST(LauncherMemory, SilentLauncherIsCommError) {
   auto [ours, theirs] = UnixSocket::pair();
   LauncherMemory memory(std::move(theirs), milliseconds(20));
@@ -111,8 +109,7 @@ TEST(LauncherMemory, SilentLauncherIsCommError) {
                    "memory of the launcher: get 'x': the launcher did not answer within 20 ms"));
 }
 
-// It is not taken for the answer to another request.
-
+// A late answer is not taken for the answer to another request.
 TEST(LauncherMemory, LateAnswerIsDropped) {
   auto [ours, theirs] = UnixSocket::pair();
   std::uint64_t first = 0;

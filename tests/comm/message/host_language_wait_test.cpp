@@ -1,4 +1,4 @@
-// Waits for messages in a program of another language.
+// Waits for messages in a program of another language, such as Python.
 #include <atomic>
 #include <stdexcept>
 
@@ -30,7 +30,7 @@ class HostLanguageWait : public testing::Test {
   void TearDown() override { set_host_language({}); }
 };
 
-// Rank 1 begins no collective.
+// Rank 1 begins no collective, so rank 0 waits.
 TEST_F(HostLanguageWait, EndsByAnException) {
   set_host_language({.check_wait = &throw_at_second_check});
   FakeNetwork network;

@@ -1,4 +1,4 @@
-// Waiting for whichever message comes first, over a MessageLink.
+// Waits for the first of several messages, over a MessageLink.
 #include <algorithm>
 #include <latch>
 
@@ -71,8 +71,8 @@ TEST(MessageArrivals, LeavingRankDeliversItsMessages) {
   EXPECT_EQ(ends[1], "");
 }
 
-// Rank 1 waits for rank 0, and rank 0 for rank 1. It dies when both are there: whoever fails tells the others for half a
-// second.
+// Ranks 0 and 1 wait for each other. Rank 2 dies when both wait, because a failing rank tells the others only for half
+// a second.
 TEST(MessageArrivals, DeadRankEndsEveryWait) {
   FakeNetwork network;
   std::latch wait(2);
@@ -95,23 +95,22 @@ TEST(MessageArrivals, AFailureReachesWhoeverWaits) {
   const auto ends = run_over(network, 3, milliseconds(50), [&](Communicator& comm) {
     std::vector<std::byte> data(10);
     if (comm.rank() == 1) {
-      wait.wait();  // or the others would not be there to be told
+      wait.wait();  // until the others wait and can be told
       comm.receive(data, 2, {}).wait();
     }
     wait.count_down();
-    take_number(comm, 1);  // without a limit; rank 2 waits as well, and sends nothing
+    take_number(comm, 1);  // no limit; rank 2 also waits, and sends nothing
   });
   EXPECT_EQ(ends[1], "rank 2: send #1 (10 bytes): it is absent after 50 ms; rank 1 waits for it");
   EXPECT_EQ(ends[0], ends[1]);
 }
 
-// The rank called may_be_lost().
-
+// Rank 2 calls may_be_lost(), so the run survives its death.
 TEST(MessageArrivals, RunSurvivesAnExpendableRank) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
-    comm.barrier({}).wait();  // or rank 1 may not have heard of that when rank 2 dies
+    comm.barrier({}).wait();  // so rank 1 knows this before rank 2 dies
     if (comm.rank() == 2) {
       send_number(comm, 1, 0);
       EXPECT_EQ(take_number(comm, 0), 3);
@@ -129,14 +128,14 @@ TEST(MessageArrivals, RunSurvivesAnExpendableRank) {
     EXPECT_TRUE(comm.arrivals()->await([&] { return work.try_complete() || comm.arrivals()->lost(2); }));
     EXPECT_FALSE(work.try_complete());
     const std::vector<std::byte> large(2 * kInlineBytes);
-    comm.send(large, 2, {}).wait();  // nobody takes it
+    comm.send(large, 2, {}).wait();  // nobody receives it
     comm.drain();
     send_number(comm, 7, 1);
   });
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "died"}));
 }
 
-// Whoever waits expects the next collective's header early, and a rank's notice comes in its place.
+// A waiting rank expects the header of the next collective early. It receives a rank's notice instead.
 TEST(MessageArrivals, CollectivesGoOnBetweenWaits) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {
@@ -159,8 +158,7 @@ TEST(MessageArrivals, CollectivesGoOnBetweenWaits) {
   EXPECT_EQ(ends, (std::vector<std::string>{"", "", "died"}));
 }
 
-// A rank dies after it began the next collectives.
-
+// A rank dies after it has begun the next collectives.
 TEST(MessageArrivals, LaterCollectivesStillEndTheWait) {
   FakeNetwork network;
   const auto ends = run_over(network, 3, kLong, [](Communicator& comm) {

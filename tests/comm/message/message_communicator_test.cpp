@@ -67,7 +67,7 @@ TEST(MessageCommunicator, WorksAreWaitedInAnyOrder) {
       out.emplace_back(3 * (100 + i));
     }
     for (int i = 0; i < 10; ++i) works.push_back(comm.all_gather(in[i], out[i], {}));
-    // Rank 1 waits backwards.
+    // Rank 1 waits in reverse order.
     for (int i = 0; i < 10; ++i) works[comm.rank() == 1 ? 9 - i : i].wait();
     for (int i = 0; i < 10; ++i) {
       for (int r = 0; r < 3; ++r) EXPECT_EQ(out[i][r * (100 + i)], static_cast<std::byte>(3 * i + r));
@@ -89,7 +89,8 @@ TEST(MessageCommunicator, ConcurrentMessagesHaveDifferentTags) {
   EXPECT_EQ(network.most_waiting(), 1u);
 }
 
-// Over a slow network the news that bytes are expected would else come behind this rank's own.
+// The receive is posted when the collective begins. Over a slow network it would otherwise be posted after this rank's
+// own message.
 TEST(MessageCommunicator, CollectiveReceivesFromTheStart) {
   FakeNetwork network;
   std::vector<std::byte> in(8), out(16);
@@ -151,11 +152,11 @@ TEST(MessageCommunicator, MismatchLeavesTheOutputUntouched) {
 
 TEST(MessageCommunicator, ALateRankIsNamed) {
   FakeNetwork network;
-  std::latch begun(2), given_up(2);  // peers that never give up end at the suite's limit
+  std::latch begun(2), given_up(2);  // without a limit: a hang ends with the suite
   const auto ends = run_over(network, 3, milliseconds(100), [&](Communicator& comm) {
     if (comm.rank() == 1) given_up.wait();
     Work barrier = comm.barrier({.unit = 2});
-    if (comm.rank() != 1) begun.arrive_and_wait();  // neither is late for the other
+    if (comm.rank() != 1) begun.arrive_and_wait();  // so neither is late for the other
     try {
       barrier.wait();
     } catch (const CommError&) {
@@ -177,8 +178,8 @@ TEST(MessageCommunicator, LostRankHasTheLibrarysReason) {
 }
 
 TEST(MessageCommunicator, ReasonReachesRanksThatMissedIt) {
-  // Rank 2 dies while rank 1 waits for its message; rank 0 only waits for rank 1. Both are there by then: whoever fails
-  // tells the others for half a second.
+  // Rank 2 dies while rank 1 waits for its message, and rank 0 waits only for rank 1. Both wait by then, because a
+  // failing rank tells the others only for half a second.
   FakeNetwork network;
   std::latch wait(2);
   const auto ends = run_over(network, 3, milliseconds(10000), [&](Communicator& comm) {
@@ -211,7 +212,7 @@ TEST(MessageCommunicator, GroupSendsUnderItsTags) {
     const auto all = open_group(comm, {0, 1, 2}, "all");
     const auto ends = comm.rank() == 1 ? open_group(comm, {}, "") : open_group(comm, {0, 2}, "ends");
     std::vector<Work> works;
-    // Outputs of their own: rank 2's block in the group of two lies where rank 1's lies in a group of three.
+    // Each has its own output. Rank 2's block in the group of two has the offset of rank 1's block in a group of three.
     std::vector<std::byte> in(8), out(24), out_of_all(24), out_of_ends(16);
     for (int i = 0; i < 10; ++i) {
       works.push_back(comm.all_gather(in, out, {}));
@@ -227,8 +228,8 @@ TEST(MessageCommunicator, GroupSendsUnderItsTags) {
   EXPECT_EQ(network.most_waiting(), 1U) << "one key, one message";
 }
 
-// Rank 3 leaves. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in a pair of their own.
-// Also groups without the dead rank.
+// Rank 3 leaves. Rank 0 waits for rank 1, rank 1 for rank 2, and rank 2 for rank 3, each in its own pair. The reason
+// also reaches groups without rank 3.
 TEST(MessageCommunicator, ReasonReachesOtherGroups) {
   FakeNetwork network;
   std::latch wait(3);

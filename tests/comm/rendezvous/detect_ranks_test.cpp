@@ -96,8 +96,7 @@ TEST(Rendezvous, ZeroLaunchNamesItsRuns) {
   EXPECT_EQ(detect(launched).source, "zero launch");
 }
 
-// Without a local world.
-
+// The environment has no local world.
 TEST(Rendezvous, AllRanksAreLocalByDefault) {
   const RankEnvironment ranks = detect({{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"LOCAL_RANK", "1"}});
   EXPECT_EQ(ranks.local_world, 3);
@@ -173,13 +172,12 @@ TEST(Rendezvous, RankWithoutLocalRankIsNode) {
   EXPECT_TRUE(ranks.per_node);
   EXPECT_EQ(ranks.rank, 2);
   EXPECT_EQ(ranks.world, 4);
-  // One process a node: the node is the rank.
+  // With one process on each node, the rank is the number of the node.
   EXPECT_FALSE(detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}}).per_node);
   EXPECT_EQ(detect({{"RANK", "1"}, {"WORLD_SIZE", "2"}}).rank, 1);
 }
 
-// Then PMI, then Slurm.
-
+// After MPI come PMI and Slurm.
 TEST(Rendezvous, PrefersFlagsThenTorchrunThenMpi) {
   Variables all = kTorchrun;
   const Variables others{
@@ -210,15 +208,15 @@ TEST(Rendezvous, FlagsWinOneByOne) {
 TEST(Rendezvous, UsesTorchrunsStoreIfTold) {
   Variables variables = kTorchrun;
   EXPECT_FALSE(detect(variables).agent_run);
-  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // zero launch; torchrun with TORCH_DISABLE_SHARE_RDZV_TCP_STORE
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "False";  // zero launch, or TORCH_DISABLE_SHARE_RDZV_TCP_STORE
   EXPECT_FALSE(detect(variables).agent_run);
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   variables["TORCHELASTIC_RUN_ID"] = "none";
   EXPECT_EQ(detect(variables).agent_run, "none");
-  // Agents of several machines count restarts each for itself.
+  // The agent of each machine counts its own restarts, so the run does not depend on that count.
   variables["TORCHELASTIC_RESTART_COUNT"] = "3";
   EXPECT_EQ(detect(variables).agent_run, "none");
-  // Whoever gives another address does not mean the store's.
+  // A user who gives another address does not want torchrun's store.
   EXPECT_FALSE(detect(variables, {.master_port = 7}).agent_run);
   EXPECT_FALSE(detect(variables, {.master_addr = "there"}).agent_run);
   EXPECT_FALSE(detect(variables, {.rank = 0, .world = 2}).agent_run);

@@ -1,9 +1,9 @@
-// FakeTcpStore: what a PyTorch TCPStore server does for validate, set, get and wait, written from its protocol; and
-// OneAnswer, a server that sends the same bytes to whoever connects.
+// FakeTcpStore: a PyTorch TCPStore server for validate, set, get and wait, written from its protocol. OneAnswer: a
+// server that sends the same bytes to its client.
 //
 //   FakeTcpStore store;                       // listens at 127.0.0.1, store.port()
 //   store.put("/zero/x", "left by a round before");
-//   store.wait_for("get /zero/x");            // until a client has asked for it
+//   store.wait_for("get /zero/x");            // until a client has sent this request
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 
 namespace zero {
 
-// At 127.0.0.1, a free port.
+// Listens at a free port of 127.0.0.1.
 class Listener {
  public:
   Listener() : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -65,7 +65,7 @@ class FakeTcpStore {
     const std::scoped_lock lock(mutex_);
     return values_[key];
   }
-  // What clients asked for, in order: "validate", "set /k", "wait /k", "get /k".
+  // The clients' requests in order: "validate", "set /k", "wait /k", "get /k".
   std::vector<std::string> requests() {
     const std::scoped_lock lock(mutex_);
     return requests_;
@@ -165,16 +165,16 @@ class FakeTcpStore {
   std::map<std::string, std::string> values_;
   std::vector<std::string> requests_;
   std::vector<Client> clients_;
-  std::jthread thread_;  // last: it uses the rest
+  std::jthread thread_;  // last, because it uses the other members
 };
 
-// `bytes`, and then silence, or the end of the connection. One client.
+// Sends `bytes` to one client. Then it stays silent, or closes the connection.
 class OneAnswer {
  public:
   OneAnswer(std::string bytes, bool hang_up)
       : thread_([this, bytes = std::move(bytes), hang_up](const std::stop_token& stop) {
           const FileDescriptor client = listener_.accept();
-          // After the client's first request: what is sent before a hang-up must not be lost in a reset.
+          // Sends only after the client's first request. Otherwise a reset could discard the bytes before a hang-up.
           char request[512];
           recv(client.get(), request, sizeof request, 0);
           send(client.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);

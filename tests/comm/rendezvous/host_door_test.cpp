@@ -28,7 +28,7 @@ HostRendezvous meet(const std::string& name, int rank, int world, const HostRepl
   return meet_on_host(name, rank, world, generation, kBoardBytes, kPatience, replacements);
 }
 
-// A run of three of which rank 2 has left, and rank 0's door is open.
+// A run of three ranks. Rank 2 has left, and rank 0 accepts replacements.
 class HostDoorTest : public ::testing::Test {
  protected:
   HostDoorTest() {
@@ -42,7 +42,7 @@ class HostDoorTest : public ::testing::Test {
 
   HostDoor& door() { return *ranks_[0]->door; }
 
-  // A process that says that it is this one of rank 2; what it gets, or throws.
+  // Starts a process as a replacement of a rank. The future has its rendezvous or its error.
   std::future<HostRendezvous> come(int replacement = 1, int rank = 2, int world = 3, int generation = 0) {
     return std::async(std::launch::async,
                       [=, this] { return meet(name_, rank, world, {.number = replacement, .most = 2}, generation); });
@@ -54,7 +54,7 @@ class HostDoorTest : public ::testing::Test {
     return *rank;
   }
 
-  // What the process is told while rank 0 looks at its door.
+  // The error of the process while rank 0 looks at its door.
   std::string refusal(std::future<HostRendezvous> process) {
     while (process.wait_for(milliseconds(1)) != std::future_status::ready) EXPECT_FALSE(door().knocking(only(2)));
     try {

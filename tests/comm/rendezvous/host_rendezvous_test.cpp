@@ -20,15 +20,15 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
 constexpr std::size_t kBoardBytes = 1 << 20;
-constexpr milliseconds kLong{60000};  // of a hang, not of a slow machine
-// Where something must be seen at once: far beyond the suite's own limit, so that no test passes by it.
+constexpr milliseconds kLong{60000};  // ends a hang, not a slow machine
+// For events that must be noticed at once. It is far beyond the suite's own limit, so no test can pass by this timeout.
 constexpr std::chrono::hours kNever{1};
 
 std::string name_here(const char* test) {
   return fmt::format("zero.cpp-rendezvous-{}-{}", test, getpid());
 }
 
-// What each of the ranks got, or what it threw.
+// The rendezvous of a rank, or its error.
 struct Outcome {
   HostRendezvous rendezvous;
   std::string error;
@@ -54,7 +54,7 @@ TEST(HostRendezvous, AllPairsConnectAndShareBoard) {
   std::vector<Outcome> outcomes(kWorld);
   {
     std::vector<std::jthread> threads;
-    // Rank 0 comes last.
+    // Rank 0 arrives last.
     for (int rank = kWorld - 1; rank >= 0; --rank) {
       threads.emplace_back([&, rank] { outcomes[rank] = attend(name, rank, kWorld, kLong); });
     }
@@ -75,7 +75,7 @@ TEST(HostRendezvous, AllPairsConnectAndShareBoard) {
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.rendezvous.board.data()[100], std::byte{9});
 }
 
-// What ranks 0 and 3 of four say, which nobody joins.
+// The errors of ranks 0 and 3 of four, if ranks 1 and 2 never arrive.
 std::pair<std::string, std::string> miss_two(milliseconds limit) {
   const std::string name = name_here("missing");
   Outcome zero, three;
@@ -86,7 +86,8 @@ std::pair<std::string, std::string> miss_two(milliseconds limit) {
   return {zero.error, three.error};
 }
 
-// Within a short limit a busy machine may not start rank 3: then it is missing as well, and a longer one is tried.
+// A busy machine may not start rank 3 within a short limit, so rank 3 would also be missing. The test then tries a
+// longer limit.
 TEST(HostRendezvous, MissingRankIsNamedByAll) {
   for (milliseconds limit{1000};; limit *= 4) {
     const auto [zero, three] = miss_two(limit);
@@ -147,8 +148,7 @@ TEST(HostRendezvous, DistrustsRankZeroNamingMissingRanks) {
   }
 }
 
-// It is told; the others meet without it.
-
+// The rank of an earlier generation gets an error, and the others meet without it.
 TEST(HostRendezvous, EarlierGenerationsRankIsRefused) {
   const std::string name = name_here("stale");
   Outcome host, stale, fresh;
@@ -175,8 +175,7 @@ TEST(HostRendezvous, EarlierGenerationsRankZeroGivesUp) {
   EXPECT_CONTAINS(stale.error, why);
 }
 
-// Before all ranks have come.
-
+// The rank dies before all ranks have arrived.
 TEST(HostRendezvous, NoticesEarlyDeathAtOnce) {
   const std::string name = name_here("death");
   Outcome host;
@@ -185,7 +184,7 @@ TEST(HostRendezvous, NoticesEarlyDeathAtOnce) {
   while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
   const std::int32_t hello[5] = {0x7a630003, 1, 3, 4711, 0};
   rank_1->send(hello, sizeof hello, -1, milliseconds(1000));
-  rank_1.reset();  // what it has sent is read all the same
+  rank_1.reset();  // rank 0 still reads the bytes that it sent
   thread.join();
   EXPECT_CONTAINS(host.error, "rank 1: rendezvous of the ranks: its process ended before all ranks arrived");
 }
@@ -197,8 +196,8 @@ TEST(HostRendezvous, ATakenNameIsSaid) {
   EXPECT_CONTAINS(attend(name, 0, 2, milliseconds(100)).error, "another run on this machine is called");
 }
 
-// A signal that waits until a step has ended, as in `zero train`; here it has come before there was one.
-// A rank that is told to end.
+// A signal that is deferred until the end of a step, as in `zero train`. Here it arrives before the first step, and the
+// rank does not wait.
 TEST(HostRendezvous, EndedRankDoesNotWait) {
   sigset_t deferred, before;
   sigemptyset(&deferred);
@@ -211,7 +210,7 @@ TEST(HostRendezvous, EndedRankDoesNotWait) {
   }
   int taken = 0;
   sigwait(&deferred, &taken);
-  EXPECT_EQ(taken, SIGTERM) << "it is left for whoever deferred it";
+  EXPECT_EQ(taken, SIGTERM) << "the signal stays pending for the code that blocked it";
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -94,7 +94,7 @@ TEST(TcpStore, HangingUpIsAnError) {
                   "closed the connection");
 }
 
-// In a value's length, in the middle of the value.
+// The answer ends within a value's length or within the value.
 TEST(TcpStore, HalfAnAnswerIsAnError) {
   const std::uint64_t four = 4;
   const std::string length(reinterpret_cast<const char*>(&four), sizeof four);
@@ -122,7 +122,7 @@ TEST(TcpStore, KnowsItsOwnAddress) {
   EXPECT_EQ(TcpStore("127.0.0.1", server.port(), seconds(10)).local_address(), "127.0.0.1");
 }
 
-// A rank of the next test.
+// A rank that the next test starts.
 TEST(TcpStoreRank, MeetsTheOthersAtTorchrunsStore) {
   if (std::getenv("ZERO_TCP_STORE_RANK") == nullptr) GTEST_SKIP() << "runs under TcpStore.WorksWithTorchrunsOwn";
   const int rank = std::atoi(std::getenv("RANK"));

@@ -42,7 +42,7 @@ TEST(UnixSocket, ConnectsByAnAbstractName) {
   EXPECT_EQ(server->receive(&received, sizeof received, nullptr, kLong), Result::kDone);
   EXPECT_EQ(received, 77u);
   *listener = UnixSocket();
-  EXPECT_FALSE(UnixSocket::connect(name)) << "the name has gone with the listener";
+  EXPECT_FALSE(UnixSocket::connect(name)) << "the name is free without its listener";
 }
 
 TEST(UnixSocket, ADescriptorTravelsWithARecord) {
@@ -76,7 +76,7 @@ TEST(UnixSocket, ClosesUnexpectedDescriptor) {
   EXPECT_EQ(free_after, free_before);
 }
 
-// Sends `bytes` bytes with the same descriptor twice.
+// Sends `bytes` bytes and the same descriptor twice.
 void send_two(const UnixSocket& socket, int fd, std::size_t bytes) {
   const int fds[2] = {fd, fd};
   char record[8] = {};
@@ -95,8 +95,7 @@ void send_two(const UnixSocket& socket, int fd, std::size_t bytes) {
   ASSERT_EQ(sendmsg(socket.get(), &message, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
 }
 
-// Whatever the peer sends.
-
+// For any record of the peer.
 TEST(UnixSocket, LeaksNoDescriptor) {
   auto [a, b] = UnixSocket::pair();
   const FileDescriptor file = make_memory_file("test", 4096);
@@ -136,7 +135,7 @@ TEST(UnixSocket, GonePeerIsAnAnswer) {
   auto [a, b] = UnixSocket::pair();
   const int record = 1;
   a.send(&record, sizeof record, -1, kLong);
-  // What it sent before it went can still be read, although it did not read what we sent.
+  // The peer's last record can still be read, although the peer did not read ours.
   b.send(&record, sizeof record, -1, kLong);
   a = UnixSocket();
   int received = 0;

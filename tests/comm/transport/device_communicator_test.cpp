@@ -1,4 +1,4 @@
-// Collectives between GPUs have the bits of the other transports. Failures: device_watch_test.cpp.
+// Collectives between GPUs have the bits of the other transports. device_watch_test.cpp tests failures.
 #include "zero/comm/device/device_communicator.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Numbers of both signs, a few of them not finite.
+// Numbers of both signs. A few of them are not finite.
 template <typename Make>
 Bytes random_elements(std::size_t numel, std::uint32_t seed, Make make) {
   std::mt19937 generator(seed);
@@ -61,7 +61,7 @@ struct Reduced {
 struct SumCase {
   DType dtype = DType::kFloat32, out_dtype = DType::kFloat32;
   bool accumulate = false;
-  std::vector<std::int64_t> bounds;  // of the ranks' blocks; empty: of 9,000 elements each
+  std::vector<std::int64_t> bounds;  // of the ranks' blocks; empty: 9,000 elements each
 };
 
 Reduced reduce_on(Communicator& comm, Device* device, const SumCase& the) {
@@ -114,7 +114,7 @@ Bytes added_by_ring(const std::vector<Bytes>& inputs, int owner, std::size_t num
   return sum;
 }
 
-// What reduce_on() gives where the fake NCCL adds.
+// The result of reduce_on() if the fake NCCL adds.
 Reduced reduced_by_ring(int world, int rank, const SumCase& the) {
   const auto all = static_cast<std::size_t>(9000 * world);
   std::vector<Bytes> inputs;
@@ -144,7 +144,7 @@ class BetweenDevices : public testing::Test {
   FakeNccl* nccl_ = fake_nccl();
 };
 
-// The staging of a slot holds 4,096 elements of a block at a time.
+// The staging of a slot has room for 4,096 elements of a block.
 TEST_F(BetweenDevices, SumsKeepHostBits) {
   const std::vector<SumCase> cases{{},
                                    {.accumulate = true},
@@ -163,8 +163,7 @@ TEST_F(BetweenDevices, SumsKeepHostBits) {
   }
 }
 
-// They are in the order of the library.
-
+// Library sums add in the library's order.
 TEST_F(BetweenDevices, LibrarySumsNeedNoStaging) {
   const std::vector<SumCase> cases{{},
                                    {.accumulate = true},
@@ -177,9 +176,9 @@ TEST_F(BetweenDevices, LibrarySumsNeedNoStaging) {
           world,
           [&](DeviceRank& rank) {
             EXPECT_EQ(reduce_on(rank.comm, &rank.gpu, the), reduced_by_ring(world, rank.world.rank(), the)) << world;
-            EXPECT_LE(rank.comm.held_bytes(), 16 << 10) << "statistics alone";
+            EXPECT_LE(rank.comm.held_bytes(), 16 << 10) << "only statistics";
             const auto own = static_cast<std::int64_t>(9000 * size_of(the.dtype));
-            EXPECT_EQ(rank.comm.traffic().sent_bytes, (world - 1) * own) << "as many as in rank order";
+            EXPECT_EQ(rank.comm.traffic().sent_bytes, (world - 1) * own) << "as many bytes as in rank order";
             EXPECT_EQ(rank.comm.traffic().received_bytes, (world - 1) * own);
           },
           std::chrono::seconds(60), {.linked_sums = true}));
@@ -213,8 +212,7 @@ TEST_F(BetweenDevices, SumsOfUnequalBlocksHaveThem) {
   }
 }
 
-// More ranks than a kernel takes.
-
+// The ranks exceed the inputs of one kernel.
 TEST_F(BetweenDevices, ManyRanksSumsKeepBits) {
   for (const int ranks_of_a_kernel : {1, 2, 3}) {
     for (const bool accumulate : {false, true}) {
@@ -274,7 +272,6 @@ TEST_F(BetweenDevices, ConcurrentWorksEndInWaitOrder) {
 }
 
 // All-to-all, broadcast and messages.
-
 TEST_F(BetweenDevices, OtherCollectivesMoveTheirBytes) {
   expect_all_well(ends_of_device_ranks(3, [&](DeviceRank& rank) {
     const int own = rank.world.rank();

@@ -1,4 +1,5 @@
-// Ranks with a FakeGpu each and the fake NCCL between these: a thread a rank, a transport of the host for their calls.
+// Ranks with a FakeGpu each and the fake NCCL between them. Each rank is a thread. Their calls use a transport of the
+// host.
 //
 //   const auto ends = ends_of_device_ranks(2, [](DeviceRank& rank) { rank.comm.barrier({}).wait(); });
 #pragma once
@@ -26,7 +27,8 @@
 
 namespace zero {
 
-// Loaded first, it is the libnccl.so.2 that the plug-in asks for. As it fails in no way. Null: it is not there.
+// Loads the fake libnccl.so.2 before the plug-in asks for that name, and resets its failures. Null: there is no such
+// file.
 inline FakeNccl* fake_nccl() {
   const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   void* const library = dlopen((folder / "fake_nccl/libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -36,14 +38,14 @@ inline FakeNccl* fake_nccl() {
   return state();
 }
 
-// A group of all ranks, for the calls of a DeviceCommunicator alone.
+// A group of all ranks that only a DeviceCommunicator uses.
 inline std::unique_ptr<Communicator> open_units(Communicator& world) {
   std::vector<int> ranks(static_cast<std::size_t>(world.world()));
   std::iota(ranks.begin(), ranks.end(), 0);
   return open_group(world, ranks, "units");
 }
 
-// Whose timeout a test sets when all is open: on a busy machine that takes its time.
+// A group whose timeout a test sets after all ranks have opened their links, which takes long on a busy machine.
 class Units final : public ForwardedCommunicator {
  public:
   explicit Units(std::unique_ptr<Communicator> group)

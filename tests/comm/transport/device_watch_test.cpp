@@ -1,4 +1,4 @@
-// What ends a collective between GPUs that does not come to its end, and which rank is named. No test here may hang.
+// Errors of collectives between GPUs that cannot end, and the ranks that they name. No test here may hang.
 #include <chrono>
 #include <latch>
 #include <optional>
@@ -14,13 +14,13 @@
 namespace zero {
 namespace {
 
-constexpr std::chrono::milliseconds kSoon{500};    // the timeout of a rank whose bytes do not come
-constexpr std::chrono::milliseconds kLater{3000};  // of one that waits for a rank; all must be open by then
+constexpr std::chrono::milliseconds kSoon{500};    // timeout of a rank whose bytes do not arrive
+constexpr std::chrono::milliseconds kLater{3000};  // timeout of a wait for a rank; all must be open by then
 
 class DeviceWatch : public testing::Test {
  protected:
   void SetUp() override { ASSERT_NE(nccl_, nullptr) << "no fake NCCL beside the test"; }
-  // Nothing is left queued that waits, and no communicator open.
+  // No queued work still waits, and no communicator is open.
   void TearDown() override {
     if (nccl_ == nullptr) return;
     EXPECT_EQ(nccl_->num_comms, 0);
@@ -33,7 +33,7 @@ Work gather(DeviceRank& rank, const Allocation& memory, std::size_t bytes = 64, 
   return rank.comm.all_gather(memory.bytes().first(bytes), memory.bytes().subspan(128, 2 * bytes), {.unit = unit});
 }
 
-// Of the library's own.
+// A sum that the library computes.
 Work sum(DeviceRank& rank, const Allocation& memory) {
   return rank.comm.reduce_scatter({.in = memory.bytes().first(128), .out = memory.bytes().subspan(512, 64)},
                                   {.unit = 5});
@@ -54,7 +54,7 @@ TEST_F(DeviceWatch, MissingLibrarySumTimesOut) {
           const std::string error = message_of<CommError>([&] { sum(rank, memory).wait(); });
           expect_says(error, {kSum, busy ? "nccl could not begin it within 0.5 s"
                                          : "all ranks have begun it, and nccl has not done it within 0.5 s"});
-          join_all(rank.gpu);  // what was queued has ended
+          join_all(rank.gpu);  // the queued work has ended
           EXPECT_EQ(message_of<CommError>([&] { sum(rank, memory).wait(); }), error);
           both.arrive_and_wait();
         },
@@ -63,8 +63,7 @@ TEST_F(DeviceWatch, MissingLibrarySumTimesOut) {
   }
 }
 
-// Also if a rank leaves.
-
+// A rank fails, or a rank leaves.
 TEST_F(DeviceWatch, FailedLibrarySumNamesCulprit) {
   for (const bool leaves : {false, true}) {
     nccl_->reset();
@@ -102,8 +101,7 @@ TEST_F(DeviceWatch, DifferingRanksAreBothNamed) {
   }
 }
 
-// With what it did last.
-
+// The error also has the rank's last collective.
 TEST_F(DeviceWatch, MissingRankIsNamed) {
   std::latch given_up(1);
   const auto ends = ends_of_device_ranks(
@@ -124,8 +122,7 @@ TEST_F(DeviceWatch, MissingRankIsNamed) {
   EXPECT_EQ(ends[1], "this is the late one");
 }
 
-// While others exchange bytes with it.
-
+// The rank leaves while others exchange bytes with it.
 TEST_F(DeviceWatch, LeavingRankIsNamed) {
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
@@ -141,32 +138,31 @@ TEST_F(DeviceWatch, LeavingRankIsNamed) {
 }
 
 TEST_F(DeviceWatch, MissingBytesTimeOutBlamingNobody) {
-  std::latch both(2);  // have seen it: one that leaves would be named
+  std::latch both(2);  // so no rank leaves, which would be named
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
     rank.world.barrier({}).wait();
     rank.units.limit = kSoon;
     nccl_->stuck = true;
     Work work = gather(rank, memory);
-    rank.world.barrier({}).wait();  // all have begun it, before anybody waits for so short a time
+    rank.world.barrier({}).wait();  // all have begun it before the short limit runs
     const std::string error = message_of<CommError>([&] { work.wait(); });
     expect_says(error, {"all_gather #3 (unit 3, 128 bytes) between devices",
                         "all ranks have begun it, and nccl has not done it within 0.5 s"});
-    join_all(rank.gpu);  // what was queued has ended
-    // It stays so.
+    join_all(rank.gpu);  // the queued work has ended
+    // The error is the same for later collectives.
     EXPECT_EQ(message_of<CommError>([&] { gather(rank, memory).wait(); }), error);
     both.arrive_and_wait();
   });
   for (const std::string& end : ends) EXPECT_EQ(end, "");
 }
 
-// And stays.
-
+// Later collectives also keep the error.
 TEST_F(DeviceWatch, LibraryErrorKeepsItsWords) {
   const auto ends = ends_of_device_ranks(2, [&](DeviceRank& rank) {
     const Allocation memory = rank.gpu.allocate(1024);
     rank.world.barrier({}).wait();
-    nccl_->stuck = true;  // the other waits until this one has left
+    nccl_->stuck = true;  // so the other rank waits until this one leaves
     Work work = gather(rank, memory);
     rank.world.barrier({}).wait();
     nccl_->failing = 0;
@@ -203,7 +199,7 @@ TEST_F(DeviceWatch, ErrorPathWaitsForNothing) {
 
 // ---- before the first collective ------------------------------------------------------------------------------------
 
-// What each of two ranks throws as it opens a link; the kind before its text.
+// The error of each rank that opens a link, after the kind of the error.
 std::vector<std::string> refusals(const std::vector<std::string>& gpus, std::chrono::milliseconds timeout) {
   return ends_of_ranks(
       static_cast<int>(gpus.size()),
@@ -221,8 +217,7 @@ std::vector<std::string> refusals(const std::vector<std::string>& gpus, std::chr
       timeout);
 }
 
-// On all ranks, before the library is called.
-
+// All ranks refuse before they call the library.
 TEST_F(DeviceWatch, RefusesTwoRanksOnOneGpu) {
   const auto ends = refusals({"0000:01:00.0", "0000:02:00.0", "0000:02:00.0"}, std::chrono::seconds(60));
   for (const std::string& end : ends)
@@ -239,8 +234,7 @@ TEST_F(DeviceWatch, LibraryRefusesUnidentifiedDuplicateGpu) {
                       "leave comm.transport out"});
 }
 
-// Both versions.
-
+// The error has both versions.
 TEST_F(DeviceWatch, RefusesOldLibraryWithVersions) {
   nccl_->version = 21703;
   for (const std::string& end : refusals({"a", "b"}, std::chrono::seconds(60)))

@@ -1,11 +1,11 @@
-// FakeGpu: a device of tests whose lanes are queues that run when the host asks or waits: work is late as on a GPU, without one.
+// FakeGpu: a test device whose lanes are queues. They run when the host asks or waits, so work is late as on a GPU.
 //
 //   FakeGpu gpu("0000:01:00.0");
 //   gpu.copy(Lane::kUp, to, from);                // nothing yet
 //   gpu.join(gpu.mark(Lane::kUp));                // now
 //
-// Its memory is the host's. native_queue() is the lane's FakeStream, in which the fake NCCL (fake_nccl/) queues its work. join() of work
-// that never ends says so and fails the test: nothing may hang.
+// Its memory is the host's. native_queue() is the lane's FakeStream, in which the fake NCCL (fake_nccl/) queues its
+// work. If work never ends, join() reports it and fails the test, because nothing may hang.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@
 
 namespace zero {
 
-// A queue of work, each piece of which is tried until it says that it is done.
+// A queue of work. Each piece is called until it returns true.
 class FakeStream {
  public:
   using Piece = std::function<bool()>;
@@ -32,7 +32,7 @@ class FakeStream {
     queued_.push_back(std::move(piece));
     ++num_pushed_;
   }
-  // True if some piece was done.
+  // Returns whether some piece ended.
   bool pump() {
     bool any = false;
     while (!queued_.empty() && queued_.front()()) {

@@ -60,8 +60,7 @@ TEST(Plugin, OneProcessUsesTheEmbeddedTransport) {
   EXPECT_EQ(open_transport("shared_memory", {}, seconds(1))->world(), 1);
 }
 
-// And says so.
-
+// Its status says so.
 TEST(Plugin, GlooIsSkippedUnderAddressSanitizer) {
   const auto statuses = transport_statuses();
   const auto gloo = std::ranges::find(statuses, "gloo", &TransportStatus::name);
@@ -76,11 +75,10 @@ bool gloo_is_there() {
   return std::ranges::find(statuses, "gloo", &TransportStatus::name)->available;
 }
 
-// Before anything listens.
-
+// The token is checked before anything listens.
 TEST(Plugin, GlooHostsNeedToken) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
-  const Listener taken;  // which rank 0 would find out
+  const Listener taken;  // rank 0 would notice the taken port
   const RankEnvironment ranks{.world = 2, .master_port = taken.port(), .run_id = "x"};
   const auto message = message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); });
   EXPECT_TRUE(says(message, "openssl rand -hex 32"));
@@ -88,7 +86,7 @@ TEST(Plugin, GlooHostsNeedToken) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { open_transport("gloo", ranks, seconds(1)); }), "set MASTER_PORT"));
 }
 
-// What a rank threw that met the others over gloo and waited for them once; "" for nothing.
+// The error of a rank that meets the others over gloo and waits for them once; "" for none.
 std::string meet_over_gloo(const RankEnvironment& ranks) try {
   open_transport("gloo", ranks, seconds(60))->barrier({}).wait();
   return "";
@@ -96,8 +94,8 @@ std::string meet_over_gloo(const RankEnvironment& ranks) try {
   return error.what();
 }
 
-// The launcher names each start anew: "5f", "5f-1".
-// It is told, and the others meet without it.
+// The launcher gives each start its own name: "5f", "5f-1". A rank of an earlier start gets an error, and the others
+// meet without it.
 TEST(Plugin, GlooRefusesEarlierGenerationsRank) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = unclaimed_port();
@@ -120,8 +118,7 @@ TEST(Plugin, GlooRefusesEarlierGenerationsRank) {
   EXPECT_EQ(one, "");
 }
 
-// /etc/hosts often gives a host's own name a loopback address. Rank 0 alone finds out, long before the timeout.
-// At once.
+// /etc/hosts often gives a host's own name a loopback address. Rank 0 notices that by itself, long before the timeout.
 TEST(Plugin, GlooHostsRefuseLoopbackAddress) {
   if (!gloo_is_there()) GTEST_SKIP() << "the plug-in gloo is not there";
   const int port = unclaimed_port();
@@ -141,7 +138,7 @@ TEST(Plugin, GlooUnderTorchrunNeedsTorchrunsStore) {
   RankEnvironment ranks{.world = 2, .local_world = 2, .master_port = unclaimed_port()};
   ranks.agent_run = "none";
   EXPECT_THROW(open_transport("gloo", ranks, std::chrono::hours(1)), CommError);
-  // One rank meets nobody.
+  // A single rank meets nobody.
   ranks.world = ranks.local_world = 1;
   EXPECT_EQ(open_transport("gloo", ranks, seconds(10))->world(), 1);
 }

@@ -25,7 +25,7 @@ namespace {
 using std::chrono::milliseconds;
 using Body = std::function<void(RecordedCommunicator&)>;
 
-// What each rank threw; "" for nothing. Ranks are threads.
+// The error of each rank; "" for none. Ranks are threads.
 std::vector<std::string> run_ranks(int world, const Body& body, milliseconds timeout = milliseconds(20000)) {
   auto inner = make_in_process(world, timeout);
   std::vector<std::string> ends(inner.size());
@@ -55,7 +55,7 @@ std::vector<std::byte> bytes_of(std::size_t count, int seed) {
   return bytes;
 }
 
-// Ranks that do the same must look alike: the diagnosis takes a difference for a mismatch.
+// Ranks that make the same call must have the same entries, because the diagnosis reports a difference as a mismatch.
 TEST(Recorded, UnevenGathersMatchOnEveryRank) {
   run_ranks(3, [](RecordedCommunicator& comm) {
     const std::vector<std::int64_t> bounds{0, 100, 110, 300};
@@ -142,8 +142,7 @@ TEST(Recorded, IsWhatItsInnerOneIs) {
   EXPECT_EQ(ends, std::vector<std::string>(2));
 }
 
-// In whatever order the waits are.
-
+// For any order of the waits.
 TEST(Recorded, WaitEndsItsEntry) {
   run_ranks(2, [](RecordedCommunicator& comm) {
     std::byte in[2] = {}, out[4] = {};
@@ -159,8 +158,8 @@ TEST(Recorded, WaitEndsItsEntry) {
   });
 }
 
-// Waits, without the communicator, until so many have come: a run that fails takes those along that are not out of an
-// earlier collective yet.
+// Waits for all ranks without the communicator. Without this, a failing run would also end ranks that are still in an
+// earlier collective.
 void all_are_here(std::atomic<int>& come, int world) {
   for (++come; come < world;) std::this_thread::yield();
 }
@@ -180,7 +179,7 @@ TEST(Recorded, FailedWaitIsWrittenBeforeThrowing) {
     EXPECT_TRUE(record.entries.back().failed);
     EXPECT_NE(record.entries.back().ended_ns, 0);
     EXPECT_TRUE(record.written_by_rank);
-    EXPECT_THROW(comm.barrier({}), CommError) << "beginning fails, too";
+    EXPECT_THROW(comm.barrier({}), CommError) << "beginning also fails";
     EXPECT_TRUE(record_of(comm).entries.back().failed);
     EXPECT_EQ(record_of(comm).entries.back().collective, 3u);
   });
@@ -213,8 +212,7 @@ TEST(Recorded, BothFilesShowTheDisagreement) {
   EXPECT_EQ(diagnosis.collective, 5u);
 }
 
-// Under the group's name, with ranks of the world.
-
+// Entries have the group's name and ranks of the world.
 TEST(Recorded, GroupCollectivesShareTheRing) {
   const auto ends = run_ranks(4, [](RecordedCommunicator& comm) {
     const bool odd = comm.rank() % 2 == 1;
@@ -249,7 +247,7 @@ TEST(Recorded, SurplusGroupsWorkUnrecorded) {
 
 TEST(Recorded, FindsTheRankBehindGroupWaits) {
   const TemporaryFolder folder;
-  // 0 waits for 1 in a group, 1 for 2 in another, 2 for 3 in a third; 3 never comes.
+  // Rank 0 waits for 1 in one group, 1 for 2 in another, and 2 for 3 in a third. Rank 3 never arrives.
   std::atomic<int> come{0};
   run_ranks(4, [&](RecordedCommunicator& comm) {
     comm.write_on_failure(folder.path());
@@ -323,11 +321,11 @@ TEST(Recorded, ImmediateWorkEndsAtTheCall) {
   EXPECT_NE(record_of(comm).entries.back().ended_ns, 0);
 }
 
-// Whether or not a folder for the record was named.
+// The ring notes the loss even without a folder for records.
 TEST(Recorded, LostPeerIsNotedInRing) {
   std::vector<std::optional<FlightLoss>> lost(2);
   run_ranks(2, [&](RecordedCommunicator& comm) {
-    if (comm.rank() == 1) return;  // it leaves
+    if (comm.rank() == 1) return;  // leaves the run
     EXPECT_THROW(comm.barrier({}).wait(), CommError);
     lost[0] = record_of(comm).lost;
   });
@@ -365,7 +363,6 @@ TEST(FlightSettings, CapacityIsTorchsVariableReadStrictly) {
 }
 
 // One rank, or a capacity of zero, records nothing.
-
 TEST(FlightSettings, RecordOnlySeveralRanksWithCapacity) {
   auto one = make_in_process(1, milliseconds(1000));
   EXPECT_EQ(record_flight(one[0], "run", variables({})), nullptr);

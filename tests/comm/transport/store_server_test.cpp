@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using zero::FileDescriptor;
 
-constexpr milliseconds kLong{30000};  // of a hang, not of a slow machine
+constexpr milliseconds kLong{30000};  // ends a hang, not a slow machine
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
@@ -45,7 +45,7 @@ StoreServerOptions options_of(int num_clients, milliseconds timeout = kLong) {
   return {.one_host = true, .name = "run", .secret = kSecret, .num_clients = num_clients, .timeout = timeout};
 }
 
-// Lines that the server says, by its thread; read when it has ended.
+// Lines that the server's thread prints. Read them after the server has ended.
 struct Lines {
   std::vector<std::string> lines;
   StoreServerOptions keep(StoreServerOptions options) {
@@ -54,14 +54,14 @@ struct Lines {
   }
 };
 
-// A rank that was let in.
+// A rank that the server has accepted.
 FileDescriptor enter(int port) {
   FileDescriptor fd = connect_to(port);
   EXPECT_EQ(greet_server(fd.get(), "run", kSecret, kLong).end, Greeting::End::kIn);
   return fd;
 }
 
-// The same where the server drops who takes longer than a second to be let in: a busy machine's rank tries again.
+// Enters a server that drops connections after a handshake of one second. On a busy machine the rank tries again.
 FileDescriptor enter_at_last(int port) {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {
@@ -80,7 +80,7 @@ std::vector<char> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
 }
 
-// What a rank does once it is in: both directions work.
+// An accepted rank can set and get values.
 void expect_served(const FileDescriptor& fd, const std::string& key) {
   EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kSet, .key = key, .value = bytes_of("address")}));
   EXPECT_TRUE(write_message(fd.get(), {.operation = Operation::kGet, .key = key}));
@@ -140,8 +140,7 @@ TEST(StoreServer, DropsForeignRunAndNamesOwn) {
   EXPECT_TRUE(hung_up(theirs));
 }
 
-// With one line.
-
+// Each refusal prints one line.
 TEST(StoreServer, RefusesWrongTokenAndContinues) {
   Lines said;
   {
@@ -174,7 +173,7 @@ TEST(StoreServer, UnprovenPeerGetsNothing) {
     const FileDescriptor stranger = connect_to(server.port());
     write_message(stranger.get(), {.operation = operation, .key = "1", .value = bytes_of("evil")});
     EXPECT_TRUE(hung_up(stranger));
-    // In the place of a proof.
+    // The operation replaces a proof.
     const FileDescriptor greeted = connect_to(server.port());
     write_message(greeted.get(), {.operation = Operation::kHello, .key = "run", .value = draw_nonce()});
     write_message(greeted.get(), {.operation = operation, .key = "1", .value = bytes_of("evil")});
@@ -197,7 +196,7 @@ TEST(StoreServer, OverheardHandshakeIsWorthless) {
   write_message(ours.get(), proof);
   ASSERT_EQ(read_message(ours.get(), answer, kLong), Read::kDone);
   ASSERT_EQ(answer.operation, Operation::kProof);
-  // The client's proof again; and the server's, sent back to it.
+  // The client's proof again, and the server's own proof.
   for (const std::vector<char>& value : {proof.value, answer.value}) {
     const FileDescriptor thief = connect_to(server.port());
     write_message(thief.get(), hello);
@@ -211,7 +210,7 @@ TEST(StoreServer, OverheardHandshakeIsWorthless) {
   }
 }
 
-// Somebody who listens in rank 0's place learns a proof, and can give none.
+// An impostor in rank 0's place receives a proof, but cannot give one.
 TEST(StoreServer, DistrustsUnprovenServer) {
   for (const bool echoes : {false, true}) {
     int ends[2];
@@ -230,8 +229,7 @@ TEST(StoreServer, DistrustsUnprovenServer) {
   }
 }
 
-// Without waiting for it.
-
+// The server does not wait for such a message.
 TEST(StoreServer, DropsTooLargeStrangersMessage) {
   const StoreServer server(options_of(1));
   const FileDescriptor ours = enter(server.port());
@@ -251,7 +249,7 @@ TEST(StoreServer, RandomBytesChangeNothing) {
     const FileDescriptor stranger = connect_to(server.port());
     std::vector<char> bytes(random() % 300);
     for (char& byte : bytes) byte = static_cast<char>(random());
-    // Half of them begin as a rank does.
+    // Half of the messages begin as a rank's message does.
     const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
     std::vector<char> start = random() % 2 == 0 ? to_bytes(hello) : std::vector<char>();
     if (!start.empty()) start[random() % start.size()] ^= static_cast<char>(random() % 3);
@@ -264,7 +262,7 @@ TEST(StoreServer, RandomBytesChangeNothing) {
 }
 
 TEST(StoreServer, SilentConnectionsDelayNobody) {
-  const StoreServer server(options_of(1));  // which gives them longer than a rank waits here
+  const StoreServer server(options_of(1));  // its limit is longer than a rank waits here
   std::vector<FileDescriptor> silent;
   for (int i = 0; i < 200; ++i) silent.push_back(connect_to(server.port()));
   expect_served(enter(server.port()), "0");
@@ -276,7 +274,7 @@ TEST(StoreServer, DropsSilentConnectionsAfterTimeout) {
   const StoreServer server(options);
   const FileDescriptor ours = enter_at_last(server.port()), silent = connect_to(server.port());
   EXPECT_TRUE(hung_up(silent));
-  expect_served(ours, "0");  // who is in has all the time of the run
+  expect_served(ours, "0");  // accepted ranks have no such limit
 }
 
 TEST(StoreServer, DropsOldestStrangersAtLimit) {
@@ -288,8 +286,7 @@ TEST(StoreServer, DropsOldestStrangersAtLimit) {
   expect_served(ours, "0");
 }
 
-// It delays nobody.
-
+// Such a sender delays nobody.
 TEST(StoreServer, DropsByteByByteSender) {
   auto options = options_of(1);
   options.handshake_limit = milliseconds(1000);
@@ -301,13 +298,13 @@ TEST(StoreServer, DropsByteByByteSender) {
   const auto begin = std::chrono::steady_clock::now();
   while (sent < hello.size() && send(loris.get(), &hello[sent], 1, MSG_NOSIGNAL) == 1) {
     expect_served(ours, std::to_string(++sent));
-    std::this_thread::sleep_for(milliseconds(60));  // the slowness is what is tried
+    std::this_thread::sleep_for(milliseconds(60));  // the slowness is the subject of the test
     if (std::chrono::steady_clock::now() - begin > kLong) break;
   }
   EXPECT_LT(sent, hello.size()) << "it was never dropped";
 }
 
-// Of all sockets that listen at a port, as the kernel lists them.
+// The addresses of all sockets that listen at a port, from the kernel's tables.
 std::vector<std::string> listening_addresses(int port) {
   std::vector<std::string> addresses;
   char end[8];
@@ -378,11 +375,10 @@ TEST(StoreServer, PortZeroIsAnyFreePort) {
 TEST(StoreServer, AbandonedItWaitsForNobody) {
   StoreServer server(options_of(1, std::chrono::hours(1)));
   const FileDescriptor client = enter(server.port());
-  server.abandon();  // and the destructor returns
+  server.abandon();  // after this the destructor does not wait
 }
 
-// A rank that dies, or fails, in the middle of the meeting.
-// The client is named.
+// A rank dies or fails in the middle of the meeting. The answer names it.
 TEST(StoreServer, EarlyHangUpEndsMeeting) {
   const StoreServer server(options_of(3, std::chrono::hours(1)));
   const FileDescriptor waits = enter(server.port());
@@ -406,7 +402,7 @@ TEST(StoreServer, EarlyHangUpEndsMeeting) {
   const FileDescriptor late = enter(server.port());
   EXPECT_TRUE(write_message(late.get(), {.operation = Operation::kGet, .key = "1"}));
   EXPECT_EQ(read_message(late.get(), answer, kLong), Read::kDone);
-  EXPECT_EQ(answer.operation, Operation::kLost) << "who comes later is told, too";
+  EXPECT_EQ(answer.operation, Operation::kLost) << "a late client is also told";
 }
 
 TEST(StoreServer, ARankIsANumber) {
@@ -419,7 +415,7 @@ TEST(StoreServer, ARankIsANumber) {
   server.abandon();
 }
 
-// ---- processes that come later ------------------------------------------------------------------------------------
+// ---- replacements -------------------------------------------------------------------------------------------------
 
 StoreServerOptions open_for_replacements(int num_clients) {
   StoreServerOptions options = options_of(num_clients);
@@ -433,16 +429,15 @@ FileDescriptor come(int port, const std::string& replacement) {
   return fd;
 }
 
-// A message that comes later than the replacement's is answered: then it is known.
+// If a later message is answered, the server also knows the replacement.
 void await_served(const FileDescriptor& replacement) {
   expect_served(replacement, "a key of its own");
 }
 
-// Of a rank, if the server stays open.
-
+// A server that stays open knows the newest process of a rank.
 TEST(StoreServer, KnowsNewestProcessWhilePresent) {
   StoreServer server(open_for_replacements(1));
-  enter(server.port());  // and hangs up: the meeting is over
+  enter(server.port());  // its end ends the meeting
   EXPECT_FALSE(server.replacement(2));
   FileDescriptor first = come(server.port(), "2/1");
   await_served(first);
@@ -480,8 +475,7 @@ TEST(StoreServer, GetEndsWithItsReplacement) {
   EXPECT_EQ(answer.operation, Operation::kRefusal);
 }
 
-// Before the ranks have met.
-
+// The replacement arrives before the ranks have met.
 TEST(StoreServer, EarlyReplacementEndsMeeting) {
   StoreServer server(open_for_replacements(2));
   const FileDescriptor waits = enter(server.port());
@@ -498,11 +492,10 @@ TEST(StoreServer, WhatIsNoReplacementIsDropped) {
   for (const char* text : {"", "2", "2/", "/1", "2/0", "-1/1", "2/1/3", "two/1"})
     EXPECT_TRUE(hung_up(come(server.port(), text))) << text;
   const StoreServer closed(options_of(1));
-  EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "it takes nobody back";
+  EXPECT_TRUE(hung_up(come(closed.port(), "2/1"))) << "not open for replacements";
 }
 
-// Whatever follows.
-
+// For any bytes after the message.
 TEST(StoreMessages, ReadsMessageFromItsBytes) {
   const Message sent{.operation = Operation::kSet, .key = "0", .value = bytes_of("address")};
   std::vector<char> bytes = to_bytes(sent);
@@ -523,8 +516,7 @@ TEST(StoreMessages, ReadsMessageFromItsBytes) {
   EXPECT_EQ(parse_message(bytes, {.key_bytes = 1, .value_bytes = 6}, read).end, Parsed::End::kTooLarge);
 }
 
-// And only in order.
-
+// The session also requires the order of the messages.
 TEST(StoreSession, ProvesItselfToSecretHoldersOnly) {
   const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
   for (const bool knows : {true, false}) {

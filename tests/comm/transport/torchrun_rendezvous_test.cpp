@@ -48,8 +48,7 @@ TEST_F(TorchrunRendezvousTest, KeyHasRunWithoutRestartCount) {
   EXPECT_FALSE(TorchrunRendezvous(other, milliseconds(50)).look_up(&place, &failure));
 }
 
-// Each has its name.
-
+// Each round has its own name.
 TEST_F(TorchrunRendezvousTest, LaterOfTwoRoundsCounts) {
   TorchrunRendezvous first(ranks(), seconds(10)), second(ranks(), seconds(10));
   EXPECT_NE(first.name(), second.name());
@@ -63,7 +62,7 @@ TEST_F(TorchrunRendezvousTest, LaterOfTwoRoundsCounts) {
   }
 }
 
-// Rank 0 reaches the store over loopback when it lives on the store's host; others know that host by another address.
+// On the store's host rank 0 reaches the store over loopback. Other ranks know that host by another address.
 TEST_F(TorchrunRendezvousTest, LoopbackAddressMeansStoresHost) {
   TorchrunRendezvous point(ranks(), seconds(10));
   LinkFailure failure;

@@ -1,5 +1,5 @@
-// Ranks as threads: run_ranks(2, [](World& world) { ... }) calls the body on each and throws what the first failing one
-// threw.
+// Ranks as threads: run_ranks(2, [](World& world) { ... }) calls the body on each rank, and throws the error of the
+// first failing rank.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// The two tables of defaults: fixed values that are always tried, and a comparison with the installed packages.
+// The two tables of defaults: fixed values that are always tested, and a comparison with the installed packages.
 #include "app/config/deepspeed/deepspeed_defaults.h"
 
 #include <array>
@@ -20,13 +20,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A Python that also finds DeepSpeed's sources in the folder ZERO_TEST_DEEPSPEED. They have a folder of their own: other
-// packages import DeepSpeed if they find it.
+// A Python that also finds DeepSpeed's sources in the folder ZERO_TEST_DEEPSPEED. DeepSpeed has its own folder, because
+// other packages import it if they find it.
 std::string python_of_defaults() {
   return R"(PYTHONPATH="${ZERO_TEST_DEEPSPEED-}${PYTHONPATH:+:$PYTHONPATH}" )" + test_python();
 }
 
-// What the script prints of a package; null where it cannot be parsed.
+// The script's output for a package; null if it cannot be parsed.
 Json printed_of(const std::string& python, const std::string& package) {
   const std::string command =
       fmt::format("{} {}/tests/config/deepspeed_defaults.py {}", python, built::kSourceFolder, package);
@@ -38,7 +38,7 @@ Json printed_of(const std::string& python, const std::string& package) {
   return Json::parse(text, nullptr, false);
 }
 
-// find_spec() instead of an import: DeepSpeed wants more than its own files when it is imported.
+// find_spec() instead of an import, because an import of DeepSpeed needs more than its own files.
 std::string python_that_finds(const std::string& package) {
   const std::string python = python_of_defaults();
   const std::string probe =

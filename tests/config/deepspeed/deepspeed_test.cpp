@@ -19,25 +19,25 @@ ConvertedConfig converted(std::string_view json) {
   return convert_deepspeed(json, "ds_config.json");
 }
 
-// What our key got, as TOML; "" where it was not set.
+// The value of our key as TOML; "" if it is not set.
 std::string kept(const ConvertedConfig& config, std::string_view name) {
   const auto found = std::ranges::find(config.kept, name, &KeptKey::name);
   return found == config.kept.end() ? "" : to_toml(found->value);
 }
 
-// Where our key's value comes from; "" if it was not set.
+// The source of our key's value; "" if it is not set.
 std::string source(const ConvertedConfig& config, std::string_view name) {
   const auto found = std::ranges::find(config.kept, name, &KeptKey::name);
   return found == config.kept.end() ? "" : found->from;
 }
 
-// Why a key of DeepSpeed's was left out; "" where it was not.
+// The reason why a key of DeepSpeed was left out; "" if it was kept.
 std::string dropped(const ConvertedConfig& config, std::string_view name) {
   const auto found = std::ranges::find(config.dropped, name, &DroppedKey::name);
   return found == config.dropped.end() ? "" : found->reason;
 }
 
-// The text that is written, read as `zero train` reads it, with some data.
+// Reads the written text as `zero train` does, with some data.
 Config loaded(const ConvertedConfig& config) {
   return load_config({.text = to_toml(config, "ds_config.json"),
                       .text_name = "zero.toml",
@@ -50,7 +50,7 @@ std::string refusal(std::string_view json) {
   return message_of<ConfigError>([&] { converted(json); });
 }
 
-// Stage 2 with the optimizer on the host, as trainers for language models publish it.
+// Stage 2 with the optimizer on the host, as in published files of trainers for language models.
 constexpr std::string_view kStage2 = R"({
   "train_batch_size": 64,
   "train_micro_batch_size_per_gpu": 4,
@@ -124,7 +124,7 @@ TEST(DeepSpeed, ConvertsAStageWithHostOptimizer) {
   EXPECT_EQ(kept(config, "schedule.min_lr"), "0.0");
   EXPECT_EQ(kept(config, "zero.stage"), "2");
   EXPECT_EQ(kept(config, "zero.optimizer"), "{host = 1.0}");
-  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}") << "DeepSpeed takes gradients along";
+  EXPECT_EQ(kept(config, "zero.gradient"), "{host = 1.0}") << "DeepSpeed also offloads gradients";
   EXPECT_EQ(kept(config, "zero.parameter"), "");
 }
 
@@ -136,8 +136,7 @@ TEST(DeepSpeed, WhatIsWrittenLoads) {
   EXPECT_EQ(config.schedule.kind, LrKind::kLinear);
 }
 
-// Unless it is off.
-
+// A key with a value may be off.
 TEST(DeepSpeed, EachKeyIsKeptOrDropped) {
   const ConvertedConfig config = converted(kStage2);
   EXPECT_NE(dropped(config, "zero_optimization.overlap_comm"), "");
@@ -149,7 +148,7 @@ TEST(DeepSpeed, EachKeyIsKeptOrDropped) {
   EXPECT_EQ(config.dropped.size(), 8u);
 }
 
-// Stage 3 with everything on NVMe, and every value that a trainer knows left to it.
+// Stage 3 with everything on NVMe. All values that a trainer knows are left to it.
 constexpr std::string_view kInfinity = R"({
   "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto",
   "gradient_clipping": "auto",
@@ -188,7 +187,7 @@ TEST(DeepSpeed, AutoIsTheTrainersDefault) {
   EXPECT_EQ(kept(config, "train.clip"), "1.0");
   EXPECT_EQ(kept(config, "train.batch"), "8");
   EXPECT_EQ(kept(config, "train.accumulate"), "1");
-  EXPECT_EQ(kept(config, "train.global_batch"), "") << "it follows";
+  EXPECT_EQ(kept(config, "train.global_batch"), "") << "it follows from the other two";
   EXPECT_EQ(kept(config, "train.dtype"), "\"fp32\"");
   EXPECT_EQ(kept(config, "train.epochs"), "3");
   EXPECT_EQ(kept(config, "schedule.warmup"), "0");
@@ -199,7 +198,8 @@ TEST(DeepSpeed, AutoIsTheTrainersDefault) {
   EXPECT_FALSE(says(to_toml(converted(kStage2), "ds_config.json"), "Hugging Face"));
 }
 
-// The Trainer makes both by itself then; DeepSpeed's file without "auto" leaves them to any program.
+// In this case the Trainer makes optimizer and schedule itself. A DeepSpeed file without "auto" leaves them to any
+// program.
 TEST(DeepSpeed, TrainersFileNeedsNoOptimizer) {
   const ConvertedConfig config = converted(
       R"({"train_micro_batch_size_per_gpu": 2, "gradient_clipping": "auto", "zero_optimization": {"stage": 2}})");
@@ -213,7 +213,7 @@ TEST(DeepSpeed, TrainersFileNeedsNoOptimizer) {
   EXPECT_EQ(loaded(config).optimizer.lr, 5e-5);
 }
 
-// DeepSpeed leaves "auto" out of these sections.
+// DeepSpeed ignores "auto" in these sections.
 TEST(DeepSpeed, AutoSectionHasItsDefault) {
   const ConvertedConfig config =
       converted(R"({"train_batch_size": 8, "zero_optimization": {"stage": "auto"}, "optimizer": {"type": "Adam"}})");
@@ -242,7 +242,7 @@ TEST(DeepSpeed, Fp16HasItsLossScale) {
   const ConvertedConfig fixed = converted(R"({"fp16": {"enabled": true, "loss_scale": 128}})");
   EXPECT_EQ(kept(fixed, "train.loss_scale"), "128.0");
   EXPECT_EQ(loaded(fixed).engine.loss_scale->value, 128);
-  EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has none";
+  EXPECT_EQ(dropped(fixed, "fp16.loss_scale_window"), "") << "a fixed scale has no window";
 }
 
 TEST(DeepSpeed, DefaultLossScaleDifferenceIsReported) {
@@ -250,12 +250,12 @@ TEST(DeepSpeed, DefaultLossScaleDifferenceIsReported) {
   EXPECT_EQ(kept(silent, "train.loss_scale"), "\"dynamic\"");
   EXPECT_CONTAINS(dropped(silent, "fp16.loss_scale_window"), "DeepSpeed's default is 1,000");
   EXPECT_CONTAINS(dropped(silent, "fp16.hysteresis"), "DeepSpeed's default is 2");
-  EXPECT_EQ(dropped(silent, "fp16.initial_scale_power"), "") << "16 there, too";
-  EXPECT_EQ(dropped(silent, "fp16.min_loss_scale"), "") << "1 there, too";
+  EXPECT_EQ(dropped(silent, "fp16.initial_scale_power"), "") << "also 16 there";
+  EXPECT_EQ(dropped(silent, "fp16.min_loss_scale"), "") << "also 1 there";
   const ConvertedConfig ours =
       converted(R"({"fp16": {"enabled": true, "loss_scale_window": 2000, "hysteresis": "auto"}})");
   EXPECT_EQ(dropped(ours, "fp16.loss_scale_window"), "") << "as ours";
-  EXPECT_CONTAINS(dropped(ours, "fp16.hysteresis"), "DeepSpeed's default is 2");  // "auto" means it there
+  EXPECT_CONTAINS(dropped(ours, "fp16.hysteresis"), "DeepSpeed's default is 2");  // also with "auto"
 }
 
 TEST(DeepSpeed, ClipsAtOneByDefault) {
@@ -269,7 +269,7 @@ TEST(DeepSpeed, ClipsAtOneByDefault) {
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0.5})"), "train.clip"), "0.5");
   const ConvertedConfig older =
       converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 0.25}}})");
-  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "whatever the optimizer";
+  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "for every optimizer";
 }
 
 TEST(DeepSpeed, TorchAdamDecaysByDefault) {
@@ -278,7 +278,7 @@ TEST(DeepSpeed, TorchAdamDecaysByDefault) {
                 "optimizer.weight_decay");
   };
   EXPECT_EQ(decay("AdamW", R"("torch_adam": true)"), "0.01");
-  EXPECT_EQ(decay("Adam", R"("torch_adam": true)"), "0.01") << "it is torch's AdamW, too";
+  EXPECT_EQ(decay("Adam", R"("torch_adam": true)"), "0.01") << "this is also torch's AdamW";
   EXPECT_EQ(decay("Adam", R"("torch_adam": true, "adam_w_mode": false)"), "0.0");
   EXPECT_EQ(decay("AdamW", R"("torch_adam": false)"), "0.0");
   EXPECT_EQ(decay("AdamW", R"("torch_adam": true, "weight_decay": 0.3)"), "0.3");
@@ -310,7 +310,7 @@ TEST(DeepSpeed, TypeOfSumsIsReduceDtype) {
   EXPECT_CONTAINS(refusal(R"({"data_types": {"grad_accum_dtype": "fp8"}})"), "is not a type for sums");
 }
 
-// The default of each is true.
+// The default of each key is true.
 TEST(DeepSpeed, ListsFalseThatChangesSteps) {
   const ConvertedConfig config = converted(
       R"({"managed_gradient_accumulation": false, "bf16": {"enabled": true, "check_grad_overflow": false},
@@ -334,7 +334,7 @@ TEST(DeepSpeed, AdamMeansAdamWByDefault) {
   EXPECT_EQ(loaded(adam).optimizer.weight_decay, 0.1);
   EXPECT_EQ(dropped(adam, "optimizer.params.adam_w_mode"), "");
   const ConvertedConfig adamw = with("AdamW", kCoupled);
-  EXPECT_EQ(loaded(adamw).optimizer.name, "adamw") << "DeepSpeed decouples its decay all the same";
+  EXPECT_EQ(loaded(adamw).optimizer.name, "adamw") << "DeepSpeed's AdamW always decouples weight decay";
   EXPECT_CONTAINS(dropped(adamw, "optimizer.params.adam_w_mode"), "also in DeepSpeed");
   EXPECT_CONTAINS(dropped(with("Adam", R"(, "adam_w_mode": "auto")"), "optimizer.params.adam_w_mode"),
                   "set optimizer.name");
@@ -350,8 +350,7 @@ TEST(DeepSpeed, WritesDownDeepSpeedsDefaults) {
   EXPECT_EQ(loaded(config).engine.stage, 0);
 }
 
-// Of the highest learning rate.
-
+// A fraction of the highest learning rate.
 TEST(DeepSpeed, CosineEndsAtAFraction) {
   const ConvertedConfig config = converted(R"({
     "optimizer": {"type": "SGD", "params": {"lr": 0.5, "momentum": 0.9, "nesterov": true}},
@@ -406,8 +405,7 @@ TEST(DeepSpeed, LambAndLionAreOurs) {
   EXPECT_EQ(kept(lion, "optimizer.eps"), "");
 }
 
-// One for matrices and one for the rest.
-
+// One rate for matrices and one for all other parameters.
 TEST(DeepSpeed, MuonHasTwoLearningRates) {
   const ConvertedConfig both = converted(R"({"optimizer": {"type": "Muon", "params": {"lr": 1e-3, "momentum": 0.9}}})");
   EXPECT_EQ(kept(both, "optimizer.name"), "\"muon\"");
@@ -453,7 +451,6 @@ TEST(DeepSpeed, ReportsOffloadThatStagesLack) {
 }
 
 // Models without blocks have no activation checkpoints.
-
 TEST(DeepSpeed, CheckpointsActivationsOnlyWithBlocks) {
   EXPECT_CONTAINS(dropped(converted(R"({"activation_checkpointing": {"partition_activations": true}})"),
                           "activation_checkpointing"),

@@ -45,14 +45,14 @@ TEST(OptionHelp, OptimizerKeyNamesItsRules) {
       help("optimizer.weight_decay"),
       "weight decay of tensors with two or more dimensions. For adam and sgd: added to the gradient, 0.0 if not given; "
       "for adafactor: 0.0 if not given");
-  EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "no rule's";
+  EXPECT_EQ(help("train.steps"), find_option("train.steps")->help) << "does not depend on the rule";
 }
 
 TEST(OptionHelp, ModelKeyNamesItsModels) {
   const auto help = [](std::string_view name) { return help_of(*find_option(name)); };
   EXPECT_EQ(help("model.width"), "embedding width. For gpt2, llama and bert");
   EXPECT_EQ(help("model.sizes"), "features of each layer, the input first. For mlp");
-  EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "every model's";
+  EXPECT_EQ(help("model.init"), find_option("model.init")->help) << "does not depend on the model";
 }
 
 TEST(OptionHelp, OptimizerKeysMatchTheRules) {

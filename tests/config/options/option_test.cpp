@@ -46,7 +46,7 @@ TEST(OptionTable, HelpIsOneShortPhrase) {
 
 TEST(OptionTable, DefaultsAreAllowedAndReadBack) {
   for (const auto& option : options()) {
-    if (option.name == "data.path" || option.name == "model.init") continue;  // empty: not given
+    if (option.name == "data.path" || option.name == "model.init") continue;  // empty: not set
     Config config;
     const Value value = get_option(config, option);
     set_option(config, option, {std::string(option.name), value, to_toml(value), "", false});
@@ -183,8 +183,7 @@ TEST(Option, WholeNumbersAreNumbers) {
   EXPECT_EQ(with("optimizer.lr", "1").optimizer.lr, 1.0);
 }
 
-// If a string is expected.
-
+// The key expects a string.
 TEST(Option, NumberLikeWordsStayStrings) {
   EXPECT_EQ(with("run.dir", "2024").run.dir, "2024");
   EXPECT_EQ(with("run.dir", "007").run.dir, "007");

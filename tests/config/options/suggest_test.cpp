@@ -15,7 +15,7 @@ TEST(EditDistance, CountsSlipsOfEachKind) {
   EXPECT_EQ(edit_distance("stage", "stge"), 1u);
   EXPECT_EQ(edit_distance("stage", "staage"), 1u);
   EXPECT_EQ(edit_distance("stage", "stabe"), 1u);
-  EXPECT_EQ(edit_distance("stage", "satge"), 1u) << "neighbours that changed places are one slip";
+  EXPECT_EQ(edit_distance("stage", "satge"), 1u) << "two swapped neighbours are one mistake";
   EXPECT_EQ(edit_distance("", "abc"), 3u);
 }
 

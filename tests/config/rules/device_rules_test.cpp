@@ -64,8 +64,7 @@ TEST(DeviceRules, NcclNeedsGpusWithoutCodecs) {
   }
 }
 
-// Its sums need comm.transport nccl.
-
+// NCCL sums need comm.transport nccl.
 TEST(DeviceRules, NcclSumsEqualBlocksOverNccl) {
   const auto summed = [](const std::string& transport, const std::string& shards) {
     return [=](Config& config) {
@@ -125,8 +124,7 @@ TEST(DeviceRules, RefusesUnsupportedGpuOptionsByName) {
   }
 }
 
-// With its state on any tier, at every stage.
-
+// At every stage, with states on any tier.
 TEST(DeviceRules, EveryOptimizerWorksOnAGpu) {
   for (const RuleRow& row : kRuleTable)
     EXPECT_TRUE(works_on("cuda", [&](Config& config) { config.optimizer.name = row.name; })) << row.name;

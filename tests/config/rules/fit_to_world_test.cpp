@@ -34,7 +34,6 @@ TEST(FitToWorld, GlobalBatchDefaultsToTheProduct) {
 }
 
 // The group does not divide the ranks.
-
 TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   auto loaded = given(6, 1, 0);
   loaded.config.engine.group = 3;
@@ -45,8 +44,7 @@ TEST(FitToWorld, UnevenGroupNamesItsOrigin) {
   fit_to_world(loaded, 6);
 }
 
-// The ranks that hold one copy of the model.
-
+// It divides the number of ranks that hold one copy of the model.
 TEST(FitToWorld, SecondaryGroupDividesModelRanks) {
   auto loaded = given(6, 1, 0);
   loaded.config.engine.secondary_group = 2;
@@ -96,8 +94,7 @@ TEST(FitToWorld, SuggestsNeighboursThatDivide) {
   EXPECT_NE(message_of<ConfigError>([&] { fit_to_world(small, 4); }).find("use 4 or more"), std::string::npos);
 }
 
-// Or is refused.
-
+// A world that cannot keep it is refused.
 TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
   auto loaded = given(2, 1, 0);
   fit_to_world(loaded, 6);
@@ -108,7 +105,6 @@ TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
 }
 
 // There is one share for each rank.
-
 TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   const auto fitted = [](const std::vector<std::int64_t>& shares, std::int64_t world) {
     auto loaded = given(4, 1, 0);
@@ -125,8 +121,7 @@ TEST(FitToWorld, NamedSharesSumToMicroBatch) {
   EXPECT_NE(message.find("[4, 4]: they must sum to 8 = 4 (train.batch) x 2 (ranks)"), std::string::npos) << message;
 }
 
-// For all samples.
-
+// The shares must have room for all samples.
 TEST(FitToWorld, MeasuredSharesHaveRoom) {
   auto loaded = given(4, 1, 0);
   loaded.config.train.share.kind = ShareKind::kMeasured;
@@ -165,8 +160,8 @@ TEST(SettleEpochs, StepsTakeEachSampleThatOften) {
   loaded.origins["train.epochs"] = "command line";
   settle_epochs(loaded, 1000);
   EXPECT_EQ(loaded.config.train.steps, 47) << "3,000 samples, the last step filled up";
-  EXPECT_EQ(loaded.config.train.epochs, 0) << "said once";
-  EXPECT_EQ(loaded.config.schedule.warmup, 47) << "the default yields, as to given steps";
+  EXPECT_EQ(loaded.config.train.epochs, 0) << "steps replace epochs";
+  EXPECT_EQ(loaded.config.schedule.warmup, 47) << "the default is shortened, as with given steps";
   EXPECT_EQ(loaded.origins.at("train.steps"), "command line");
 }
 
@@ -206,8 +201,7 @@ TEST(FitToWorld, ServersAndWorkersFitTheRanks) {
   EXPECT_TRUE(says(refusal, "at most 64 ranks")) << refusal;
 }
 
-// One for each rank that holds one copy of the model.
-
+// One weight for each rank that holds one copy of the model.
 TEST(FitToWorld, NamedWeightsMatchModelRanks) {
   const auto fitted = [](std::vector<double> weights, int group, std::int64_t world) {
     LoadedConfig loaded;

@@ -80,7 +80,7 @@ TEST(PipelineRules, GroupsDivideThePosition) {
   EXPECT_TRUE(text.starts_with("zero.group = 2: ")) << text;
 }
 
-// The ranks of a line read the same samples.
+// All ranks of a line read the same samples.
 TEST(PipelineRules, LinesShareTheBatch) {
   LoadedConfig loaded;
   loaded.config.parallel.pipeline = 2;

@@ -45,7 +45,7 @@ TEST(ReadKeys, AModelHasItsOwnKeys) {
   EXPECT_TRUE(says(refusal("data.labels", "[\"a\", \"b\"]"), "leave it out, or use data.kind tsv or csv"));
   EXPECT_TRUE(says(refusal("data.columns", "[\"a\"]"), "leave it out, or use data.kind csv without data.text_column"));
   EXPECT_EQ(refusal("model.kv_heads", "2", "llama"), "");
-  EXPECT_TRUE(says(refusal("model.kv_heads", "0"), "no such key")) << "a default says nothing of it either";
+  EXPECT_TRUE(says(refusal("model.kv_heads", "0"), "no such key")) << "the default is refused like other values";
 }
 
 LoadedConfig of_file_and_command_line(const std::string& toml, const std::string& key = "",
@@ -78,14 +78,13 @@ TEST(ReadKeys, UpdateRulesHaveTheirOwnKeys) {
 }
 
 // A file may set keys of a model or rule that the command line replaces.
-
 TEST(ReadKeys, FileMayHaveOverruledKeys) {
   const auto lstm = of_file_and_command_line("[model]\nname = \"gpt2\"\nwidth = 64\n", "model.name", "lstm");
   EXPECT_EQ(lstm.config.model.name, "lstm");
-  EXPECT_EQ(lstm.config.model.width, ModelOptions{}.width) << "64 is the other model's";
+  EXPECT_EQ(lstm.config.model.width, ModelOptions{}.width) << "64 belongs to the other model";
   const auto sgd = of_file_and_command_line("[optimizer]\nbetas = [0.8, 0.9]\nlr = 0.5\n", "optimizer.name", "sgd");
   EXPECT_EQ(sgd.config.optimizer.betas, OptimizerKeys{}.betas);
-  EXPECT_EQ(sgd.config.optimizer.lr, 0.5) << "every rule has one";
+  EXPECT_EQ(sgd.config.optimizer.lr, 0.5) << "every rule has a rate";
   const auto muon = of_file_and_command_line("[optimizer]\nmomentum = 0.5\n", "optimizer.name", "muon");
   EXPECT_EQ(muon.config.optimizer.momentum, 0.5);
 }
@@ -115,12 +114,12 @@ TEST(ReadKeys, SchedulesAndTypesHaveTheirKeys) {
   EXPECT_NO_THROW(of_file_and_command_line("[schedule]\nname = \"wsd\"\ndecay = 5\n"));
   EXPECT_NO_THROW(of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n"));
   const auto bf16 = of_file_and_command_line("[train]\ndtype = \"fp16\"\nloss_scale = 128.0\n", "train.dtype", "bf16");
-  EXPECT_FALSE(bf16.config.engine.loss_scale) << "the file's scale is the overruled type's";
+  EXPECT_FALSE(bf16.config.engine.loss_scale) << "the file's scale belongs to the replaced type";
 }
 
 TEST(ReadKeys, OnlyRunFilesNameUnreadDefaults) {
   const std::string run = resolved_toml(of_file_and_command_line("[model]\nname = \"lstm\"\n").config);
-  EXPECT_NO_THROW(of_file_and_command_line(run)) << "it has every key";
+  EXPECT_NO_THROW(of_file_and_command_line(run)) << "a run's file has every key";
   EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.name", "sgd"));
   EXPECT_NO_THROW(of_file_and_command_line(run, "model.name", "gpt2")) << "keys of lstm are taken away, others left";
   const std::string refused = "model.name = \"lstm\" has no such key";
@@ -130,13 +129,12 @@ TEST(ReadKeys, OnlyRunFilesNameUnreadDefaults) {
 }
 
 // In the file of a run.
-
 TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   const auto refused = [](const std::string& toml, const std::string& key = "", const std::string& value = "") {
     return message_of<ConfigError>([&] { of_file_and_command_line(toml, key, value); });
   };
   const Config config = of_file_and_command_line("[optimizer]\nlr = 1e-5\n[schedule]\nname = \"constant\"\n").config;
-  ASSERT_EQ(config.schedule.min_lr, 1e-6) << "settled: no default";
+  ASSERT_EQ(config.schedule.min_lr, 1e-6) << "derived from lr, not the default";
   const std::string run = resolved_toml(config);
   EXPECT_EQ(of_file_and_command_line(run).config, config);
   EXPECT_NO_THROW(of_file_and_command_line(run, "optimizer.lr", "1e-3"));
@@ -144,7 +142,7 @@ TEST(ReadKeys, ConstantScheduleMayHaveLowestRate) {
   EXPECT_CONTAINS(refused(run, "schedule.min_lr", "1e-5"), "schedule.name = \"constant\" has no such key");
   const auto linear =
       of_file_and_command_line("[schedule]\nname = \"linear\"\nmin_lr = 1e-5\n", "schedule.name", "constant");
-  EXPECT_EQ(linear.config.schedule.min_lr, LrSchedule{}.min_lr) << "1e-5 is the overruled schedule's";
+  EXPECT_EQ(linear.config.schedule.min_lr, LrSchedule{}.min_lr) << "1e-5 belongs to the replaced schedule";
 }
 
 TEST(ReadKeys, RunFileMayHaveUnreadKeys) {

@@ -262,8 +262,7 @@ TEST(Rules, OnlyBlockModelsRecompute) {
   EXPECT_TRUE(rules_hold([](Config& config) { config.model.checkpoint_activations = true; }));
 }
 
-// It is not the report.
-
+// The file must not be the report.
 TEST(Rules, TimelineIsJsonInRunFolder) {
   for (const char* name : {"", "timeline.json", "step 2.json"})
     EXPECT_TRUE(rules_hold([&](Config& config) { config.timeline.file = name; })) << name;
@@ -304,7 +303,6 @@ TEST(Rules, ActivationsOnDiskNeedAFolder) {
 }
 
 // With several micro-batches.
-
 TEST(Rules, Fp32SumsNeedReduceEach) {
   LoadedConfig loaded;
   loaded.config.train.accumulate = 2;
@@ -436,8 +434,7 @@ TEST(Rules, OuterKeysNeedLocalSteps) {
   EXPECT_NO_THROW(check_rules(loaded));
 }
 
-// And shards of equal size.
-
+// Secondary groups also need shards of equal size.
 TEST(Rules, SecondaryGroupsNeedStageThree) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
@@ -491,8 +488,7 @@ TEST(Rules, RefusesCutsWithConflictingKeys) {
             std::string::npos);
 }
 
-// And a fixed number of ranks.
-
+// Weights also need a fixed number of ranks.
 TEST(Rules, WeightsNeedWeightedShards) {
   const auto broken = [](const std::string& shards, const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {
@@ -506,8 +502,7 @@ TEST(Rules, WeightsNeedWeightedShards) {
             std::string::npos);
 }
 
-// A state of theirs is on one tier.
-
+// A state of weighted shards is on one tier.
 TEST(Rules, WeightedShardsRefuseCodecsAndSplits) {
   const auto broken = [](const std::function<void(Config&)>& change) {
     return rule_broken([&](Config& config) {

@@ -27,8 +27,7 @@ TEST(ThreadRules, AllowsSomeMoreThreadsThanCores) {
     EXPECT_NO_THROW(require_threads(with_threads(threads), cores)) << threads;
 }
 
-// If there are no cores for the threads.
-
+// There are too few cores for the threads.
 TEST(ThreadRules, SuggestsAThreadCountThatWorks) {
   const std::string refusal = refusal_of(4000, 2);
   EXPECT_TRUE(says(refusal, "c.toml:7: run.threads = 4000: this machine has 2 cores"));
@@ -37,7 +36,7 @@ TEST(ThreadRules, SuggestsAThreadCountThatWorks) {
   EXPECT_TRUE(says(refusal_of(65, 1), "1 core, and"));
 }
 
-// A file of a larger machine is not refused before it is known where the run computes.
+// A larger machine's file is accepted until it is known where the run computes.
 TEST(ThreadRules, ConcernTheMachineThatComputesAlone) {
   EXPECT_EQ(
       load_config({.text = "[run]\nthreads = 4096\n", .text_name = "c.toml", .check_files = false}).config.run.threads,

@@ -1,4 +1,4 @@
-// The functions of libcudart.so.13 that the plug-in calls, on a machine without a GPU.
+// The functions of libcudart.so.13 that the plug-in calls, for machines without a GPU.
 #include "tests/cuda/fake_cudart/fake_cudart.h"
 
 #include <cstdio>
@@ -18,14 +18,14 @@ zero::FakeCuda state;
 
 struct FakeEvent {
   bool timed = false;
-  int recorded = 0;  // the number of the record, among those of all events
+  int recorded = 0;  // number of this record among the records of all events
 };
 FakeEvent& fake(cudaEvent_t event) {
   return *reinterpret_cast<FakeEvent*>(event);
 }
 
 cudaError_t last_error = cudaSuccess;
-// Names of kernels by the address of what stands for them on the host.
+// Names of kernels by the address of their host functions.
 std::map<const void*, std::string>& kernel_names() {
   static std::map<const void*, std::string> names;
   return names;
@@ -109,7 +109,7 @@ cudaError_t cudaMemGetInfo(std::size_t* available, std::size_t* total) {
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   FAKE_RESULT();
   *data = std::aligned_alloc(512, (bytes + 511) / 512 * 512);
-  std::memset(*data, 0xaa, bytes);  // nobody clears a GPU's memory
+  std::memset(*data, 0xaa, bytes);  // a GPU's memory is not cleared
   ++state.num_memories;
   return cudaSuccess;
 }
@@ -120,7 +120,7 @@ cudaError_t cudaFree(void* data) {
 }
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) {
   FAKE_RESULT();
-  // Off a page's begin, as small ones of CUDA may be.
+  // The memory does not begin on a page, as with small allocations of CUDA.
   auto* const memory = static_cast<char*>(std::aligned_alloc(4096, (bytes + 512 + 4095) / 4096 * 4096));
   std::memset(memory, 0xaa, bytes + 512);
   *data = memory + 512;
@@ -212,7 +212,7 @@ const char* cudaGetErrorString(cudaError_t error) {
   return text;
 }
 
-// What nvcc's own code calls.
+// Functions that nvcc's generated code calls.
 void** __cudaRegisterFatBinary(void*) {
   static void* handle = nullptr;
   return &handle;

@@ -1,25 +1,25 @@
-// FakeCuda: what tests see of the fake libcudart.so.13, and how they make its functions fail.
+// FakeCuda: the state of the fake libcudart.so.13 for tests. Variables of the environment make its functions fail:
 //
-//   FAKE_CUDA_FAIL="cudaMalloc=2,cudaEventRecord=700"       in the environment: errors by function
+//   FAKE_CUDA_FAIL="cudaMalloc=2,cudaEventRecord=700"       errors by function
 //   FAKE_CUDA_DRIVER=12080  FAKE_CUDA_DEVICES=0  FAKE_CUDA_CAPABILITY=75  FAKE_CUDA_FREE=BYTES
 //
-// Device memory is memory of the host, and work is done when it is queued, but for kernels: of these the name is kept. Each
-// record of an event comes a millisecond after the one before.
+// Device memory is host memory, and work is done when it is queued. Kernels do not run; only their names are kept. Each
+// record of an event is a millisecond later than the previous record.
 #pragma once
 
 namespace zero {
 
 struct FakeCuda {
-  int num_memories = 0;  // of the device, not given back yet
+  int num_memories = 0;  // device allocations that are not freed yet
   int num_pinned = 0;
   int num_streams = 0;
-  int num_events = 0;   // made and not destroyed
-  int num_records = 0;  // of events, in all
-  int num_waits = 0;    // of streams for events, in all
+  int num_events = 0;   // created and not destroyed
+  int num_records = 0;  // records of all events
+  int num_waits = 0;    // waits of streams for events
   int num_launches = 0;
-  int num_ready_after = 0;  // how often cudaEventQuery() says "not ready" before it says yes
+  int num_ready_after = 0;  // answers "not ready" of cudaEventQuery() before it says yes
   char last_kernel[400] = {};
-  bool asked_with_signals = false;  // a thread that the driver made when it was first asked would take them
+  bool asked_with_signals = false;  // signals were unblocked in the first call of the driver
 };
 
 using FakeCudaState = FakeCuda* (*)();  // under the name "fake_cuda_state"

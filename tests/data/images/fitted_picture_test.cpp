@@ -20,7 +20,7 @@ Bytes fitted(const Picture& picture, std::int64_t height, std::int64_t width) {
   return fitted_picture(picture, {.height = height, .width = width}).pixels;
 }
 
-// Values of Pillow: resize((10, 6), BILINEAR), and resize((3, 2), BILINEAR) with the middle cut out.
+// The values of Pillow: resize((10, 6), BILINEAR), and resize((3, 2), BILINEAR) of the cropped middle.
 TEST(FittedPicture, PixelsAreThoseOfPillow) {
   EXPECT_EQ(fitted(some_picture(), 6, 10),
             (Bytes{0,   3,   8,  58, 153, 214, 241, 199, 86,  30,  10,  15,  24, 66, 142, 193, 218, 192, 112, 73,
@@ -33,7 +33,7 @@ TEST(FittedPicture, SameSizeChangesNothing) {
   EXPECT_EQ(fitted(some_picture(), 3, 5), some_picture().pixels);
 }
 
-// Of an odd number that stands out, Python's round() of the half: 0.5 is 0, 1.5 is 2.
+// If an odd number of pixels is cut off, Python's round() divides it: 0.5 is 0, 1.5 is 2.
 TEST(FittedPicture, CropIsCentred) {
   const Picture wide{.channels = 1, .height = 1, .width = 6, .pixels = {1, 2, 3, 4, 5, 6}};
   EXPECT_EQ(fitted(wide, 1, 2), (Bytes{3, 4}));
@@ -55,7 +55,7 @@ TEST(FittedPicture, PlanesAreFittedAlike) {
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], grey[i % grey.size()]);
 }
 
-// A line of 16,384 pixels covers 64 x 64 only as 64 x 1,048,576: no more than the middle is computed.
+// To cover 64 x 64, a line of 16,384 pixels would become 64 x 1,048,576. Only its middle is computed.
 TEST(FittedPicture, OnlyTheMiddleIsComputed) {
   Picture line{.channels = 1, .height = 1, .width = 16384, .pixels = Bytes(16384, 7)};
   EXPECT_EQ(fitted(line, 64, 64), Bytes(64 * 64, 7));

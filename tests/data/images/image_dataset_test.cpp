@@ -19,7 +19,7 @@
 namespace zero {
 namespace {
 
-// Three images of 2 x 1 pixels, labelled 4, 0, 9.
+// Three images of 2 x 1 pixels with labels 4, 0, 9.
 void write_three(const TemporaryFolder& folder, const std::string& prefix = "t10k") {
   folder.write(prefix + "-images-idx3-ubyte", idx_images(3, 2, 1, std::string("\x00\xff\x33\x66\x99\xcc", 6)));
   folder.write(prefix + "-labels-idx1-ubyte", idx_labels(std::string("\4\0\11", 3)));
@@ -60,7 +60,7 @@ TEST(ImageDataset, LabelBeyondTheModelIsNamed) {
   EXPECT_TRUE(says(message, "t10k-labels-idx1-ubyte is 9\n  The data needs at least 10: end the list with 10."));
 }
 
-// 5 x 5 pixels with a bright one in the middle.
+// 5 x 5 pixels with one bright pixel in the middle.
 LabelledImages a_dot() {
   LabelledImages images{.path = "dot", .height = 5, .width = 5, .pixels = std::vector<std::uint8_t>(25), .labels = {0}};
   images.pixels[12] = 255;
@@ -75,8 +75,7 @@ std::int64_t place_of_dot(const Batch& batch, std::size_t row) {
   return std::find(begin, begin + 25, 1.0f) - begin;
 }
 
-// Every place within two pixels is reached.
-
+// Shifts reach every place within two pixels.
 TEST(ImageDataset, ShiftsCoverTwoPixels) {
   const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   Batch batch;
@@ -86,8 +85,7 @@ TEST(ImageDataset, ShiftsCoverTwoPixels) {
   for (const int times : found) EXPECT_NEAR(times, 40, 30);
 }
 
-// The sample's number in the run.
-
+// The shift depends on the sample's number in the run.
 TEST(ImageDataset, ShiftFollowsSeedAndSample) {
   const ImageDataset data(a_dot(), 0, 1, "data.path", {.augment = Augment::kShift});
   const auto places = [&](std::uint64_t seed, std::int64_t first, std::int64_t count) {
@@ -99,7 +97,7 @@ TEST(ImageDataset, ShiftFollowsSeedAndSample) {
   };
   const auto whole = places(7, 0, 12);
   const auto second = places(7, 6, 6);
-  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 6)) << "however a step is dealt";
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 6)) << "for any division of a step";
   EXPECT_NE(places(8, 0, 12), whole);
   EXPECT_NE(places(7, 12, 12), whole) << "another epoch";
 }
@@ -115,7 +113,7 @@ TEST(ImageDataset, OnlyTrainingShifts) {
   for (std::size_t row = 0; row < 20; ++row) EXPECT_EQ(place_of_dot(batch, row), 12);
 }
 
-// 2 x 3 pixels, of which each has its own value.
+// 2 x 3 pixels with six different values.
 LabelledImages six_pixels() {
   return {.path = "six", .height = 2, .width = 3, .pixels = {51, 102, 153, 204, 255, 0}, .labels = {0}};
 }
@@ -149,7 +147,7 @@ TEST(ImageDataset, FlipsDependOnSeedAndNumber) {
   const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kFlip});
   const auto whole = trained_rows(data, 7, 0, 40);
   const auto second = trained_rows(data, 7, 20, 20);
-  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 20)) << "however a step is dealt";
+  EXPECT_TRUE(std::equal(second.begin(), second.end(), whole.begin() + 20)) << "for any division of a step";
   EXPECT_NE(trained_rows(data, 8, 0, 40), whole);
   EXPECT_NE(trained_rows(data, 7, 40, 40), whole) << "another epoch";
 }
@@ -163,7 +161,7 @@ TEST(ImageDataset, EvaluationNeverFlips) {
     EXPECT_EQ(values[i], (std::vector<float>{0.2F, 0.4F, 0.6F, 0.8F, 1, 0})[i % 6]);
 }
 
-// torchvision's ToTensor() and Normalize(mean, std), each channel with its own.
+// torchvision's ToTensor() and Normalize(mean, std), with mean and std per channel.
 TEST(ImageDataset, ChannelsAreNormalised) {
   const LabelledImages images{
       .path = "three", .channels = 3, .height = 1, .width = 1, .pixels = {255, 51, 0}, .labels = {0}};
@@ -176,7 +174,7 @@ TEST(ImageDataset, ChannelsAreNormalised) {
   EXPECT_EQ(std::get<std::vector<float>>(batch.input.values), (std::vector<float>{0.5F, 0.2F - 0.5F, -0.5F}));
 }
 
-// A shift brings in bytes of 0, not inputs of 0.
+// A shift adds bytes of 0 at the border, not inputs of 0.
 TEST(ImageDataset, BordersAreNormalised) {
   const ImageDataset data(six_pixels(), 0, 1, "data.path", {.augment = Augment::kShift, .mean = {0.5}});
   const auto rows = trained_rows(data, 3, 0, 200);

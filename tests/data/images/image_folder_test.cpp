@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-// Pictures of 2 x 2 pixels; each class has its own value.
+// Pictures of 2 x 2 pixels. Each class has its own value.
 void write_class(const TemporaryFolder& folder, const std::string& name, int count, std::uint8_t value) {
   std::filesystem::create_directories(folder / name);
   for (int i = 0; i < count; ++i)
@@ -81,7 +81,7 @@ std::vector<std::int64_t> labels_of(const Dataset& data) {
   return std::get<std::vector<std::int64_t>>(batch.target.values);
 }
 
-// All four were of one class.
+// Before, all four held-out pictures were of one class.
 TEST(ImageFolder, FractionHoldsOutEachClass) {
   const TemporaryFolder folder;
   write_class(folder, "a", 8, 1);
@@ -126,7 +126,7 @@ TEST(ImageFolder, ResizesPicturesToOneSize) {
   EXPECT_EQ(std::ranges::count(images.pixels, 200), 24);
 }
 
-// 2 x 6 and 3 x 4 have as many pixels.
+// 2 x 6 and 3 x 4 pictures have equally many pixels, but not the same size.
 TEST(ImageFolder, ValidationHasTheSameSize) {
   const TemporaryFolder train, held;
   for (const char* const name : {"a", "b"}) {
@@ -154,7 +154,6 @@ TEST(ImageFolder, HeldOutEndHasEachClass) {
 }
 
 // Hidden files are skipped.
-
 TEST(ImageFolder, FindsPicturesAtAnyDepth) {
   const TemporaryFolder folder;
   write_class(folder, "a/2024", 2, 1);

@@ -20,7 +20,7 @@ namespace {
 const std::string kImages = "t10k-images-idx3-ubyte";
 const std::string kLabels = "t10k-labels-idx1-ubyte";
 
-// Three images of 2 x 1 pixels, labelled 4, 0, 9.
+// Three images of 2 x 1 pixels with labels 4, 0, 9.
 void write_three(const TemporaryFolder& folder, const std::string& prefix = "t10k") {
   folder.write(prefix + "-images-idx3-ubyte", idx_images(3, 2, 1, std::string("\x00\xff\x33\x66\x99\xcc", 6)));
   folder.write(prefix + "-labels-idx1-ubyte", idx_labels(std::string("\4\0\11", 3)));
@@ -65,15 +65,15 @@ TEST(Mnist, PrefersTestPairForValidation) {
     folder.write(prefix + "-labels-idx1-ubyte", idx_labels("\1"));
   };
   write("train", "a");
-  EXPECT_EQ(taken(), 'a') << "no other is there";
+  EXPECT_EQ(taken(), 'a') << "the only file";
   write("validation", "b");
-  EXPECT_EQ(taken(), 'b') << "any other than that to train on";
+  EXPECT_EQ(taken(), 'b') << "preferred to the training file";
   write("qmnist", "c");
   write("t10k", "d");
   EXPECT_EQ(taken(), 'd') << "MNIST's own";
   EXPECT_EQ(read_mnist(folder.path(), "data.path").pixels.front(), 'a');
   EXPECT_EQ(read_mnist(folder / "train-images-idx3-ubyte", "data.validation").pixels.front(), 'a')
-      << "a file is a file";
+      << "the path of a file is taken as it is";
 }
 
 TEST(Mnist, OneFolderHoldsBothPublishedSets) {

@@ -5,8 +5,7 @@
 namespace zero {
 namespace {
 
-// It gives as many values as the shape has.
-
+// The array has as many values as its shape.
 TEST(Array, ResetFillsItsShape) {
   Array array;
   EXPECT_EQ(array.reset<float>({2, 3}).size(), 6u);

@@ -30,8 +30,7 @@ std::string held_refusal(const ClassRange& range, const Labels& labels) {
   return message_of<ConfigError>([&] { range.require(labels, "data.validation", place); });
 }
 
-// If no number is given.
-
+// The user gave no number of classes.
 TEST(ClassRange, TrainingLabelsMakeTheClasses) {
   const ClassRange range = learned({0, 1, 1, 2});
   EXPECT_EQ(range.note(), "");
@@ -59,7 +58,7 @@ TEST(ClassRange, RefusesMostlyEmptyClasses) {
 
 TEST(ClassRange, GivenNumberRefusesLabelsBeyond) {
   const ClassRange range = learned({0, 1, 6, 1}, /*classes=*/12);
-  EXPECT_EQ(range.note(), "") << "who names the classes knows that some have no sample";
+  EXPECT_EQ(range.note(), "") << "with a given number of classes, some may have no sample";
   EXPECT_NO_THROW(range.require(Labels{11}, "data.validation", place));
   EXPECT_TRUE(
       says(held_refusal(range, {0, 12}), "data.validation = t.tsv:3: the label 12 is none of data.classes = 12"));
@@ -73,9 +72,9 @@ TEST(ClassRange, RefusesLabelsOfOneClass) {
             "data.path = t.tsv:2: all labels are the same: 3 training samples with the label 1, from this one on\n"
             "  give samples of two classes or more; mix rows that are sorted by class");
   EXPECT_TRUE(says(refusal({0}), "all labels are the same: 1 training sample with the label 0"));
-  EXPECT_TRUE(says(refusal({0, 0}, 10), "all labels are the same")) << "also where more classes are named";
+  EXPECT_TRUE(says(refusal({0, 0}, 10), "all labels are the same")) << "also if more classes are given";
   EXPECT_TRUE(says(refusal({900000, 900000}), "all labels are the same"));
-  EXPECT_NO_THROW(learned({})) << "a dataset without samples is refused by others";
+  EXPECT_NO_THROW(learned({})) << "other code refuses a dataset without samples";
 }
 
 }  // namespace

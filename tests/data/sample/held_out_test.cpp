@@ -29,7 +29,7 @@ TEST(HeldOut, ShareIsRoundedAndLeavesSome) {
   EXPECT_EQ(held_out_of_class(0, 8), 0);
 }
 
-// Random labels, sizes and fractions: each class has its share, and each sample is in one part.
+// For random labels, sizes and fractions, each class has its share, and each sample is in one part.
 TEST(HeldOut, EachClassHasItsShare) {
   std::mt19937 random(5);
   for (int trial = 0; trial < 300; ++trial) {

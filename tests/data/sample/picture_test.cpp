@@ -50,14 +50,14 @@ TEST(Picture, ReadsJpegInGreyAndColour) {
   EXPECT_NEAR(grey.pixels[0], 76, 2) << "0.299 of 255";
 }
 
-// Each value of a picture of one colour; the largest distance from the first is 0.
+// The grey value of a picture that has only one colour.
 int grey_of(const std::string& file) {
   const Picture picture = decoded(file, 1);
   EXPECT_EQ(picture.pixels, Bytes(picture.pixels.size(), picture.pixels.front()));
   return picture.pixels.front();
 }
 
-// 299 R + 587 G + 114 B, as Pillow has it.
+// 299 R + 587 G + 114 B, as in Pillow.
 TEST(Picture, GreyIsItu601InBothFormats) {
   const std::vector<std::pair<Bytes, int>> colours{{{0, 0, 255}, 29},    {{0, 255, 0}, 150},   {{255, 0, 0}, 76},
                                                    {{255, 255, 0}, 226}, {{10, 200, 90}, 131}, {{77, 77, 77}, 77}};
@@ -118,7 +118,7 @@ TEST(Picture, AnInterlacedPngIsReadWhole) {
   EXPECT_EQ(decoded(png_of({.interlaced = true}, 11, rows), 1).pixels, all);
 }
 
-// C * K / 255 and so on, of values that are 255 minus the ink.
+// C * K / 255, and the same for M and Y. Stored values are 255 minus the ink.
 TEST(Picture, ReadsAdobesCmyk) {
   const auto pixel = [](const Bytes& cmyk) {
     const Picture picture = decoded(cmyk_jpeg_file(8, 8, cmyk), 3);
@@ -146,7 +146,7 @@ TEST(Picture, RefusesDamageAtEveryCut) {
     EXPECT_TRUE(says(refusal(jpeg.substr(0, bytes)), "a damaged JPEG: ")) << bytes;
 }
 
-// 100,000 pixels on a side, in a header that has its checksum: nobody takes 10 GB for it.
+// A valid header asks for 100,000 pixels on each side. The decoder must not allocate 10 GB for it.
 TEST(Picture, RefusesHugeOnesBeforeAllocating) {
   std::string file = png_file(all_of(1, 1, {0}));
   const std::string side("\x00\x00\x7f\xff", 4);

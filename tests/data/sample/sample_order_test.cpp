@@ -22,7 +22,7 @@ TEST(GlobalSampleIndex, CountsRowsRanksThenMicroBatches) {
   const BatchGrid grid = even_grid(4, 3, 2);
   EXPECT_EQ(global_sample_index({}, 0, 0), 0);
   EXPECT_EQ(global_sample_index(grid, 0, 1), 2 * 4 + 1);
-  // step 5 of 2 micro-batches each, the second: ((5*2 + 1)*3 + 2)*4 + 3
+  // step 5 of two micro-batches each, its second micro-batch: ((5*2 + 1)*3 + 2)*4 + 3
   EXPECT_EQ(global_sample_index(grid, 5 * 2 + 1, 3), ((5 * 2 + 1) * 3 + 2) * 4 + 3);
 }
 
@@ -37,7 +37,7 @@ TEST(GlobalSampleIndex, RowsOfAStepDiffer) {
   EXPECT_EQ(*seen.rbegin(), 59);
 }
 
-// Part of the contract: a run published today must draw the same samples tomorrow.
+// This is part of the contract: a published run must draw the same samples in the future.
 TEST(ShuffledOffset, GivesTheSameNumbersForEver) {
   std::vector<std::int64_t> offsets;
   for (std::int64_t g = 0; g < 6; ++g) offsets.push_back(shuffled_offset(1337, g, 1'003'790));
@@ -57,8 +57,8 @@ RC_GTEST_PROP(ShuffledOffset, StaysInRange, (std::uint64_t seed)) {
   RC_ASSERT(offset < count);
 }
 
-// Chi-square over 64 cells of 1,000 draws each: 63 degrees of freedom, so a value of 120 has a chance of 2e-5 if the
-// draws are uniform; the draws are fixed, so the test cannot flicker.
+// Chi-square over 64 cells with 1,000 draws each has 63 degrees of freedom. If the draws are uniform, a value of 120
+// has a probability of 2e-5. The draws are fixed, so the result never varies.
 TEST(ShuffledOffset, IsUniform) {
   constexpr int kCells = 64, kDraws = 64'000;
   for (const std::uint64_t seed : {0ull, 1ull, 1337ull, ~0ull}) {
@@ -97,7 +97,7 @@ TEST(ShuffledRow, EpochsAndSeedsDiffer) {
   EXPECT_NE(epoch_of(1, 0, 100), epoch_of(2, 0, 100));
 }
 
-// Where row 0 stands must be uniform over many epochs: a weak network would prefer places.
+// Over many epochs the position of row 0 must be uniform. A weak network would prefer some positions.
 TEST(ShuffledRow, EveryRowVisitsEveryPlace) {
   constexpr std::int64_t kCount = 10, kEpochs = 10'000;
   std::vector<int> places(kCount * kCount);
@@ -106,7 +106,7 @@ TEST(ShuffledRow, EveryRowVisitsEveryPlace) {
       ++places[static_cast<std::size_t>(shuffled_row(7, epoch * kCount + place, kCount) * kCount + place)];
   double chi_square = 0;
   for (const int count : places) chi_square += std::pow(count - kEpochs / kCount, 2) / (kEpochs / kCount);
-  EXPECT_LT(chi_square, 150);  // 81 degrees of freedom: chance 5e-6
+  EXPECT_LT(chi_square, 150);  // 81 degrees of freedom: probability 5e-6
 }
 
 TEST(ShuffledRow, AnEpochIsNotInOrder) {

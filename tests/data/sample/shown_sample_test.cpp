@@ -28,11 +28,10 @@ TEST(ShownPicture, BrighterPartsHaveDenserCharacters) {
 
 TEST(ShownPicture, ACharacterIsTwoPixelsHigh) {
   EXPECT_EQ(shown_picture(grey(4, 2, {255, 0, 255, 0, 0, 255, 0, 255}), 60), "@\n @");
-  EXPECT_EQ(shown_picture(grey(3, 1, {0, 0, 255}), 60), "@") << "a dark line is left out, a last row stands alone";
+  EXPECT_EQ(shown_picture(grey(3, 1, {0, 0, 255}), 60), "@") << "a dark line is left out, a single last row is kept";
 }
 
-// And at most the given number of columns.
-
+// Also at most the given number of columns.
 TEST(ShownPicture, HasEightLinesAtMost) {
   for (const auto& [height, width] : {std::pair{28, 28}, {224, 224}, {300, 20}, {20, 300}, {97, 131}, {1, 1}}) {
     std::vector<std::uint8_t> pixels;

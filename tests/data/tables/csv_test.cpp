@@ -43,8 +43,7 @@ TEST(Csv, MixedFirstLineIsAMistake) {
   EXPECT_TRUE(says(refusal("nan,inf\n1,2\n"), "house.csv:1: column 1 holds 'nan'"));
 }
 
-// Also carriage returns and the byte order mark.
-
+// Carriage returns and the byte order mark are also ignored.
 TEST(Csv, IgnoresSpacesAndEmptyLines) {
   const auto table = parse("\xef\xbb\xbf 1 ,\t2\r\n\r\n  \n3,4\r\n\n");
   EXPECT_EQ(table.values, (std::vector<float>{1, 2, 3, 4}));

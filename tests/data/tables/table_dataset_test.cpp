@@ -44,8 +44,7 @@ TEST(TableDataset, SequentialOrderWrapsAround) {
   for (std::int64_t g = 0; g < 12; ++g) EXPECT_EQ(data.draw(Order::kSequential, 1, g), g % 4);
 }
 
-// In an epoch.
-
+// Each row is visited once in an epoch.
 TEST(TableDataset, ShuffledOrderVisitsEachRowOnce) {
   const TableDataset data(kTable, 0, 4, "data.path", "t.csv");
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {

@@ -30,14 +30,14 @@ TEST(LabelledTextDataset, RowsAreTokensAndAClass) {
   EXPECT_EQ(std::get<Numbers>(batch.target.values), (Numbers{2, 0}));
   const Numbers first{0};
   corpus.validation->fill(first, batch);
-  EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 0})) << "d is a word of the validation text alone";
+  EXPECT_EQ(std::get<Numbers>(batch.input.values), (Numbers{2, 1, 0})) << "d is a word of only the validation text";
 }
 
 TEST(LabelledTextDataset, ShowsTextUnchanged) {
   const TemporaryFolder folder;
   const Corpus corpus = open_data(
       {.kind = DataKind::kTsv, .path = folder.write("t.tsv", kTable), .validation = 0.25, .context = 3, .words = 10});
-  EXPECT_EQ(corpus.train->show(1, 60), "b c c") << "also what is longer than the context";
+  EXPECT_EQ(corpus.train->show(1, 60), "b c c") << "also words beyond the context";
   EXPECT_EQ(corpus.validation->show(0, 60), "d") << "also a word that is no token";
   EXPECT_EQ(corpus.train->show(1, 4), "b...");
   EXPECT_EQ(corpus.train->name_of(2), "2");

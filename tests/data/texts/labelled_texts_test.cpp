@@ -108,8 +108,7 @@ constexpr std::string_view kPlay =
     "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak speak speak speak speak\n"
     "You are all resolved rather to die than to famish?\n";
 
-// A line gives itself and its words in another order.
-
+// A line gives two texts: the line, and its words in another order.
 TEST(WordOrder, EachLineGivesShuffledWords) {
   const LabelledTexts texts = make_word_order_texts(kPlay, 1337, "data.path", "play.txt");
   ASSERT_EQ(texts.size(), 4) << "'Speak' five times has one order only";

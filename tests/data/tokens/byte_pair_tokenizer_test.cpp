@@ -22,7 +22,7 @@ void write(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// All bytes, then "Ġt", "he" and "Ġthe", in GPT-2's alphabet; its numbers are not the bytes'.
+// All bytes, then "Ġt", "he" and "Ġthe", in GPT-2's alphabet. The numbers differ from the byte values.
 nlohmann::json small_vocabulary() {
   nlohmann::json vocabulary;
   for (int byte = 0; byte < 256; ++byte) vocabulary[to_alphabet(std::string(1, static_cast<char>(byte)))] = 255 - byte;
@@ -58,7 +58,7 @@ TEST(BytePairTokenizer, JoinsItsFirstMergesFirst) {
   EXPECT_EQ(tokenizer.size(), 260);
   EXPECT_EQ(tokenizer.encode(" the"), Tokens{258});
   EXPECT_EQ(tokenizer.encode("the th"), (Tokens{255 - 't', 257, 256, 255 - 'h'}));
-  EXPECT_EQ(tokenizer.decode(Tokens{258, 259, 257, -1, 4000}), " thehe") << "added tokens are no text";
+  EXPECT_EQ(tokenizer.decode(Tokens{258, 259, 257, -1, 4000}), " thehe") << "added tokens are not decoded";
   EXPECT_EQ(tokenizer.added("<|endoftext|>"), 259);
   EXPECT_EQ(tokenizer.encode("the<|endoftext|> the"), (Tokens{255 - 't', 257, 259, 258}));
 }
@@ -95,7 +95,7 @@ TEST(BytePairTokenizer, TokenizerJsonOverridesGpt2Files) {
       {"model", {{"type", "BPE"}, {"vocab", small_vocabulary()}, {"merges", nlohmann::json::array({"Ġ t", "h e"})}}},
       {"pre_tokenizer", {{"type", "Digits"}, {"individual_digits", true}}}};
   write(folder.path() / "tokenizer.json", json.dump());
-  EXPECT_TRUE(says(refusal(folder), "does not support its pre_tokenizer")) << "it was read as GPT-2's";
+  EXPECT_TRUE(says(refusal(folder), "does not support its pre_tokenizer")) << "it was read like GPT-2's";
   EXPECT_EQ(BytePairTokenizer::file_of(folder.path()).filename(), "tokenizer.json");
   EXPECT_TRUE(says(message_of<ConfigError>([&] { BytePairTokenizer::learn(kText, 258).write(folder.path()); }),
                    "the folder has a tokenizer.json"));
@@ -126,10 +126,10 @@ TEST(BytePairTokenizer, DamagedFilesAreRefusedByName) {
 TEST(BytePairTokenizer, LearnsTheMostFrequentPairsFirst) {
   const auto tokenizer = BytePairTokenizer::learn(kText, 300);
   EXPECT_LE(tokenizer.size(), 300);
-  EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times, and of pairs as frequent the lowest";
+  EXPECT_EQ(tokenizer.decode(Tokens{256}), "es") << "9 times; the lowest of the equally frequent pairs";
   EXPECT_EQ(tokenizer.encode(" newest").size(), 1U);
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(kText)), kText);
-  EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "the bytes alone";
+  EXPECT_EQ(BytePairTokenizer::learn(kText, 256).size(), 256) << "only the bytes";
   EXPECT_TRUE(says(message_of<ConfigError>([] { BytePairTokenizer::learn(kText, 255); }), "--size"));
 }
 
@@ -142,8 +142,9 @@ TEST(BytePairTokenizer, WrittenTokenizerReadsBack) {
   EXPECT_EQ(read.encode(kText), learned.encode(kText));
 }
 
-// tests/data/tokenizer_numbers.py learned these with Hugging Face's tokenizers, and wrote down what that makes of texts: runs
-// of spaces, contractions in both cases, digits of several alphabets, letters and marks of many, emoji, lines.
+// tests/data/tokenizer_numbers.py trained these vocabularies with Hugging Face's tokenizers and recorded their tokens.
+// The texts have runs of spaces, contractions in both cases, digits, letters and marks of many alphabets, emoji and
+// lines.
 TEST(BytePairTokenizer, MatchesHuggingFacesTokens) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const auto& [files, numbers] : {std::pair{"gpt2", "gpt2"},
@@ -172,12 +173,12 @@ TEST(Llama2Tokenizer, UnknownCharactersBecomeBytes) {
   EXPECT_EQ(tokenizer.encode("\n"), (Tokens{tokenizer.encode(" ").front(), 3 + 10})) << "a space in front, and <0x0A>";
   EXPECT_EQ(tokenizer.decode(Tokens{3 + 0xE2, 3 + 0x82, 3 + 0xAC}), "€");
   EXPECT_EQ(tokenizer.added("</s>"), 2);
-  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<0x0A>")), "<0x0A>") << "no text becomes the token of a byte";
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("<0x0A>")), "<0x0A>") << "no text is encoded as the token of a byte";
   for (const std::int64_t token : tokenizer.encode("<0x0A>")) EXPECT_NE(token, 3 + 10);
   EXPECT_EQ(tokenizer.encode("</s><unk>"), (Tokens{2, 0}));
 }
 
-// zero generate prints token after token.
+// `zero generate` prints one token after the other.
 TEST(Llama2Tokenizer, InnerTokensKeepTheirSpace) {
   const auto tokenizer = like_llama2("llama2");
   const Tokens tokens = tokenizer.encode("the other over there");
@@ -213,7 +214,7 @@ TEST(Llama2Tokenizer, OtherFormsAreRefusedByName) {
           "its normalizer changes the text before cutting, and zero.cpp does not support that");
 }
 
-// A text in parts, cut before a line's end where the tokenizer allows it, has the tokens of the whole.
+// A text is cut before a line's end if the tokenizer allows it there. Its parts have the tokens of the whole.
 RC_GTEST_PROP(Llama2Tokenizer, AnAllowedCutChangesNoToken, ()) {
   static const auto tokenizer = like_llama2("llama2_across");
   const auto text = *rc::gen::container<std::string>(

@@ -24,7 +24,7 @@ using Tokens = std::vector<std::int64_t>;
 
 const fs::path kFolder = fs::path(built::kSourceFolder) / "tests/data";
 
-// A tokenizer of hugging_face/ with these added tokens.
+// A tokenizer of hugging_face/ with additional tokens.
 BytePairTokenizer with_added(const std::string& name, const Json& added, Specials specials = Specials::kTokens) {
   const TemporaryFolder folder;
   Json json = Json::parse(std::ifstream(kFolder / "hugging_face" / name / "tokenizer.json"));
@@ -46,7 +46,7 @@ void expect_same_tokens(const fs::path& file, std::size_t least) {
   }
 }
 
-// tests/data/special_tokens.py wrote them with tokenizers 0.23.
+// tests/data/special_tokens.py recorded these with tokenizers 0.23.
 TEST(SpecialTokens, MatchHuggingFace) {
   expect_same_tokens(kFolder / "hugging_face/specials.json", 70);
 }
@@ -91,7 +91,7 @@ TEST(SpecialTokens, Gpt2FilesHaveEndOfText) {
   EXPECT_EQ(tokenizer.encode("one<|endoftext|>two"), expected);
 }
 
-// A text in parts, cut before white space where the tokenizer allows it, has the tokens of the whole.
+// A text is cut before white space, if the tokenizer allows it. Its parts have the tokens of the whole.
 RC_GTEST_PROP(SpecialTokens, AnAllowedCutChangesNone, ()) {
   static const Json all = Json::parse(std::ifstream(kFolder / "hugging_face/specials.json"));
   static const auto llama2 = with_added("llama2", all.at("llama2").at("added_tokens"));

@@ -32,7 +32,7 @@ TEST(TextSplitter, LosesNoByte) {
     for (const std::string& piece : split(text)) together += piece;
     EXPECT_EQ(together, text);
   }
-  EXPECT_EQ(split("ab12cd", "[0-9]+"), (Pieces{"ab", "12", "cd"})) << "what matches nothing is a piece, too";
+  EXPECT_EQ(split("ab12cd", "[0-9]+"), (Pieces{"ab", "12", "cd"})) << "text without a match is also a piece";
 }
 
 TEST(TextSplitter, RefusesInvalidExpressions) {

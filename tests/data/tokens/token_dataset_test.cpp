@@ -19,7 +19,7 @@ namespace {
 
 using Tokens = std::vector<std::int64_t>;
 
-// A file whose token at position p is p, so that a window says where it was taken.
+// A file whose token at position p is p, so a window shows its position.
 class Counting {
  public:
   explicit Counting(std::int64_t count) {
@@ -40,7 +40,7 @@ const Tokens& tokens_of(const Array& array) {
   return std::get<Tokens>(array.values);
 }
 
-// Seen as "device_memory ... 256 GiB": the table of tokens was to have as many rows.
+// Reported as "device_memory ... 256 GiB", because the token table would have had that many rows.
 TEST(TokenDataset, NamesADamagedTokensPlace) {
   const TemporaryFolder folder;
   const auto refused = [&](std::uint32_t token) {
@@ -83,7 +83,7 @@ TEST(TokenDataset, APartSeesNothingOutsideIt) {
   EXPECT_EQ(*seen.rbegin(), 59);
 }
 
-// The formula of the peers that zero.cpp is compared with: start = (g * context) mod (tokens - context - 1).
+// The formula of the libraries that zero.cpp is compared with: start = (g * context) mod (tokens - context - 1).
 TEST(TokenDataset, SequentialOrderIsThePeersFormula) {
   const auto data = Counting(50).part(0, 50, 8);
   for (std::int64_t g = 0; g < 200; ++g) EXPECT_EQ(data.draw(Order::kSequential, 1, g), g * 8 % (50 - 8 - 1));
@@ -99,7 +99,7 @@ TEST(TokenDataset, ShuffledOrderReachesEveryWindow) {
   EXPECT_EQ(*starts.rbegin(), 15);
 }
 
-// Every target of the part exactly once, in order; the rest is padding that does not count.
+// A pass has every target of the part exactly once, in order. The rest is padding that does not count.
 RC_GTEST_PROP(TokenDataset, APassCountsEveryTargetOnce, ()) {
   const auto context = *rc::gen::inRange<std::int64_t>(1, 20);
   const auto count = *rc::gen::inRange<std::int64_t>(context + 2, 120);
@@ -172,7 +172,7 @@ TEST(TokenDataset, ChecksTokensInLargeFiles) {
 TEST(TokenDataset, TextChecksOnlyItsPart) {
   const TemporaryFolder folder;
   const TokenDataset data(TokenStream(folder.write("input.txt", "abcabcabcz"), TokenKind::kText), 0, 9, 4);
-  EXPECT_NO_THROW(data.require_classes(100, "model.vocab"));  // 'c' is 99; the 'z' lies outside the part
+  EXPECT_NO_THROW(data.require_classes(100, "model.vocab"));  // 'c' is 99; the 'z' is outside the part
   EXPECT_TRUE(says(message_of<ConfigError>([&] { data.require_classes(99, "model.vocab"); }), "token 2 of "));
 }
 

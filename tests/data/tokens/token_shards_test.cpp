@@ -67,14 +67,14 @@ TEST(TokenShards, FormOneStreamInFileOrder) {
   EXPECT_THROW(shards.read(7, middle), InternalError);
 }
 
-// In a process of its own, which has addresses left for a sixth of the shards: it can neither hold nor map them.
+// Runs in its own process. Its free addresses hold only a sixth of the shards, so it can neither hold nor map them all.
 TEST(TokenShards, MayExceedTheProcesssMemory) {
   if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   constexpr std::int64_t kShards = 3, kShardTokens = 16 << 20, kTokens = kShards * kShardTokens, kContext = 1 << 16;
   constexpr rlim_t kLeft = 16 << 20;
   static_assert(kTokens * 2 >= 6 * std::int64_t{kLeft});
   const TemporaryFolder folder;
-  DataFiles files;  // holes, but for the last token of each
+  DataFiles files;  // holes, except for each last token
   for (std::int64_t i = 0; i < kShards; ++i) {
     const auto path = folder.write(fmt::format("shard{}", i), "");
     std::filesystem::resize_file(path, (kShardTokens - 1) * 2);
@@ -107,11 +107,11 @@ TEST(TokenShards, MayExceedTheProcesssMemory) {
       testing::ExitedWithCode(0), fmt::format("10 classes, {} targets, sum 24", kTokens - 1));
 }
 
-// Wherever a stream is cut into files, the samples are those of the whole, in each order and in a pass.
+// A stream that is cut into files anywhere gives the samples of the whole stream, in each order and in a pass.
 RC_GTEST_PROP(TokenShards, CutsChangeNoSample, ()) {
   auto sizes =
       *rc::gen::container<std::vector<std::int64_t>>(*rc::gen::inRange(0, 5), rc::gen::inRange<std::int64_t>(1, 30));
-  // One of six tokens at least: there are samples.
+  // At least one file has six tokens, so there are samples.
   sizes.insert(sizes.begin() + *rc::gen::inRange<std::ptrdiff_t>(0, std::ssize(sizes) + 1),
                *rc::gen::inRange<std::int64_t>(6, 30));
   const std::int64_t size = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
@@ -144,7 +144,7 @@ TEST(TokenShards, OnlyThePartsFilesStayOpen) {
   std::vector<std::int64_t> tokens(10);
   last.read(20, tokens);
   EXPECT_EQ(tokens, counted(10, 20));
-  EXPECT_THROW(last.read(19, tokens), InternalError) << "nobody reads outside the part that they asked for";
+  EXPECT_THROW(last.read(19, tokens), InternalError) << "a reader may not read outside its part";
 }
 
 TEST(TokenShards, MismatchedFileIsNamed) {

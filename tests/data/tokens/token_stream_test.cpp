@@ -80,7 +80,7 @@ TEST(TokenStream, ReadsAnyPart) {
   EXPECT_THROW(stream.read(-1, part), InternalError);
 }
 
-// More than is read at a time, from places that are no multiple of it.
+// More than one read buffer, from positions that are no multiple of it.
 TEST(TokenStream, ReadsAnyLength) {
   const TemporaryFolder folder;
   std::vector<std::int64_t> tokens(100'000);

@@ -21,7 +21,7 @@ TEST(LearnedVocabulary, HasTheMostFrequentWordsFirst) {
   const Vocabulary words = Vocabulary::learn(texts, 7);
   EXPECT_EQ(words.size(), 7);
   EXPECT_EQ(words.piece(3), "to") << "four times, once with a capital";
-  EXPECT_EQ(words.piece(4), "be") << "twice, and first in the alphabet of those";
+  EXPECT_EQ(words.piece(4), "be") << "twice, and first in alphabetical order";
   EXPECT_EQ(words.piece(5), "not");
   EXPECT_EQ(words.piece(6), "or");
   EXPECT_EQ(words.encode("to dream or NOT", 7), (Numbers{2, 3, 1, 6, 5, 0, 0})) << "dream is [UNK]";
@@ -30,7 +30,7 @@ TEST(LearnedVocabulary, HasTheMostFrequentWordsFirst) {
 TEST(LearnedVocabulary, ALongTextIsCutOff) {
   const std::vector<std::string> texts{"a b c d e f"};
   EXPECT_EQ(Vocabulary::learn(texts, 100).encode("a b c d e f", 4), (Numbers{2, 3, 4, 5}));
-  EXPECT_EQ(Vocabulary::learn(texts, 100).size(), 9) << "no more than there are";
+  EXPECT_EQ(Vocabulary::learn(texts, 100).size(), 9) << "at most the number of words";
   EXPECT_TRUE(says(message_of<ConfigError>([&] { Vocabulary::learn(texts, 3); }), "data.words"));
 }
 
@@ -68,7 +68,7 @@ TEST(WordPiece, LongTextStillEndsWithSep) {
 
 TEST(WordPiece, SpecialPiecesInTextStaySpecial) {
   EXPECT_EQ(pieces().encode("it[SEP]it [PAD] [sep]", 10), (Numbers{2, 12, 3, 12, 0, 1, 1, 1, 3, 0}));
-  EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "which this vocabulary has not";
+  EXPECT_EQ(pieces().encode("[MASK]", 6), (Numbers{2, 1, 1, 1, 3, 0})) << "this vocabulary has no such token";
 }
 
 std::string notes_of(const Vocabulary& vocabulary) {
@@ -79,8 +79,7 @@ std::string notes_of(const Vocabulary& vocabulary) {
 
 constexpr std::string_view kCased = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nit\nIt\né\ne\n";
 
-// Capital letters of the texts.
-
+// The capital letters of a text.
 TEST(WordPiece, CasedPiecesKeepCapitals) {
   const auto cased = Vocabulary::parse(kCased, "data.vocab", "vocab.txt");
   EXPECT_EQ(cased.encode("It it é É", 6), (Numbers{2, 5, 4, 6, 1, 3}));
@@ -90,15 +89,14 @@ TEST(WordPiece, CasedPiecesKeepCapitals) {
       << "names in brackets do not count";
 }
 
-// 199 pieces without a capital letter, some of them in brackets, and `others`.
+// 199 pieces without capital letters, some in brackets, and `others`.
 std::string mostly_small(const std::string& others) {
   std::string bytes = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[Q]\n";
   for (int i = 0; i < 194; ++i) bytes += "p" + std::to_string(i) + "\n";
   return bytes + others;
 }
 
-// A vocabulary with a few pieces with capitals is not a cased one.
-
+// A few pieces with capitals do not make a cased vocabulary.
 TEST(WordPiece, FewCasedPiecesAreNotCased) {
   const auto note = [](const std::string& bytes) { return notes_of(Vocabulary::parse(bytes, "key", "v")); };
   EXPECT_TRUE(says(note(mostly_small("I\n")), "lower-cased and lose their accents: 1 of the 200 pieces in v"));
@@ -126,8 +124,9 @@ std::string text_of(const nlohmann::json& written) {
   return text;
 }
 
-// tests/data/tokenizer_numbers.py learned these, and wrote down what transformers' BertTokenizer makes of texts: accents composed
-// and not, letters without a small form, scripts of many kinds, emoji, marks, spaces, characters without width, bytes that are no UTF-8.
+// tests/data/tokenizer_numbers.py trained these vocabularies and recorded the tokens of transformers' BertTokenizer.
+// The texts have composed and decomposed accents, letters without lower case, many scripts, emoji, marks, spaces,
+// zero-width characters, and bytes that are not UTF-8.
 TEST(WordPiece, MatchesTransformersBertTokenizer) {
   const auto folder = std::filesystem::path(built::kSourceFolder) / "tests/data/hugging_face";
   for (const char* name : {"bert_cased", "bert_uncased"}) {

@@ -1,5 +1,5 @@
-// Gradients that zero_grad() was to drop, or that a backward pass had left when it threw, went into the next step. A step()
-// that was refused for the number of its micro-batches could not be put right: every later one was refused, too.
+// Gradients that zero_grad() should drop, or that a failed backward pass had left, went into the next step. After a
+// step() that was refused for its number of micro-batches, every later step() was also refused.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -14,13 +14,13 @@ namespace {
 using tests::TiedNet;
 using tests::Values;
 
-// One weight, 1 at first, whose gradient is the factor of its loss.
+// One weight with the initial value 1. Its gradient is the factor of its loss.
 struct Weight : torch::nn::Module {
   torch::Tensor value = register_parameter("value", torch::ones({1}));
   torch::Tensor loss(double factor) { return (value * factor).sum().to(torch::kFloat); }
 };
 
-// Stages, tiers, types and accumulations that must not differ in a bit from a run without dropped gradients.
+// Stages, tiers, types and accumulations that must have the bits of a run without dropped gradients.
 std::vector<AttachOptions> dropping_placements(const std::string& disk) {
   std::vector<AttachOptions> all;
   for (const int accumulate : {1, 2}) {
@@ -67,7 +67,7 @@ TEST(DiscardedGradients, ZeroGradDropsPendingOnes) {
   }
 }
 
-// The passes of a step, before which `spoil` may leave gradients that it drops again. Weights and norms of four steps.
+// Weights and norms of four steps. Before the passes of a step, `spoil` may leave gradients and drop them again.
 struct Outcome {
   std::vector<double> norms;
   Values weights;
@@ -124,7 +124,7 @@ TEST(DiscardedGradients, OptimizersZeroGradLeavesNoTrace) {
 
 TEST(DiscardedGradients, DiscardLeavesNoTrace) {
   expect_no_trace(tests::all_stages({.accumulate = 2}), [](TiedNet& net, Engine& engine, int step, int rank) {
-    if (step == 2) return;  // nothing waits then
+    if (step == 2) return;  // no gradients are pending then
     leave_gradients(net, engine, step, rank);
     engine.discard_gradients();
     engine.discard_gradients();
@@ -190,7 +190,7 @@ TEST(DiscardedGradients, BetweenForwardAndBackwardCounts) {
 
 // ---- zero_grad() of a part
 
-// Two ranks with one loss each, in libtorch alone: the mean of both losses.
+// Two ranks with one loss each, in plain libtorch: the mean of both losses.
 void plain_backward(TiedNet& net, int step, int micro) {
   ((loss_of(net, step, micro, 0) + loss_of(net, step, micro, 1)) / 2).backward();
 }
@@ -205,7 +205,7 @@ void expect_plain_weights(const Values& values, TiedNet& plain) {
   }
 }
 
-// A block's gradients of the first pass go, the other parameters keep them: as in libtorch.
+// zero_grad() of a block drops its gradients of the first pass. Other parameters keep theirs, as in libtorch.
 TEST(DiscardedGradients, SubmoduleDropsItsOwnOnly) {
   for (const int accumulate : {1, 2}) {
     for (AttachOptions& options :
@@ -220,7 +220,7 @@ TEST(DiscardedGradients, SubmoduleDropsItsOwnOnly) {
         plain_backward(plain, step, 0);
         plain.block(1).up->zero_grad();
         plain_backward(plain, step, 1);
-        plain.block(2).zero_grad();  // trained no further in this step
+        plain.block(2).zero_grad();  // not trained further in this step
         optimizer.step();
       }
       auto nets = tests::tied_nets(2);
@@ -312,7 +312,7 @@ TEST(DiscardedGradients, LookWhileNoneWaitsIsFine) {
   });
 }
 
-// The usual loop of a GAN: real and fake points, each with a pass of its own, and zero_grad() instead of frozen().
+// The usual loop of a GAN: real and fake points in separate passes, and zero_grad() instead of frozen().
 struct GanPair {
   torch::nn::Sequential generator{torch::nn::Linear(2, 8), torch::nn::Tanh(), torch::nn::Linear(8, 2)};
   torch::nn::Sequential critic{torch::nn::Linear(2, 8), torch::nn::Tanh(), torch::nn::Linear(8, 1)};
@@ -365,7 +365,7 @@ TEST(DiscardedGradients, GanLoopIsThatOfLibtorch) {
         verdict(pair.critic->forward(fake), true).backward();
         generator.step();
       }
-      pair.critic->zero_grad();  // of the generator's last pass
+      pair.critic->zero_grad();  // drops gradients of the generator's last pass
       for (const auto& [engine, module] : {std::pair(&generator, plain.generator), std::pair(&critic, plain.critic)})
         for (const auto& named : module->named_parameters())
           EXPECT_LE((engine->full_state(named.key()) - named.value()).abs().max().item<double>(), 1e-6) << named.key();
@@ -397,7 +397,7 @@ TEST(ShortGroups, RefusedOnesCanBeDropped) {
   }
 }
 
-// Groups of 3, 2, 3 and 1 micro-batches: each step has the mean of those that it has.
+// Groups of 3, 2, 3 and 1 micro-batches. Each step has the mean of its own micro-batches.
 TEST(ShortGroups, StepTakesTheAvailableMean) {
   const std::vector<int> groups{3, 2, 3, 1, 3};
   torch::manual_seed(7);

@@ -1,5 +1,5 @@
-// A child of a rank (a worker that loads data) that used a parameter took part in the exchanges of the parent's ranks: its
-// parent failed then, and blamed another rank.
+// A child of a rank, such as a worker that loads data, used a parameter. It took part in the exchanges of its parent's
+// ranks. The parent then failed and blamed another rank.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@ namespace {
 
 using tests::TiedNet;
 
-// Runs `body` in a forked child and waits for its end: 0 if all expectations held. `leaves`: by exit() instead of
-// _exit(). A child that hangs is ended by its alarm.
+// Runs `body` in a forked child and waits for its end. Returns 0 if all expectations held. `leaves_by_exit`: ends with
+// exit() instead of _exit(). An alarm ends a child that hangs.
 int status_of_child(const std::function<void()>& body, bool leaves_by_exit = false) {
   const pid_t process = ::fork();
   if (process == 0) {
@@ -43,7 +43,7 @@ void expect_refused(const std::function<void()>& action, int rank) {
   EXPECT_TRUE(says(message, "before attach()"));
 }
 
-// Two processes with shared memory between them. Returns 0 if both succeed.
+// Runs `body` in two processes with shared memory between them. Returns 0 if both succeed.
 int status_of_two_processes(const std::function<void(World&)>& body) {
   static int runs = 0;
   const std::string run = "forked-" + std::to_string(::getpid()) + "-" + std::to_string(runs++);
@@ -76,13 +76,14 @@ int status_of_two_processes(const std::function<void(World&)>& body) {
   return sum;
 }
 
-// In a process of its own: libtorch refuses backward passes in a fork of a process that has had autograd threads.
+// Runs in its own process, because libtorch refuses backward passes in a fork of a process that has had autograd
+// threads.
 void on_two_processes(const std::function<void(World&)>& body) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(::_exit(status_of_two_processes(body)), testing::ExitedWithCode(0), "");
 }
 
-// What a child may not do, and what it may.
+// Calls that a child may not make, and calls that it may.
 void expect_dead_engine(TiedNet& net, Engine& engine, World& ranks, const torch::Tensor& loss) {
   const torch::Tensor& weight = net.block(1).up->weight;
   const std::vector<std::function<void()>> uses{
@@ -99,14 +100,14 @@ void expect_dead_engine(TiedNet& net, Engine& engine, World& ranks, const torch:
       [&] { static_cast<void>(ranks.communicator()); },
   };
   for (const auto& use : uses) expect_refused(use, ranks.rank());
-  EXPECT_THROW(loss.backward(), std::exception);  // libtorch itself may refuse it
+  EXPECT_THROW(loss.backward(), std::exception);  // libtorch itself may refuse this
   EXPECT_THROW(static_cast<void>(weight.const_data_ptr()), c10::Error);
   EXPECT_EQ(weight.t().sizes(), torch::IntArrayRef({6, 12}));
   EXPECT_EQ(weight.detach().narrow(0, 2, 3).size(0), 3);
   EXPECT_EQ(ranks.size(), 2);
 }
 
-// The parent goes on between forks, with the bits of a run without children.
+// The parent continues between forks, with the bits of a run without children.
 TEST(ForkedChild, RefusesEachUse) {
   for (const AttachOptions& options : tests::all_stages({})) {
     SCOPED_TRACE(tests::placement_of(options));
@@ -131,7 +132,8 @@ TEST(ForkedChild, RefusesEachUse) {
   }
 }
 
-// Destructors in the child tell nobody, and wait for no thread. Threads update, save and watch memory in the parent.
+// Destructors in the child send nothing and wait for no thread. The parent has threads that update, save and watch
+// memory.
 TEST(ForkedChild, DestroysWithoutEffect) {
   const TemporaryFolder folder;
   AttachOptions options{.stage = 3};
@@ -190,7 +192,7 @@ TEST(ForkedChild, MayIgnoreTheModel) {
   });
 }
 
-// A world and an engine that the child makes itself work there.
+// The child makes its own world and engine, and they work there.
 TEST(ForkedChild, MayTrainItsOwnModel) {
   on_two_processes([&](World& ranks) {
     TiedNet net;
@@ -206,7 +208,7 @@ TEST(ForkedChild, MayTrainItsOwnModel) {
   });
 }
 
-// Also a communicator or group of which the program has kept a reference, and a collective that has begun.
+// This includes a kept reference to a communicator or group, and a collective that has begun.
 TEST(ForkedChild, RefusesCollectives) {
   const TemporaryFolder flight;
   on_two_processes([&](World& ranks) {

@@ -1,5 +1,5 @@
-// Misuse of attach() that trained something else, or nothing, without a word: numbers out of range, a module that registers
-// nothing, steps without a gradient, modules whose buffers or parameters differ between ranks.
+// Misuse of attach() trained something else, or nothing, without a message: numbers out of range, a module that
+// registers nothing, steps without a gradient, and modules whose buffers or parameters differ between ranks.
 #include <cmath>
 #include <cstdlib>
 
@@ -14,7 +14,7 @@ namespace {
 using tests::TiedNet;
 using Buffers = std::vector<ModelTensors::Buffer>;
 
-// What each of two ranks says to attach() of `model(rank)`, at each stage.
+// Expects that each of two ranks refuses attach() of `model(rank)`, at each stage.
 void expect_refused(const std::function<ModelTensors(int rank)>& model, const AttachOptions& options,
                     const std::vector<std::string>& parts) {
   for (const AttachOptions& stage : tests::all_stages(options)) {
@@ -99,7 +99,7 @@ TEST(MisusedAttach, AnotherOrderOfParametersIsNamed) {
   expect_refused(model, {}, {"rank 1: differs from rank 0's: parameter 1 (from 0) is c, not b"});
 }
 
-// In a process of its own, whose log shows warnings whatever this one's environment says.
+// Runs in its own process, whose log shows warnings in any environment.
 TEST(MisusedAttach, AStepWithoutGradientsWarnsOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto two_idle_steps = [] {
@@ -117,7 +117,8 @@ TEST(MisusedAttach, AStepWithoutGradientsWarnsOnce) {
     }
     std::exit(0);
   };
-  // One line for each of the five placements, and no sixth; each rank also says that the step is not the recorded one.
+  // One line for each of the five placements, and no sixth. Each rank also reports that the step differs from the
+  // recorded one.
   const std::string line =
       "(zero: warning: this step differs[^\n]*\n)*"
       "zero: warning: step 2 updates nothing: no parameter has a gradient on any rank[^\n]*\n";

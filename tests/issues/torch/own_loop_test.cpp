@@ -1,5 +1,5 @@
-// clip_grad_norm_() and other optimizers found no gradients in .grad() and did nothing, and micro-batches were summed
-// where a user expected their average, both without a word. What a user's own loop does beside backward() and step().
+// A user's own loop around backward() and step(). clip_grad_norm_() and other optimizers found no gradients in .grad()
+// and did nothing, without a message. Micro-batches were summed although a user expected their mean.
 #include <cmath>
 #include <cstdlib>
 
@@ -50,9 +50,7 @@ TEST(OwnLoop, ReadingGradIsReportedNextStep) {
   }
 }
 
-// In a process of its own, whose log shows warnings whatever this one's environment says.
-// A schedule that follows each rank's own loss.
-// Between ranks.
+// A schedule that follows each rank's own loss gives the ranks different rates.
 TEST(OwnLoop, RefusesLearningRatesThatDiffer) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
@@ -99,8 +97,7 @@ TEST(OwnLoop, OptimizerMayZeroGradients) {
   });
 }
 
-// That somebody put into .grad().
-
+// Gradients that somebody else put into .grad().
 TEST(OwnLoop, RefusesForeignGradients) {
   TiedNet net;
   net.block(0).up->weight.set_requires_grad(false);
@@ -150,8 +147,8 @@ tests::MakeSubject scaled_by(double factor) {
   };
 }
 
-// train() divides each loss by the number of micro-batches; multiplied by it, they are summed.
-// To the bit. The user divided the losses.
+// The user divides each loss by the number of micro-batches in one run, and the engine averages them in the other. The
+// bits are equal.
 TEST(MicroBatches, AveragedMatchDividedLosses) {
   struct Case {
     int world, accumulate;

@@ -1,5 +1,5 @@
-// Operators wrote other values into a parameter on each rank, unnoticed: replicas parted at stage 0, and at stage 3 all but
-// the owner's write was lost. An embedding with max_norm did so in each forward pass.
+// Operators wrote different values into a parameter on each rank, without a message. At stage 0 replicas then differed,
+// and at stage 3 only the owner's write remained. An embedding with max_norm did so in each forward pass.
 #include <gtest/gtest.h>
 
 #include "tests/support/message_of.h"
@@ -31,7 +31,7 @@ struct NormedNet : torch::nn::Module {
   torch::nn::Linear head;
 };
 
-// Each rank has its own few tokens, so that ranks renormalise different rows.
+// Each rank has a few tokens of its own, so ranks renormalise different rows.
 torch::Tensor tokens_of_rank(int step, int rank) {
   return (torch::arange(20).remainder(3) + step + rank * 4).remainder(11).reshape({2, 10});
 }
@@ -41,7 +41,7 @@ std::shared_ptr<NormedNet> normed_net() {
   return std::make_shared<NormedNet>();
 }
 
-// After three steps on each rank, the last one followed by a forward pass: rank `of`'s weights, whole.
+// Trains three steps on each rank, and runs a last forward pass. Returns the whole weights of rank `of`.
 tests::Values train(int world, const AttachOptions& options, const std::function<torch::Tensor(int, int)>& tokens,
                     int of = 0) {
   std::vector<std::shared_ptr<NormedNet>> nets;
@@ -128,8 +128,8 @@ TEST(RankWrites, OtherValuesAreRefusedByName) {
     {
       const torch::NoGradGuard no_gradients;
       net.block(0).up->weight.clamp_(-0.1, 0.1);  // the same on all ranks
-      net.block(1).up->weight.add_(rank + 1);     // noise of each rank's own
-      net.block(1).up->weight.fill_(1);           // the same again, after a value that was lost
+      net.block(1).up->weight.add_(rank + 1);     // noise of each rank
+      net.block(1).up->weight.fill_(1);           // the same again, but different values were lost
     }
     EXPECT_TRUE(says(refusal_of_step(net, engine, rank), kRefusal));
     EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(); }), kRefusal)) << "it stays refused";
@@ -204,7 +204,7 @@ TEST(RankWrites, GatheredScopeWithoutSourceIsCompared) {
   });
 }
 
-// Copies that train apart have other weights, and write what they like.
+// Copies that train apart have different weights, and may write different values.
 TEST(RankWrites, LocalCopiesAreNotCompared) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {

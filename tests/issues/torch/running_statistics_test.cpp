@@ -1,5 +1,5 @@
-// AttachOptions::dtype = bf16 also rounded the running statistics of a BatchNorm, which then stood still. Modules with
-// running statistics stay in fp32.
+// AttachOptions::dtype = bf16 also rounded the running statistics of a BatchNorm, which then did not change any more.
+// Modules with running statistics stay in fp32.
 #include <gtest/gtest.h>
 
 #include "zero/torch/seam/tensor_type.h"
@@ -54,7 +54,7 @@ torch::Tensor loss_of(ConvNet& net, int step, int micro, int rank) {
   return net.forward(images).to(torch::kFloat32).square().mean();
 }
 
-// Whose running statistics go into the loss: they must not part either.
+// The loss includes the running statistics, so they must not differ either.
 Subject conv_net(torch::ScalarType type) {
   auto net = std::make_shared<ConvNet>();
   net->to(type);
@@ -114,7 +114,7 @@ TEST(RunningStatistics, WithoutATypeNothingChanges) {
   });
 }
 
-// As a table of positions that is added to what a layer gives.
+// Like a table of positions that is added to the output of a layer.
 struct WithTable : torch::nn::Module {
   WithTable() {
     table = register_buffer("table", torch::ones({4}));

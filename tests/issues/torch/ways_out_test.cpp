@@ -1,4 +1,4 @@
-// Every way a value leaves an attached parameter: it is the whole value, or an error with the parameter's name.
+// Every way to read the value of an attached parameter gives the whole value, or an error with the parameter's name.
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -30,8 +30,8 @@ torch::Tensor values_at(const void* data) {
 
 struct WayOut {
   std::string name;
-  bool by_operator;                                // an operator brings the value: never an error
-  std::function<torch::Tensor(Sequential&)> take;  // the first weight, as it comes out this way
+  bool by_operator;                                // an operator reads the value, so there is no error
+  std::function<torch::Tensor(Sequential&)> take;  // reads the first weight in this way
 };
 
 std::vector<WayOut> ways_out() {
@@ -125,7 +125,7 @@ std::vector<WayOut> ways_out() {
   return ways;
 }
 
-// body(net, engine) on every rank, when a step is done and nobody has used a parameter since.
+// Calls body(net, engine) on every rank after a step. No parameter has been used since.
 void after_a_step(AttachOptions options, int world, const std::function<void(Sequential&, Engine&)>& body) {
   options.optimizer = AdamW{.lr = 0.1};
   std::vector<Sequential> nets;
@@ -167,7 +167,7 @@ TEST_P(WaysOut, GiveValuesOrNameTheParameter) {
     }
     EXPECT_EQ(taken.defined(), way.by_operator) << refusal;
 
-    // Used by an operator, or held by a scope.
+    // The parameter is used by an operator, or held by a scope.
     const auto scope = engine.gathered(*net);
     EXPECT_TRUE(tests::same_bits(way.take(net).detach().contiguous(), first_weight(net).detach()));
   });

@@ -40,7 +40,7 @@ TEST(MemoryFiles, ListsNamesInOrderByPrefix) {
   EXPECT_EQ(kept.names("b/"), (Names{"b/0", "b/1"}));
   EXPECT_EQ(kept.names("c"), Names{});
   EXPECT_EQ(text_of(kept, "a/2"), "of a/2");
-  EXPECT_EQ(kept.find("a/"), -1) << "the beginning of a name is no name";
+  EXPECT_EQ(kept.find("a/"), -1) << "a prefix is not a name";
 }
 
 TEST(MemoryFiles, SecondPutReplacesTheFirst) {
@@ -58,7 +58,7 @@ TEST(MemoryFiles, OnlyMemoryFilesAreKept) {
   MemoryFiles kept;
   EXPECT_TRUE(says(kept.put("a", FileDescriptor(ends[1])), "is no memory file"));
   char byte = 0;
-  EXPECT_EQ(read(reader.get(), &byte, 1), 0) << "what is refused is closed";
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0) << "a refused file is closed";
   EXPECT_TRUE(says(kept.put("a", FileDescriptor::open("/dev/null", O_RDONLY)), "is no memory file"));
   EXPECT_TRUE(says(kept.put("a", FileDescriptor()), "no descriptor came with it"));
   EXPECT_EQ(kept.size(), 0u);
@@ -78,14 +78,13 @@ TEST(MemoryFiles, NeverMoreNamesThanAreAllowed) {
   EXPECT_EQ(put(kept, "a"), "");
   EXPECT_EQ(put(kept, "b"), "");
   EXPECT_TRUE(says(put(kept, "c"), "2 names are kept already"));
-  EXPECT_EQ(put(kept, "b"), "") << "it takes the other's place";
+  EXPECT_EQ(put(kept, "b"), "") << "it replaces the older file";
   EXPECT_EQ(kept.remove("a"), "");
   EXPECT_EQ(put(kept, "c"), "");
   EXPECT_EQ(kept.names(), (Names{"b", "c"}));
 }
 
-// It moves every name with the prefix, and replaces every name that was there.
-
+// A rename moves all names with the first prefix, and removes all old names with the second.
 TEST(MemoryFiles, RenameReplacesWholePrefix) {
   MemoryFiles kept;
   for (const char* name : {"new/tmp/0", "new/tmp/1", "old/0", "old/7", "other"}) put(kept, name);
@@ -118,7 +117,7 @@ TEST(ReadKept, GivesWhatIsThere) {
   const FileDescriptor file = holding("twelve bytes");
   EXPECT_EQ(read_memory_file(file.get(), 6), "twelve");
   EXPECT_EQ(read_memory_file(file.get(), 1000), "twelve bytes");
-  EXPECT_EQ(ftruncate(file.get(), 3), 0);  // by a rank that still has it
+  EXPECT_EQ(ftruncate(file.get(), 3), 0);  // by a rank that still has the file
   EXPECT_EQ(read_memory_file(file.get(), 6), "twe");
   EXPECT_THROW(read_memory_file(-1, 1), IoError);
 }

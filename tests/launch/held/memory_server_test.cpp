@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using Names = std::vector<std::string>;
 
-// A launcher's loop in a thread of its own; connect before it begins.
+// A launcher's loop in its own thread. Connect before it starts.
 class Serving {
  public:
   explicit Serving(MemoryServer& server)
@@ -66,8 +66,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(fds), end(fds)));
 }
 
-// Ranks of one launcher receive one name, those of another launcher another.
-
+// Ranks of one launcher receive the same name. Ranks of another launcher receive another name.
 TEST(MemoryServer, RanksLearnTheirLaunchersName) {
   MemoryServer one, other;
   LauncherMemory first = rank_of(one), second = rank_of(one), third = rank_of(other);
@@ -77,8 +76,7 @@ TEST(MemoryServer, RanksLearnTheirLaunchersName) {
   EXPECT_NE(first.launcher(), third.launcher());
 }
 
-// Another rank finds them.
-
+// Another rank finds the files.
 TEST(MemoryServer, FilesOutliveTheirRank) {
   MemoryServer server;
   auto first = std::make_unique<LauncherMemory>(rank_of(server));
@@ -154,8 +152,7 @@ TEST(MemoryServer, RenamingReplacesAllThatWasThere) {
   EXPECT_EQ(got(rank, "old/b"), "2");
 }
 
-// Renaming nothing is refused.
-
+// A rename of no names is refused.
 TEST(MemoryServer, EmptyRenameLosesNothing) {
   MemoryServer server;
   LauncherMemory rank = rank_of(server);
@@ -182,8 +179,7 @@ TEST(MemoryServer, RenamingIntoItselfKeepsAll) {
   EXPECT_EQ(got(rank, "a/x"), "1");
 }
 
-// The error has the number.
-
+// The error has the limit.
 TEST(MemoryServer, RefusesMoreNamesThanAllowed) {
   MemoryServer server(2);
   LauncherMemory rank = rank_of(server);
@@ -210,8 +206,7 @@ TEST(MemoryServer, OnlyMemoryIsKept) {
   EXPECT_EQ(rank.list(""), Names{});
 }
 
-// The rank asked before it died.
-
+// The rank sent its request before it died.
 TEST(MemoryServer, ServesRequestsOfDeadRank) {
   MemoryServer server;
   MemoryRequest request{.kind = MemoryRequest::Kind::kPut};
@@ -251,7 +246,7 @@ TEST(MemoryServer, SilentReaderDelaysNobody) {
   EXPECT_EQ(got(rank, "a"), "served");
 }
 
-// Anything at all: records of any size, valid ones with wild contents, and several descriptors of any kind.
+// Sends records of any size, valid requests with random contents, and several descriptors of any kind.
 class Hostile {
  public:
   explicit Hostile(unsigned seed) : random_(seed) {
@@ -295,7 +290,7 @@ class Hostile {
   }
 
  private:
-  // Half of them names, so that something is kept, too; sometimes without an end.
+  // Half of the names are valid, so the server also keeps something. Some have no end.
   void fill(char (&name)[kLongestMemoryName + 1]) {
     const bool valid = random_() % 2 == 0;
     const std::size_t bytes = random_() % (sizeof name + 1);
@@ -335,10 +330,10 @@ TEST(MemoryServer, NonsenseHurtsNobodyElse) {
   }
   end = UnixSocket();
   const Serving serving(server);
-  rank.remove("");  // any rank may
+  rank.remove("");  // any rank may do that
   put(rank, "honest", "kept");
   EXPECT_EQ(got(rank, "honest"), "kept");
-  EXPECT_LE(open_descriptors(), before) << "nothing that came along stays open";
+  EXPECT_LE(open_descriptors(), before) << "received descriptors are closed";
 }
 
 }  // namespace

@@ -33,8 +33,7 @@ TEST(MachineMessage, IsReadAsItWasWritten) {
   EXPECT_EQ(least->text, "");
 }
 
-// Also messages of another version.
-
+// This includes messages of another version.
 TEST(MachineMessage, RefusesForeignMessages) {
   const auto text = [](const std::string& key, const std::string& value) {
     return to_machine_message(
@@ -57,8 +56,7 @@ TEST(MachineMessage, CountsRestarts) {
   EXPECT_EQ(starting_alone({.ms = 4000, .used = 3, .left = 0}), "restarting only this rank in 4 s (3 of 3, 0 left)");
 }
 
-// The port is the one after the master's.
-
+// The launchers use the port after the master's.
 TEST(MachineMeeting, NeedsTokenAndFreePort) {
   LaunchOptions options;
   options.nodes = 2;

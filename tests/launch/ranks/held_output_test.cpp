@@ -18,7 +18,7 @@ class HeldOutputTest : public testing::Test {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) ADD_FAILURE() << "no pipe";
     reader_ = FileDescriptor(ends[0]);
-    writer_ = FileDescriptor(ends[1]);  // one that waits, as whoever started us made it
+    writer_ = FileDescriptor(ends[1]);  // blocking, like an inherited stream
     fcntl(reader_.get(), F_SETFL, O_NONBLOCK);
   }
 
@@ -48,7 +48,7 @@ TEST_F(HeldOutputTest, HoldsUnreadOutputWithoutLoss) {
   HeldOutput out(writer_.get());
   std::string all, come;
   for (std::size_t i = 0; !out.full(); ++i) {
-    out.write(line(i));  // would never return
+    out.write(line(i));  // must not block
     all += line(i);
   }
   EXPECT_TRUE(out.waits());
@@ -63,7 +63,7 @@ TEST_F(HeldOutputTest, HoldsUnreadOutputWithoutLoss) {
     out.flush();
   }
   EXPECT_EQ(come + read_all(), all);
-  EXPECT_EQ(fcntl(writer_.get(), F_GETFL) & O_NONBLOCK, 0) << "the stream is not ours alone";
+  EXPECT_EQ(fcntl(writer_.get(), F_GETFL) & O_NONBLOCK, 0) << "other processes also use the stream";
 }
 
 TEST_F(HeldOutputTest, ALongLineComesThroughToo) {
@@ -81,7 +81,7 @@ TEST_F(HeldOutputTest, ALongLineComesThroughToo) {
 }
 
 TEST_F(HeldOutputTest, LostReaderEndsTheHolding) {
-  const auto before = std::signal(SIGPIPE, SIG_IGN);  // as the launcher has it
+  const auto before = std::signal(SIGPIPE, SIG_IGN);  // like the launcher
   HeldOutput out(writer_.get());
   while (!out.waits()) out.write(line(80));
   EXPECT_FALSE(out.reader_gone());

@@ -19,7 +19,7 @@ std::vector<std::string> passed(const std::vector<std::string>& lines) {
 
 TEST(LastWords, RecogniseAnEndingVerb) {
   EXPECT_TRUE(begins_last_words("zero train: data.path = x: no such file"));
-  EXPECT_FALSE(begins_last_words("zero launch: starting all ranks again (1 of 3)")) << "it goes on";
+  EXPECT_FALSE(begins_last_words("zero launch: starting all ranks again (1 of 3)")) << "the launcher continues";
   EXPECT_FALSE(begins_last_words("zero rank 1: warn: io_uring refused")) << "the log";
   EXPECT_FALSE(begins_last_words("zero: warn: io_uring refused"));
   EXPECT_FALSE(begins_last_words("zero train"));

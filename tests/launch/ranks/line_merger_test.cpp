@@ -62,7 +62,7 @@ TEST(LineMerger, CompleteLineWaitsForEarlierOne) {
   EXPECT_EQ(merger.take(kStart + milliseconds(100)), (Lines{"[rank 0] first", "[ranks 0-1] second"}));
 }
 
-// The numbers in "[ranks 0-2 5] line".
+// The ranks in "[ranks 0-2 5] line".
 std::set<int> ranks_of(const std::string& line) {
   std::set<int> out;
   for (int rank = 0; rank < 8; ++rank) {

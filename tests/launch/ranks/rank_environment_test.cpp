@@ -44,8 +44,7 @@ TEST(RankEnvironment, IsTorchruns) {
   EXPECT_EQ(set, expected);
 }
 
-// A rank was left out.
-
+// One rank was left out.
 TEST(RankEnvironment, SmallerWorldTellsRequestedSize) {
   const auto says = [](int asked) {
     const auto variables = rank_variables({.ranks = 2, .asked_ranks = asked}, {.run_id = "5f"}, 0, 4);
@@ -62,8 +61,7 @@ GetEnvironment environment(const std::map<std::string, std::string>& set) {
   };
 }
 
-// On one machine, unless the user gave a token.
-
+// On one machine each start draws its own token, unless the user gave one.
 TEST(RankEnvironment, EachStartDrawsToken) {
   LaunchOptions options;
   const std::string token = random_token(options, environment({}));
@@ -73,7 +71,7 @@ TEST(RankEnvironment, EachStartDrawsToken) {
   EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN", "the user's own one"}})), "");
   EXPECT_EQ(random_token(options, environment({{"ZERO_TOKEN_FILE", "/home/me/token"}})), "");
   options.nodes = 2;
-  EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw another";
+  EXPECT_EQ(random_token(options, environment({})), "") << "the other machine would draw a different token";
 }
 
 TEST(RankEnvironment, TokenIsZeroTokenOnly) {
@@ -88,8 +86,7 @@ TEST(RankEnvironment, TokenIsZeroTokenOnly) {
   EXPECT_EQ(times, 1);
 }
 
-// At least one.
-
+// At least one thread.
 TEST(RankEnvironment, ThreadsAreCoresPerRank) {
   LaunchOptions options;
   options.ranks = 3;

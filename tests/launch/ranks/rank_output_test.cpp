@@ -36,7 +36,7 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// What is printed while `action` runs.
+// The text that is printed while `action` runs.
 template <typename Action>
 std::string printed(Action action) {
   testing::internal::CaptureStdout();
@@ -44,8 +44,7 @@ std::string printed(Action action) {
   return testing::internal::GetCapturedStdout();
 }
 
-// The rest comes at the end.
-
+// The last partial line is printed at the end.
 TEST(RankOutput, GivesWholeLinesThenTheRest) {
   RankOutput output({0, 1}, {true, true});
   Pipe pipe;
@@ -67,8 +66,7 @@ TEST(RankOutput, NothingToReadIsNotEnd) {
   EXPECT_TRUE(output.read_from(0, Stream::kOutput, pipe.reader(), kStart));
 }
 
-// Not places in the list.
-
+// Lines show ranks, not positions in the list.
 TEST(RankOutput, NumbersAreRanks) {
   RankOutput output({4, 5}, {true, true});
   Pipe pipe;
@@ -85,8 +83,7 @@ TEST(RankOutput, HiddenRanksAreRemembered) {
   EXPECT_TRUE(output.last_lines(0).empty());
 }
 
-// Of both streams.
-
+// The last lines of both streams are kept in one order.
 TEST(RankOutput, KeepsLastLinesInOrder) {
   RankOutput output({0}, {false});
   Pipe out, err;
@@ -102,8 +99,7 @@ TEST(RankOutput, KeepsLastLinesInOrder) {
   EXPECT_EQ(lines.back(), "err19");
 }
 
-// Of other ranks.
-
+// Errors wait for equal errors of other ranks.
 TEST(RankOutput, ErrorsWaitForSameErrors) {
   RankOutput output({0, 1}, {true, true});
   Pipe pipe;

@@ -98,8 +98,7 @@ TEST(RankProcess, DestructionKillsRunningProcess) {
   EXPECT_FALSE(alive(pid));
 }
 
-// Groups that were forgotten continue.
-
+// Groups that the guard has forgotten continue.
 TEST(OrphanGuard, KillsWatchedGroupsWithLauncher) {
   auto watched = RankProcess::start(shell("sleep 100"));
   auto forgotten = RankProcess::start(shell("sleep 100"));

@@ -106,7 +106,7 @@ RC_GTEST_PROP(Arena, BlocksNeverOverlapAndSpaceReturns, (const std::vector<std::
     std::byte* block = arena.allocate(bytes);
     if (block == nullptr) continue;
     const auto after = live.lower_bound(block);
-    // RC_ASSERT evaluates both sides of an ||.
+    // RC_ASSERT evaluates both sides of an ||, so this is computed outside.
     const bool ends_before = after == live.end() || block + bytes <= after->first;
     const bool begins_after = after == live.begin() || std::prev(after)->first + std::prev(after)->second <= block;
     RC_ASSERT(ends_before);

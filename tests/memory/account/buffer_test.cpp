@@ -34,7 +34,7 @@ TEST(Buffer, MovesAreChargedOnce) {
   Ledger ledger;
   Buffer first = moments(100, ledger);
   Buffer second = std::move(first);
-  EXPECT_FALSE(first);  // NOLINT: what is left behind is the claim
+  EXPECT_FALSE(first);  // NOLINT: tests the moved-from object
   EXPECT_EQ(held(ledger), 100);
   Buffer third;
   third = std::move(second);

@@ -29,12 +29,11 @@ TEST(HostMemory, IsZeroedAndFullSize) {
     const Allocation memory = allocate_host(bytes);
     ASSERT_EQ(memory.size(), bytes);
     EXPECT_TRUE(std::ranges::all_of(memory.bytes(), [](std::byte b) { return b == std::byte{0}; }));
-    std::memset(memory.data(), 0x5a, bytes);  // and writable to its last byte
+    std::memset(memory.data(), 0x5a, bytes);  // also writable to its last byte
   }
 }
 
-// Small ones begin on a page, large ones on a huge page.
-
+// A small allocation begins on a page, a large one on a huge page.
 TEST(HostMemory, AlignsToPagesAndHugePages) {
   const auto misalignment = [](std::size_t bytes, std::size_t alignment) {
     return reinterpret_cast<std::uintptr_t>(allocate_host(bytes).data()) % alignment;
@@ -63,8 +62,7 @@ TEST(HostMemory, NothingIsAnEmptyAllocation) {
   EXPECT_FALSE(allocate_host(0));
 }
 
-// With a remedy.
-
+// The error has a remedy.
 TEST(HostMemory, FailedAllocationIsConfigError) {
   for (const std::size_t bytes :
        {std::numeric_limits<std::size_t>::max(), std::size_t{1} << 62, std::size_t{1} << 50}) {
@@ -78,7 +76,7 @@ TEST(HostMemory, FailedAllocationIsConfigError) {
   }
 }
 
-// Page faults of one round of "make, touch, drop" of blocks as a training step has them.
+// Page faults if blocks are made, touched and freed once, with the sizes of a training step.
 long faults_of_a_round() {
   rusage before{};
   rusage after{};
@@ -91,19 +89,20 @@ long faults_of_a_round() {
   return after.ru_minflt - before.ru_minflt;
 }
 
-// keep_heap() cannot be undone, so a child process tries it. Its exit status is the number of the claim that failed.
+// keep_heap() cannot be undone, so a child process tries it. Its exit status is the number of the failed claim.
 int heap_claims() {
-  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // a fault a page, whatever this system's setting
-  if (faults_of_a_round() < 10000 || faults_of_a_round() < 10000) return 1;  // stock: 44 MiB faulted in every time
+  prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);  // one fault per page, whatever this system's setting is
+  if (faults_of_a_round() < 10000 || faults_of_a_round() < 10000) return 1;  // default malloc: faults in every round
   if (!keep_heap() || !keep_heap()) return 2;
   faults_of_a_round();
-  if (faults_of_a_round() > 100) return 3;  // kept: no longer
+  if (faults_of_a_round() > 100) return 3;  // after keep_heap(): no more
   long elsewhere = 0;
   std::thread([&] { elsewhere = faults_of_a_round(); }).join();
-  return elsewhere > 1000 ? 4 : 0;  // and one heap serves all threads
+  return elsewhere > 1000 ? 4 : 0;  // one heap serves all threads
 }
 
-// GoogleTest runs suites with such a name before the others, whose threads leave arenas behind that stay in use.
+// GoogleTest runs suites with "DeathTest" in their name first. The threads of other suites leave arenas that stay in
+// use.
 TEST(KeptHeapDeathTest, FaultsItsPagesInOnce) {
   if (built::kSanitized) GTEST_SKIP() << "malloc is the sanitizer's";
   const pid_t child = fork();

@@ -35,8 +35,8 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
-// Two tags that take turns: each has been at 100, their sum never above 110.
-// From the sum of the peaks.
+// Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
+// the peaks.
 TEST(Ledger, PeakOfSumDiffersFromPeaks) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);
@@ -62,7 +62,7 @@ TEST(Ledger, ExcessCreditIsOurBug) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kParameter, 10);
   EXPECT_THROW(ledger.credit(Tier::kDevice, kParameter, 11), InternalError);
-  EXPECT_THROW(ledger.credit(Tier::kDevice, kMoment, 1), InternalError) << "the other tag's bytes do not serve";
+  EXPECT_THROW(ledger.credit(Tier::kDevice, kMoment, 1), InternalError) << "bytes of another tag do not count";
   EXPECT_THROW(ledger.charge(Tier::kDevice, kParameter, -1), InternalError);
 }
 

@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// Counts what is taken from the system and not given back yet.
+// Counts the bytes that were allocated from the system and not freed.
 struct Source {
   std::vector<std::size_t> made;
   int held = 0;

@@ -33,8 +33,7 @@ TEST(BlockPool, ReusesReleasedBlocks) {
   EXPECT_EQ(f.pool.held_bytes(), 1000);
 }
 
-// Before a block is reused or freed.
-
+// The pool waits for other readers before it reuses or frees a block.
 TEST(BlockPool, WaitsForOtherReaders) {
   Ledger ledger;
   int num_waits = 0;
@@ -45,7 +44,7 @@ TEST(BlockPool, WaitsForOtherReaders) {
   EXPECT_EQ(pool.acquire(1000, kNoLimit), block);
   EXPECT_EQ(num_waits, 1);
   pool.release(block);
-  EXPECT_EQ(num_waits, 1) << "nobody is disturbed before that";
+  EXPECT_EQ(num_waits, 1) << "release() does not wait";
   pool.trim(0);
   EXPECT_EQ(num_waits, 2);
   EXPECT_EQ(pool.held_bytes(), 0);
@@ -82,8 +81,7 @@ TEST(BlockPool, NextLaneWaitsForLastUse) {
   pool.trim(0);
 }
 
-// Before it uses a block, and before the block is freed.
-
+// The host waits for the last use before it uses a block again, and before the block is freed.
 TEST(BlockPool, HostWaitsForLastUse) {
   RecordedDevice device({.far_behind = true});
   Ledger ledger;
@@ -120,7 +118,7 @@ TEST(BlockPool, LedgerShowsLatestTag) {
   EXPECT_EQ(f.charged(), 0);
   EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500);
   f.pool.release(block);
-  EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500) << "idle, too";
+  EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kStaging), 500) << "also when idle";
 }
 
 TEST(BlockPool, LargerBlockServesIfRoomLacks) {
@@ -199,7 +197,7 @@ RC_GTEST_PROP(BlockPool, BlocksNeverOverlapAndLedgerAgrees, ()) {
       std::byte* block = f.pool.acquire(size, limit);
       std::fill_n(block, size, std::byte{1});
       const auto next = in_use.lower_bound(block);
-      RC_ASSERT((next == in_use.end() || block + size <= next->first));  // RC_ASSERT takes || apart
+      RC_ASSERT((next == in_use.end() || block + size <= next->first));  // RC_ASSERT splits an expression at ||
       RC_ASSERT((next == in_use.begin() || std::prev(next)->first + std::prev(next)->second <= block));
       in_use[block] = size;
       used += size;
@@ -209,7 +207,7 @@ RC_GTEST_PROP(BlockPool, BlocksNeverOverlapAndLedgerAgrees, ()) {
   }
 }
 
-// What a budget of gathered units relies on.
+// A budget of gathered units relies on this property.
 RC_GTEST_PROP(BlockPool, KeepsLimitIfRequestsDo, ()) {
   Fixture f;
   const auto limit = *rc::gen::inRange<std::int64_t>(100, 5000);

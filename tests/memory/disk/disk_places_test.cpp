@@ -45,7 +45,7 @@ TEST_F(Places, OpenForKnownNeeds) {
   for (int i = 0; i < 5; ++i) places.take(kPage);
   EXPECT_EQ(places.capacity_bytes(), 5 * kPage);
   places.take(1);
-  EXPECT_EQ(places.capacity_bytes(), 5 * kPage + kSlab) << "more may come all the same";
+  EXPECT_EQ(places.capacity_bytes(), 5 * kPage + kSlab) << "the capacity still grows";
 }
 
 TEST_F(Places, TakeNoMoreThanTheyMay) {
@@ -83,7 +83,7 @@ TEST_F(Places, ServeForSlightlySmallerRequests) {
   EXPECT_EQ(small.bytes, kPage);
   const DiskPlace half = places.take(5 * kPage);
   EXPECT_EQ(half.offset, large.offset);
-  EXPECT_EQ(half.bytes, large.bytes) << "it comes back as what it is";
+  EXPECT_EQ(half.bytes, large.bytes) << "it returns with its own size";
   places.give_back(half);
   EXPECT_EQ(places.take(10 * kPage).offset, large.offset);
 }
@@ -93,7 +93,7 @@ TEST_F(Places, GrowBySlabsInLedger) {
   const DiskPlace second = places.take(2 * kSlab);
   EXPECT_NE(second.tier, first.tier);
   EXPECT_EQ(places.capacity_bytes(), 3 * kSlab);
-  EXPECT_EQ(places.take(kPage).tier, first.tier) << "a page of it was left";
+  EXPECT_EQ(places.take(kPage).tier, first.tier) << "one page of the first tier was left";
   EXPECT_EQ(ledger.held(Tier::kDisk, MemoryTag::kActivation), 3 * kSlab);
 }
 
@@ -121,7 +121,7 @@ TEST(PlacesRefused, WhereTheFolderIsMissing) {
   EXPECT_EQ(ledger.held(Tier::kDisk), MemoryCount{});
 }
 
-// Sizes that vary from step to step: what is held stops growing, and nobody gets what another has.
+// Sizes vary from step to step. The capacity stops growing, and no two blocks share a place.
 RC_GTEST_PROP(PlacesProperty, SettleHoweverSizesVary, ()) {
   const TemporaryFolder folder;
   Ledger ledger;
@@ -140,7 +140,7 @@ RC_GTEST_PROP(PlacesProperty, SettleHoweverSizesVary, ()) {
     }
     for (const DiskPlace& place : taken) places.give_back(place);
   }
-  // Eight places for each doubling of the size, at most.
+  // At most eight places for each doubling of the size.
   RC_ASSERT(places.capacity_bytes() == kSlab);
 }
 

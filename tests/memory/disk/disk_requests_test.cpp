@@ -30,7 +30,7 @@ struct Fixture {
   void read(std::int64_t offset, std::span<std::byte> memory, Account& account) {
     requests.start({.operation = IoOperation::kRead, .file = 1, .offset = offset, .memory = memory}, account);
   }
-  // Writes and reads back; the first error, or that the bytes differ.
+  // Writes and reads back. Returns the first error, or a message if the bytes differ.
   std::string round_trip(std::size_t bytes) {
     const Allocation block = filled_pages(bytes, 1);
     const Allocation back = allocate_host(bytes);
@@ -65,7 +65,7 @@ TEST(DiskRequests, BytesGoThereAndComeBack) {
   EXPECT_EQ(f.requests.num_under_way(), 0);
 }
 
-// Any short answer: what is asked for next begins on a page, and the bytes are right in the end.
+// After any short answer the next request begins on a page, and finally all bytes are right.
 RC_GTEST_PROP(DiskRequests, ContinueShortAnswersFromPage, ()) {
   Fixture f;
   const auto shares = *rc::gen::container<std::vector<int>>(rc::gen::inRange(1, 101));
@@ -141,8 +141,7 @@ TEST(DiskRequests, EmptyAnswersEndInError) {
   }
 }
 
-// The kernel never has enough requests.
-
+// The kernel always refuses for lack of resources.
 TEST(DiskRequests, EndlessShortageEndsInError) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return -EAGAIN; };
@@ -155,7 +154,7 @@ TEST(DiskRequests, ThatCannotBeStartedHaveFailed) {
   EXPECT_TRUE(says(f.error_of_read(), "the request was refused"));
   EXPECT_EQ(f.requests.num_under_way(), 0);
   f.disk.submit_error = 0;
-  EXPECT_EQ(f.error_of_read(), "") << "and the next may work";
+  EXPECT_EQ(f.error_of_read(), "") << "the next request works";
 }
 
 TEST(DiskRequests, SilentQueueFailsAllRequests) {
@@ -163,7 +162,7 @@ TEST(DiskRequests, SilentQueueFailsAllRequests) {
   f.disk.reap_error = EBADF;
   EXPECT_TRUE(says(f.error_of_read(), "/nvme0: wait for scripted: Bad file descriptor"));
   f.disk.reap_error = 0;
-  EXPECT_TRUE(says(f.error_of_read(), "wait for scripted")) << "and all that come later";
+  EXPECT_TRUE(says(f.error_of_read(), "wait for scripted")) << "all later requests also fail";
 }
 
 TEST(DiskRequests, TimeoutFailsThemAndLaterOnes) {
@@ -187,7 +186,7 @@ TEST(DiskRequests, TimelyCancellationHasNoAnswer) {
   EXPECT_EQ(f.requests.num_under_way(), 0);
 }
 
-// A process that was stopped for a minute finds its answers then, and nothing was late.
+// If a process was stopped for a minute, its answers are there when it continues. They do not count as late.
 TEST(DiskRequests, LateCancellationIsAnswered) {
   Fixture f(kImpatience);
   f.disk.answer = [](const IoRequest&) { return ScriptedDisk::kNever; };
@@ -200,13 +199,12 @@ TEST(DiskRequests, AnsweredLongAgoAreNotLate) {
   const Allocation page = allocate_host(kPage);
   Account account;
   f.read(0, page.bytes(), account);
-  std::this_thread::sleep_for(milliseconds(5));  // longer than an answer may take
+  std::this_thread::sleep_for(milliseconds(5));  // longer than the time limit of an answer
   f.requests.wait(account);
   EXPECT_FALSE(account.error);
 }
 
-// A request with an old answer that moved too little has the time to continue.
-
+// The first answer is short and old. The rest of the request gets the full time limit.
 TEST(DiskRequests, OldRetryGetsFullTime) {
   for (const std::int64_t first : {std::int64_t{-EINTR}, std::int64_t{kPage}}) {
     Fixture f(kImpatience);
@@ -284,8 +282,7 @@ TEST(DiskRequests, InspectBytesWhenMoved) {
   EXPECT_EQ(places, (std::vector<std::int64_t>{6, 7}));
 }
 
-// Except for two reads.
-
+// Two reads of the same place are allowed.
 TEST(DiskRequests, SamePlaceTwiceIsOurBug) {
   Fixture f;
   const Allocation block = filled_pages(4 * kPage, 1);
@@ -319,7 +316,7 @@ TEST(DiskRequests, TimelineShowsThemUntilAnswered) {
   timeline.start();
   ScriptedDisk disk;
   bool first = true;
-  disk.answer = [&](const IoRequest& request) {  // the first answer is short, so that its rest is asked for
+  disk.answer = [&](const IoRequest& request) {  // the first answer is short, so a second request asks for the rest
     return std::exchange(first, false) ? 4096 : static_cast<std::int64_t>(request.memory.size());
   };
   DiskRequests requests(disk.queue(), {.folders = {"/nvme0"}, .timeline = &timeline});
@@ -333,7 +330,7 @@ TEST(DiskRequests, TimelineShowsThemUntilAnswered) {
   requests.wait(account);
   requests.start({.operation = IoOperation::kRead, .memory = piece(3, 1)}, account);
   requests.wait(account);
-  ASSERT_EQ(timeline.spans().size(), 2U) << "a span a request, however many answers it took";
+  ASSERT_EQ(timeline.spans().size(), 2U) << "one span for each request, with any number of answers";
   const TimelineSpan& write = timeline.spans()[0];
   const TimelineSpan& read = timeline.spans()[1];
   EXPECT_EQ(write.activity, Activity::kDiskWrite);
@@ -362,7 +359,7 @@ TEST(DiskRequests, BusyTimeCountsAnyUnderWay) {
   Fixture f;
   const Allocation pages = filled_pages(4 * kPage, 1);
   Account account;
-  const auto nap = [] { std::this_thread::sleep_for(milliseconds(20)); };  // the time that is to be counted, or not
+  const auto nap = [] { std::this_thread::sleep_for(milliseconds(20)); };  // 20 ms, which may or may not count as busy
   nap();
   EXPECT_EQ(f.requests.busy_seconds(), 0);
   const double begin = monotonic_seconds();
@@ -377,7 +374,7 @@ TEST(DiskRequests, BusyTimeCountsAnyUnderWay) {
   EXPECT_GE(busy, 0.02);
   EXPECT_LE(busy, end - begin) << "four at once are not four times as long";
   nap();
-  EXPECT_EQ(f.requests.busy_seconds(), busy) << "idle since";
+  EXPECT_EQ(f.requests.busy_seconds(), busy) << "the disk is idle since then";
   EXPECT_EQ(f.requests.num_under_way(), 0);
 }
 

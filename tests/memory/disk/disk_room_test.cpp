@@ -17,7 +17,7 @@ TEST(DiskRoom, IsFileSystemsFreeSpace) {
   const TemporaryFolder folder;
   FileCalls::Room room;
   ASSERT_EQ(FileCalls::kernel().find_room(folder.path(), room), 0);
-  // Others write there meanwhile.
+  // Other programs write there meanwhile.
   EXPECT_GT(room_on(std::array{folder.path().string()}), room.free_bytes / 2);
   EXPECT_LT(room_on(std::array{folder.path().string()}), room.free_bytes * 2);
   EXPECT_EQ(folder.num_files(), 0U);
@@ -31,8 +31,7 @@ TEST(DiskRoom, FoldersOfOneFileSystemShare) {
   EXPECT_EQ(room_on(std::array{one.path().string(), other.path().string()}, calls), 100 * kMiB);
 }
 
-// Of several file systems the room is the least one, times their number.
-
+// With several file systems, the room is the smallest one's room times the number of file systems.
 TEST(DiskRoom, LeastFileSystemLimitsAll) {
   class TwoDisks : public FileCalls {
    public:
@@ -61,8 +60,7 @@ TEST(DiskRoom, MissingFolderIsUserError) {
       says(message_of<ConfigError>([&] { room_on(std::array{(folder / "absent").string()}); }), "no such folder"));
 }
 
-// As a user's error.
-
+// The refusal is a user error.
 TEST(DiskRoom, RefusesRelativePathInGoneFolder) {
   const TemporaryFolder folder;
   const auto before = std::filesystem::current_path();

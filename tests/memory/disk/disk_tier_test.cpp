@@ -28,13 +28,13 @@ constexpr std::size_t kPage = DiskTier::kPageBytes;
 constexpr std::int64_t kStripe = DiskTier::kStripeBytes;
 constexpr std::int64_t kMiB = 1 << 20;
 
-// 0, or the errno value io_uring is refused with here.
+// 0, or the errno value with which io_uring is refused here.
 int uring_refusal() {
   const std::array<int, 1> files{STDIN_FILENO};
   return open_uring_queue(files, 1).error;
 }
 
-// Over three folders; io_uring or threads.
+// A disk tier over three folders, with io_uring or threads.
 class DiskTiers : public testing::TestWithParam<DiskEngine> {
  protected:
   void SetUp() override {
@@ -55,7 +55,7 @@ TEST_P(DiskTiers, GiveBackWhatTheyWereGiven) {
   DiskTier disk(options(20 * kMiB));
   const Allocation block = filled_pages(static_cast<std::size_t>(9 * kMiB) + kPage, 1);
   const Allocation back = allocate_host(block.size());
-  disk.reserve(kPage);  // so that the place begins within a stripe
+  disk.reserve(kPage);  // so the place begins within a stripe
   const std::int64_t at = disk.reserve(static_cast<std::int64_t>(block.size()));
   disk.write(at, block.bytes()).wait();
   disk.read(at, back.bytes()).wait();
@@ -92,12 +92,12 @@ TEST_P(DiskTiers, AreDoneWithoutBeingWaitedFor) {
   EXPECT_EQ(disk.traffic().waited_seconds, 0);
 }
 
-// Sequences of reservations, writes and reads, some of them under way together.
+// Sequences of reservations, writes and reads, some of them in flight at the same time.
 TEST_P(DiskTiers, ReturnWrittenBytesInAnyOrder) {
   rc::check([&] {
     const int num_paths = *rc::gen::inRange(1, 4);
     const bool checksums = *rc::gen::arbitrary<bool>();
-    constexpr std::int64_t kCapacity = 4 * kMiB;  // four stripes, one for each path and one more
+    constexpr std::int64_t kCapacity = 4 * kMiB;  // four stripes: one for each path and one more
     DiskTier disk(options(kCapacity, num_paths, checksums));
     struct Place {
       std::int64_t at;
@@ -111,7 +111,7 @@ TEST_P(DiskTiers, ReturnWrittenBytesInAnyOrder) {
       if (seed % 2 == 0 && disk.reserved_bytes() + pages <= kCapacity) {
         places.push_back({disk.reserve(pages), filled_pages(static_cast<std::size_t>(pages), seed)});
         writes.emplace_back(disk.write(places.back().at, places.back().contents.bytes()), places.size() - 1);
-      } else if (!places.empty()) {  // a part of a place anew
+      } else if (!places.empty()) {  // write a part of a place again
         writes.clear();
         Place& place = places[seed % places.size()];
         const std::size_t from = place.contents.size() / kPage / 2 * kPage;
@@ -139,7 +139,7 @@ TEST_P(DiskTiers, HaveNoNameInTheirFolders) {
   EXPECT_EQ(num_files(), 0U);
 }
 
-// A process killed in the middle of its writes: its files had no names, so nothing is left.
+// A process is killed in the middle of its writes. Its files had no names, so nothing is left.
 TEST_P(DiskTiers, LeaveNothingBehindWhenKilled) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -181,7 +181,7 @@ TEST_P(DiskTiers, TransferResultsOutliveThem) {
   }
 }
 
-// Bytes of the files below `folder` that this process has open: a tier's has no name.
+// Bytes of the files below `folder` that this process has open. The files of a tier have no names.
 std::int64_t open_bytes(const std::string& folder) {
   std::int64_t bytes = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -194,7 +194,7 @@ std::int64_t open_bytes(const std::string& folder) {
   return bytes;
 }
 
-// Other programs write to the same file system, so it is not asked how much is free there.
+// Other programs write to the same file system, so the test does not compare its free space.
 TEST_P(DiskTiers, GiveTheirRoomBack) {
   const std::string folder = folders_[0].path();
   EXPECT_EQ(open_bytes(folder), 0);
@@ -205,8 +205,7 @@ TEST_P(DiskTiers, GiveTheirRoomBack) {
   EXPECT_EQ(open_bytes(folder), 0);
 }
 
-// Both move it.
-
+// Both engines read and write the memory.
 TEST_P(DiskTiers, OnlyIoUringLocksMemory) {
   DiskTier disk(options(4 * kMiB));
   const Allocation block = filled_pages(static_cast<std::size_t>(kMiB), 1);
@@ -236,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, DiskTiers, testing::Values(DiskEngine::kUring,
                            return std::string(info.param == DiskEngine::kUring ? "io_uring" : "threads");
                          });
 
-// ---- over a disk whose every answer is decided here ---------------------------------------------------------------
+// ---- over a disk whose answers the test decides -------------------------------------------------------------------
 
 struct Scripted {
   explicit Scripted(DiskOptions changed = {}) : options(std::move(changed)) {
@@ -298,8 +297,7 @@ TEST(DiskTier, RefusalNamesSufficientSize) {
   EXPECT_EQ(disk.reserve(2 * kMiB), 6 * kMiB);
 }
 
-// Also requests that leave their place.
-
+// This includes requests beyond their place.
 TEST(DiskTier, PartialPagesAreOurBug) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
@@ -309,14 +307,13 @@ TEST(DiskTier, PartialPagesAreOurBug) {
   EXPECT_THROW((void)disk.read(first + 1, block.bytes().first(kPage)), InternalError);
   EXPECT_THROW((void)disk.read(first, block.bytes().first(100)), InternalError);
   EXPECT_THROW((void)disk.read(first, block.bytes().subspan(8, kPage)), InternalError);
-  EXPECT_THROW((void)disk.read(first, block.bytes().first(3 * kPage)), InternalError) << "two places";
-  EXPECT_THROW((void)disk.read(4 * 4096, block.bytes().first(kPage)), InternalError) << "nobody's";
+  EXPECT_THROW((void)disk.read(first, block.bytes().first(3 * kPage)), InternalError) << "the range covers two places";
+  EXPECT_THROW((void)disk.read(4 * 4096, block.bytes().first(kPage)), InternalError) << "the range has no owner";
   EXPECT_THROW((void)disk.read(-4096, block.bytes().first(kPage)), InternalError);
   EXPECT_TRUE(s.disk.asked.empty());
 }
 
-// What it had begun is finished.
-
+// The write ends with an error after some of its requests have begun. They are finished.
 TEST(DiskTier, OverlappingWriteIsOurBug) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
@@ -327,7 +324,8 @@ TEST(DiskTier, OverlappingWriteIsOurBug) {
   const std::int64_t at = disk.reserve(3 * kStripe);
   Transfer last = disk.write(at + 2 * kStripe, stripes(0, 1));
   EXPECT_THROW((void)disk.write(at, stripes(1, 3)), InternalError);
-  EXPECT_EQ(disk.traffic().written_bytes, 3 * kStripe) << "two stripes of the second, and the first meanwhile";
+  EXPECT_EQ(disk.traffic().written_bytes, 3 * kStripe)
+      << "two stripes of the second write, and the first write meanwhile";
   last.wait();
 }
 
@@ -355,8 +353,7 @@ TEST(DiskTier, OnlyItsWaitThrowsError) {
   EXPECT_EQ(disk.traffic().written_bytes, kStripe);
 }
 
-// Of the transfer.
-
+// An error stops the rest of its transfer.
 TEST(DiskTier, ErrorStopsTheRest) {
   Scripted s;
   DiskTier disk(s.options, s.seam);
@@ -429,7 +426,7 @@ TEST(DiskTier, WithoutChecksumsNobodyLooks) {
   disk.read(at, page.bytes()).wait();
 }
 
-// ---- making one ---------------------------------------------------------------------------------------------------
+// ---- construction -------------------------------------------------------------------------------------------------
 
 TEST(DiskTier, UnmetOptionsAreUserErrors) {
   const TemporaryFolder folder;
@@ -442,8 +439,7 @@ TEST(DiskTier, UnmetOptionsAreUserErrors) {
   EXPECT_EQ(folder.num_files(), 0U);
 }
 
-// Every folder must have room.
-
+// Every folder must have room, otherwise no file is made.
 TEST(DiskTier, NoRoomMakesNoFile) {
   const TemporaryFolder folder;
   class Counting : public FileCalls {
@@ -481,8 +477,7 @@ TEST(DiskTier, ThreadsServeWithoutIoUring) {
   disk.read(at, page.bytes()).wait();
 }
 
-// If the system forbids io_uring.
-
+// The system forbids io_uring, and the options demand it.
 TEST(DiskTier, DemandedIoUringIsUserError) {
   const TemporaryFolder folder;
   const ForbiddenUring calls;
@@ -530,11 +525,11 @@ TEST(DiskTier, FullQueueCountsAsWaiting) {
   DiskTier disk({.paths = {folder.path()}, .bytes = 8 * kMiB, .queue_depth = 1});
   const Allocation block = filled_pages(static_cast<std::size_t>(2 * kMiB), 1);
   Transfer write = disk.write(disk.reserve(2 * kMiB), block.bytes());
-  EXPECT_GT(disk.traffic().waited_seconds, 0) << "the second stripe stood behind the first";
+  EXPECT_GT(disk.traffic().waited_seconds, 0) << "the second stripe waited for the first";
   write.wait();
 }
 
-// The kernel's own errors, through either engine's calls.
+// The kernel's own errors, through the calls of the threads.
 TEST(DiskTier, FailedThreadTransferIsIoError) {
   const TemporaryFolder folder;
   FailingCalls calls;

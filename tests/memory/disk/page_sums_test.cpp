@@ -19,7 +19,7 @@ TEST(PageSums, WhatWasNotedIsRight) {
   const Allocation block = filled_pages(3 * kPage, 1);
   sums.note(4 * kPage, block.bytes());
   EXPECT_EQ(sums.first_wrong(4 * kPage, block.bytes()), -1);
-  EXPECT_EQ(sums.first_wrong(5 * kPage, block.bytes().subspan(kPage)), -1) << "and so is any page of it alone";
+  EXPECT_EQ(sums.first_wrong(5 * kPage, block.bytes().subspan(kPage)), -1) << "and so is each single page";
 }
 
 TEST(PageSums, WhatWasNeverNotedIsWrong) {
@@ -62,7 +62,7 @@ TEST(PageSums, CostMemoryForNotedPagesOnly) {
   const Allocation page = filled_pages(kPage, 1);
   sums.note((std::int64_t{1} << 40) - kPage, page.bytes());
   EXPECT_EQ(sums.first_wrong((std::int64_t{1} << 40) - kPage, page.bytes()), -1);
-  EXPECT_LT(resident_bytes() - before, 16 << 20) << "2 GiB of sums, of which one is there";
+  EXPECT_LT(resident_bytes() - before, 16 << 20) << "of 2 GiB of sums, one page is resident";
 }
 
 TEST(PageSums, PlacesOutsideAreOurBug) {

@@ -1,4 +1,4 @@
-// What every IoQueue promises, over real files.
+// The promises of every IoQueue, over real files.
 #include "zero/memory/io/io_queue.h"
 
 #include <functional>
@@ -83,7 +83,7 @@ TEST_P(Queues, AnswerEveryRequestOnce) {
                                 block.bytes().subspan(tag * kPage, kPage), tag}),
                 0);
     }
-    std::array<IoAnswer, 2> answers;  // fewer than there will be
+    std::array<IoAnswer, 2> answers;  // fewer than the number of answers
     while (answered.size() < static_cast<std::size_t>((round + 1) * kDepth)) {
       const int count = queue_->reap(answers, kPatience);
       ASSERT_GE(count, 0);

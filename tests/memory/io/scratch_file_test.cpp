@@ -58,14 +58,13 @@ TEST(ScratchFile, DisklessFileSystemUsesPageCache) {
   EXPECT_EQ(pwrite(file.get(), block.data(), 4096, 0), 4096);
 }
 
-// Without unnamed files.
-
+// The file system has no unnamed files.
 TEST(ScratchFile, FallbackUnlinksNameAtOnce) {
   const TemporaryFolder folder;
   FailingCalls calls;
   for (const int refusal : {-EOPNOTSUPP, -EISDIR}) {
     calls.on_unnamed = refusal;
-    calls.names_taken = 2;  // by others
+    calls.names_taken = 2;  // names that other programs took
     const ScratchFile file(folder.path(), kMiB, calls);
     EXPECT_EQ(calls.names_taken, 0);
     EXPECT_EQ(folder.num_files(), 0U);
@@ -81,8 +80,7 @@ TEST(ScratchFile, PageCacheReplacesMissingODirect) {
   EXPECT_FALSE(ScratchFile(folder.path(), kMiB, calls).direct());
 }
 
-// The file system takes O_DIRECT but no requests.
-
+// The file system accepts O_DIRECT at open() but refuses requests.
 TEST(ScratchFile, PageCacheReplacesRefusingODirect) {
   const TemporaryFolder folder;
   FailingCalls calls;
@@ -104,8 +102,7 @@ TEST(ScratchFile, WithoutPreallocationIsOnlyAsLong) {
   EXPECT_LT(status_of(file).st_blocks * 512, kMiB);
 }
 
-// And with the folder.
-
+// The error names the folder and the reason.
 TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   const TemporaryFolder folder;
   const auto message = [&](int FailingCalls::*call, int result, bool named = false) {
@@ -124,11 +121,10 @@ TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   EXPECT_TRUE(says(message(&FailingCalls::on_lies_in_memory, -EIO), "read the file system"));
   EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_TRUE(says(message(&FailingCalls::on_unlink, -EPERM, true), "remove"));
-  EXPECT_EQ(folder.num_files(), 1U) << "the one that could not be removed, whose name the message has";
+  EXPECT_EQ(folder.num_files(), 1U) << "the message names the file that could not be removed";
 }
 
-// It can neither be preallocated nor resized.
-
+// The file can be neither preallocated nor resized.
 TEST(ScratchFile, RefusesUnresizableFile) {
   const TemporaryFolder folder;
   FailingCalls calls;

@@ -95,7 +95,7 @@ TEST(ThreadQueue, DepthLimitsRequestsInKernel) {
   }
 }
 
-// In a process of its own, which has addresses left for a few stacks and no more.
+// Runs in its own process, whose address space has room for only a few stacks.
 TEST(ThreadQueue, ReportsThreadShortage) {
   if (built::kSanitized) GTEST_SKIP() << "a sanitizer takes addresses of its own";
   const TemporaryFolder folder;
@@ -104,7 +104,7 @@ TEST(ThreadQueue, ReportsThreadShortage) {
     const std::array files{file.get()};
     rlim_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
-    const rlim_t limit = pages * kPage + (20 << 20);  // stacks are of 8 MiB
+    const rlim_t limit = pages * kPage + (20 << 20);  // a stack has 8 MiB
     const rlimit less{limit, limit};
     if (setrlimit(RLIMIT_AS, &less) != 0) return std::string("no limit");
     try {

@@ -24,8 +24,8 @@ constexpr std::chrono::milliseconds kShort{200};
 constexpr std::chrono::milliseconds kPatient{1000};
 constexpr std::chrono::seconds kLong{60};
 
-// One kind of call hangs until the test lets it go; the others reach the kernel. They stay until the program ends, as
-// the threads that were left behind may.
+// One kind of call hangs until the test releases it. All other calls reach the kernel. The objects live until the
+// program ends, because abandoned threads may still use them.
 class HangingCalls : public FileCalls {
  public:
   enum class Kind { kTryFolder, kFindRoom, kOpen, kUnlink, kLiesInMemory, kPreallocate, kResize, kDirect, kRead };
@@ -126,7 +126,7 @@ TEST(TimedCalls, GivesUpEachHangingCall) {
   EXPECT_EQ(result(Kind::kDirect, [&](const FileCalls& calls) { return calls.set_direct(file.get(), false); }),
             -ETIMEDOUT);
   EXPECT_EQ(result(Kind::kRead, [&](const FileCalls& calls) { return calls.read(file.get(), text, 0); }), -ETIMEDOUT);
-  EXPECT_EQ(text, (std::array<std::byte, 4>{})) << "a late answer goes nowhere";
+  EXPECT_EQ(text, (std::array<std::byte, 4>{})) << "a late answer does not change the caller's memory";
 }
 
 TEST(TimedCalls, ClosesLateDescriptor) {
@@ -138,8 +138,8 @@ TEST(TimedCalls, ClosesLateDescriptor) {
   while (hanging.opened() < 0 || ::fcntl(hanging.opened(), F_GETFD) >= 0) std::this_thread::yield();
 }
 
-// Every call with which a tier's files are made. The others answer in that time on a busy machine, too.
-// With the path and the operation.
+// Tries every call that creates a tier's files. The error names the path and the operation. The time limit is long
+// enough for the other calls on a busy machine.
 TEST(TimedCalls, HangingFolderEndsItsTier) {
   using Kind = HangingCalls::Kind;
   struct Case {

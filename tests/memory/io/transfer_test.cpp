@@ -95,7 +95,7 @@ TEST(Transfer, AssigningFinishesTheOldOneFirst) {
   EXPECT_EQ(second.finished, 0);
   Transfer& same = moving;
   moving = std::move(same);
-  EXPECT_EQ(second.finished, 0) << "to itself changes nothing";
+  EXPECT_EQ(second.finished, 0) << "self-assignment changes nothing";
   moving.wait();
   EXPECT_EQ(second.finished, 1);
 }
@@ -104,7 +104,7 @@ TEST(Transfer, MovesWithoutBeingFinished) {
   Seen seen;
   Transfer from = transfer(seen);
   Transfer to = std::move(from);
-  EXPECT_TRUE(from.done());  // NOLINT: what is left behind is the claim
+  EXPECT_TRUE(from.done());  // NOLINT: tests the moved-from object
   EXPECT_EQ(seen.finished, 0);
   to.wait();
   EXPECT_EQ(seen.finished, 1);

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kPage = 4096;
 constexpr milliseconds kPatience{60000};
 
-// Refuses what it is told to, a number of times (-1: always); and sees which operations reach the kernel.
+// Refuses calls on request, a given number of times (-1: always). Records the operations that reach the kernel.
 class WatchedCalls : public UringCalls {
  public:
   struct Refusal {
@@ -78,7 +78,7 @@ class UringQueue : public testing::Test {
   static IoRequest read(std::span<std::byte> pages, std::uint64_t tag = 2) {
     return {IoOperation::kRead, 0, 0, pages, tag};
   }
-  // What the next answer says, or the queue's own error.
+  // The result of the next answer, or the queue's own error.
   static std::int64_t next_answer(IoQueue& queue) {
     std::array<IoAnswer, 1> answer;
     int count = 0;
@@ -139,7 +139,7 @@ TEST_F(UringQueue, UsesRegisteredMemory) {
 }
 
 TEST_F(UringQueue, WorksWithoutLockableMemory) {
-  calls_.on_make_table = {-EINVAL, 1};  // as on a kernel without it
+  calls_.on_make_table = {-EINVAL, 1};  // like a kernel without the call
   calls_.on_set_buffer.result = -ENOMEM;
   const auto queue = open();
   const Allocation page = filled_pages(kPage, 1);
@@ -190,7 +190,8 @@ TEST_F(UringQueue, RegistersReturnedAddressesAgain) {
       GTEST_SKIP() << "4 KiB of memory cannot be locked: " << std::strerror(error);
     queue->forget_memory(page.bytes());
   }
-  // A slot that the kernel would not empty is lost, and never used for what lies there later.
+  // If the kernel does not empty a slot, the slot is lost. Memory that is later allocated at its address does not use
+  // it.
   ASSERT_EQ(queue->register_memory(page.bytes()), 0);
   calls_.on_set_buffer = {-ENXIO, 1};
   queue->forget_memory(page.bytes());
@@ -215,7 +216,7 @@ TEST_F(UringQueue, ARefusedSubmissionIsTheLast) {
   const Allocation page = filled_pages(kPage, 1);
   calls_.on_submit = {-EBADF, 1};
   EXPECT_EQ(queue->submit(write(page.bytes())), EBADF);
-  EXPECT_EQ(queue->submit(write(page.bytes())), EBADF) << "else the first would go with it";
+  EXPECT_EQ(queue->submit(write(page.bytes())), EBADF) << "else the kernel would also get the first request";
   queue->cancel(1);
   EXPECT_TRUE(calls_.operations.empty());
 }
@@ -240,7 +241,7 @@ TEST_F(UringQueue, InterruptedWaitHasNoAnswers) {
   EXPECT_EQ(queue->reap(answer, kPatience), -EBADF);
 }
 
-// An empty pipe is the disk that hangs.
+// Reads of an empty pipe hang like those of a hanging disk.
 class HangingUringQueue : public UringQueue {
  protected:
   void SetUp() override {
@@ -272,7 +273,7 @@ TEST_F(HangingUringQueue, AnswersWhatIsCalledOff) {
   const std::int64_t result = next_answer(*queue_);
   EXPECT_TRUE(result == -ECANCELED || result == -EINTR) << result;
   std::array<IoAnswer, 1> answer;
-  EXPECT_EQ(queue_->reap(answer, milliseconds(5)), 0) << "the cancellation's own answer is nobody's";
+  EXPECT_EQ(queue_->reap(answer, milliseconds(5)), 0) << "the cancellation's own answer is dropped";
 }
 
 TEST_F(HangingUringQueue, IsDestroyedWithoutWaiting) {

@@ -25,7 +25,7 @@ std::byte first_on_host(Device& device, std::span<const std::byte> bytes) {
   return bytes.front();
 }
 
-// A state of the device is updated there, comes down to be worked on, and goes up again.
+// A state is updated on the device, copied down for work on the host, and copied up again.
 void visit(RecordedDevice& device) {
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
   LaneLink link(device, {.up = {Lane::kUpdate}, .down = {Lane::kUpdate}});
@@ -40,8 +40,7 @@ void visit(RecordedDevice& device) {
   EXPECT_EQ(first_on_host(device, tile.bytes()), std::byte{2});
 }
 
-// The host waits for the link.
-
+// The link follows the lanes that its caller names, and the host waits for the link.
 TEST(LaneLink, FollowsNamedLanes) {
   RecordedDevice late({.late = 7, .far_behind = true});
   visit(late);
@@ -70,8 +69,7 @@ TEST(LaneLink, ComesAfterNoOtherLane) {
   device.join(device.mark(Lane::kCompute));
 }
 
-// Also beside another link.
-
+// This also holds if another link shares the device.
 TEST(LaneLink, FollowsAllLanesByDefault) {
   for (const bool beside : {false, true}) {
     RecordedDevice device;
@@ -87,8 +85,7 @@ TEST(LaneLink, FollowsAllLanesByDefault) {
   }
 }
 
-// Between the same memory the transfer is the mark of the copy there.
-
+// If source and destination are the same memory, the transfer waits for the earlier copy into it.
 TEST(LaneLink, SameMemoryReturnsCopysMark) {
   RecordedDevice device({.late = 3, .far_behind = true});
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
@@ -113,7 +110,7 @@ TEST(LaneLink, CountsOwnBytesByDirection) {
   EXPECT_EQ(other->traffic().down_bytes, 24);
 }
 
-// By the clock of a RecordedDevice, each copy takes a millisecond.
+// Each copy takes a millisecond on the clock of a RecordedDevice.
 TEST(LaneLink, IsBusyWhileTheDeviceCopies) {
   RecordedDevice device;
   const Allocation state = device.allocate(kBytes), tile = device.allocate_pinned(kBytes);
@@ -146,7 +143,7 @@ TEST(LaneLink, IdleDeviceWaitCounts) {
     EXPECT_LE(busy.traffic().waited_seconds, busy.traffic().busy_seconds + 1e-9);
     num_hidden += busy.traffic().waited_seconds < 1e-9 ? 1 : 0;
   }
-  EXPECT_GT(num_hidden, 0) << "where operators end after it";
+  EXPECT_GT(num_hidden, 0) << "if operators end after it";
 }
 
 TEST(LaneLink, OperatorLaneWaitsHostDoesNot) {
@@ -155,7 +152,7 @@ TEST(LaneLink, OperatorLaneWaitsHostDoesNot) {
   LaneLink link(device, {.up = {}, .down = {}});
   Transfer early = link.up(state.bytes(), tile.bytes());
   link.compute_after(used_in(device, Lane::kUp));
-  EXPECT_NEAR(link.traffic().waited_seconds, 0, 1e-9) << "it has come before";
+  EXPECT_NEAR(link.traffic().waited_seconds, 0, 1e-9) << "the transfer ended before";
   device.fill(Lane::kCompute, state.bytes(), std::byte{1});
   link.compute_after(used_in(device, Lane::kCompute));
   EXPECT_EQ(link.waited_seconds(), 0) << "the host waits for nothing";

@@ -61,7 +61,7 @@ TEST(PacedLink, TrafficAddsUpFieldByField) {
   EXPECT_EQ(once.busy_seconds + once.waited_seconds + once.up_busy_seconds + once.up_waited_seconds, 654300);
 }
 
-// On the machine's clock: it may wait longer than the link takes, never shorter.
+// Uses the machine's clock: a wait may be longer than the link's time, never shorter.
 TEST(PacedLink, TransferTakesItsTime) {
   PacedLink link(1e5);
   const auto from = bytes_of(2000);
@@ -70,7 +70,7 @@ TEST(PacedLink, TransferTakesItsTime) {
   Transfer transfer = link.up(to, from);
   transfer.wait();
   EXPECT_GE(monotonic_seconds() - begin, 2000 / 1e5);
-  EXPECT_LE(link.traffic().waited_seconds, 2000 / 1e5) << "what is left of it";
+  EXPECT_LE(link.traffic().waited_seconds, 2000 / 1e5) << "the rest of it";
 }
 
 TEST(PacedLink, TimelineShowsTransfersInTurn) {
@@ -96,7 +96,7 @@ TEST(PacedLink, TimelineShowsTransfersInTurn) {
   EXPECT_NEAR(seconds_of(up) + seconds_of(queued) + seconds_of(down), link.traffic().busy_seconds, 1e-9);
 }
 
-// The machine's sleep, which takes at least as long as it should, and none of the machine's time between two sleeps.
+// A clock that advances only in sleeps, by the requested seconds. The machine may sleep longer than that.
 class StillWhileAwake final : public LinkClock {
  public:
   double now() const override { return now_; }
@@ -144,7 +144,6 @@ TEST(PacedLink, WhoComesLateDoesNotWait) {
 }
 
 // Each link counts its own bytes.
-
 TEST(PacedLink, SharedOnesTakeTurns) {
   const SimulatedTime time;
   PacedLink link(1e6, nullptr, time);

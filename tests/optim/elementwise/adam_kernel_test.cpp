@@ -39,7 +39,7 @@ void adam_plain(SpanMemory& memory, const AdamConstants& c) {
 
 class OnEveryTarget {
  public:
-  // Those that the kernels were compiled for; sanitizers leave some out.
+  // The targets that the kernels were compiled for. Sanitizer builds omit some.
   OnEveryTarget() {
     for (const auto target : hwy::SupportedAndGeneratedTargets()) {
       hwy::SetSupportedTargetsForTest(target);
@@ -60,8 +60,7 @@ class OnEveryTarget {
   std::vector<std::int64_t> targets_;
 };
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(AdamWKernel, EveryInstructionSetKeepsBits) {
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const bool low : {false, true}) {
@@ -81,8 +80,7 @@ TEST(AdamWKernel, EveryInstructionSetKeepsBits) {
   }
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(AdamKernel, EveryInstructionSetKeepsBits) {
   for (const double decay : {0.0, 0.1}) {
     UpdateScalars scalars = kScalars;
@@ -133,7 +131,7 @@ RC_GTEST_PROP(AdamWKernel, CutsOfSpanChangeNoBit, ()) {
   SpanMemory whole(numel, dtype, 2, true, 5);
   SpanMemory cut = whole;
   adam_update(whole.span(), constants);
-  for (std::int64_t begin = 0; begin < numel;) {  // cuts of any length, so pieces of any alignment
+  for (std::int64_t begin = 0; begin < numel;) {  // parts of any length, so their memory has any alignment
     const auto end = std::min(numel, begin + *rc::gen::inRange<std::int64_t>(1, 80));
     adam_update(cut.span(begin, end), constants);
     begin = end;
@@ -156,8 +154,7 @@ TEST(AdamWKernel, LeavesNeighboursOfSpanUntouched) {
   }
 }
 
-// The rule itself, in long double, over 100 steps: no bias of ours grows with the steps.
-// Of the exact rule.
+// The exact rule in long double, over 100 steps: the kernel adds no bias that grows with the steps.
 TEST(AdamWKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   constexpr double kLr = 1e-2;
@@ -185,16 +182,15 @@ TEST(AdamWKernel, HundredStepsStayWithinRounding) {
       }
     }
     for (std::size_t i = 0; i < kNumel; ++i) {
-      // 100 steps of up to lr each, rounded to fp32 each: 100 half units in the last place of a number below 4.
+      // 100 steps of up to lr, each rounded to fp32: 100 half units in the last place of a number below 4.
       EXPECT_NEAR(memory.parameter[i], static_cast<double>(p[i]), 1.5e-5) << "beta1 " << beta1;
       EXPECT_NEAR(memory.first_moment[i], static_cast<double>(m[i]), 1e-7);
-      EXPECT_NEAR(memory.second_moment[i] / static_cast<double>(v[i]), 1, 5e-5);  // beta2 as fp32, as in torch
+      EXPECT_NEAR(memory.second_moment[i] / static_cast<double>(v[i]), 1, 5e-5);  // beta2 is fp32, as in torch
     }
   }
 }
 
-// Adam's paper, with the decay in the gradient, in double.
-// A hundred steps stay within rounding of the exact rule.
+// The rule of Adam's paper in double, with the decay in the gradient. A hundred steps stay within rounding of it.
 TEST(AdamKernel, CoupledDecayStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   constexpr double kLr = 1e-2, kDecay = 0.1;
@@ -222,8 +218,7 @@ TEST(AdamKernel, CoupledDecayStepsStayWithinRounding) {
   }
 }
 
-// The copy is the rounded parameter; a NaN stays a NaN.
-
+// The copy is the rounded parameter, and a NaN stays a NaN.
 TEST(AdamWKernel, LowPrecisionCopyRounds) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
     SpanMemory memory(64, dtype, 2, true, 3);

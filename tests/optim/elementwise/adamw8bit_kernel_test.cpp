@@ -22,7 +22,7 @@ namespace {
 constexpr AdamWOptions kOptions{.beta2 = 0.99};
 constexpr UpdateScalars kScalars{.step = 2, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
 
-// A SpanMemory whose moments are codes.
+// A SpanMemory whose moments are in 8-bit codes.
 struct CodedMemory {
   SpanMemory plain;
   std::vector<std::uint8_t> first, second;
@@ -56,8 +56,8 @@ struct CodedMemory {
   bool operator==(const CodedMemory&) const = default;
 };
 
-// The moments are encoded again after the step. On every instruction set.
-
+// A step equals an AdamW step on decoded moments, which are encoded again after it. This holds on every instruction
+// set.
 TEST(AdamW8bitKernel, MatchesAdamWOnDecodedMoments) {
   const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -72,7 +72,7 @@ TEST(AdamW8bitKernel, MatchesAdamWOnDecodedMoments) {
         hwy::SetSupportedTargetsForTest(target);
         CodedMemory actual = start;
         adamw8bit_update(actual.span(), constants);
-        actual.plain.first_moment = expected.plain.first_moment;  // not its own
+        actual.plain.first_moment = expected.plain.first_moment;  // the kernel never writes the decoded moments
         actual.plain.second_moment = expected.plain.second_moment;
         EXPECT_EQ(actual, expected) << kernel_target() << ' ' << name_of(dtype) << " low " << low;
       }
@@ -81,8 +81,7 @@ TEST(AdamW8bitKernel, MatchesAdamWOnDecodedMoments) {
   }
 }
 
-// One less.
-
+// The kernel has one division less than AdamW.
 TEST(AdamW8bitKernel, MatchesAdamWWithFewerDivisions) {
   for (const std::int64_t step : {1, 10, 100'000}) {
     const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
@@ -110,9 +109,8 @@ TEST(AdamW8bitKernel, FirstStepKeepsEpsilon) {
   EXPECT_TRUE(std::ranges::all_of(memory.plain.parameter, [](float p) { return std::isfinite(p); }));
 }
 
-// Whole blocks are decoded, updated and encoded in stages that overlap; a few, and the last one, are not, nor are any where beta1 is
-// at most 1/2.
-// Any number of blocks, on every instruction set.
+// The kernel decodes, updates and encodes whole blocks in overlapping stages. It does not overlap the last block, fewer
+// than a few blocks, or any block if beta1 is at most 1/2. All cases have the same bits, on every instruction set.
 TEST(AdamW8bitKernel, BlocksMatchDecodedAdamW) {
   for (const std::int64_t numel : {1, 255, 256, 257, 511, 512, 513, 768, 1024, 1280, 1600, 4096}) {
     const double beta1 = numel == 1280 ? 0.4 : 0.9;
@@ -126,7 +124,7 @@ TEST(AdamW8bitKernel, BlocksMatchDecodedAdamW) {
       hwy::SetSupportedTargetsForTest(target);
       CodedMemory actual = start;
       adamw8bit_update(actual.span(), constants);
-      actual.plain.first_moment = expected.plain.first_moment;  // not its own
+      actual.plain.first_moment = expected.plain.first_moment;  // the kernel never writes the decoded moments
       actual.plain.second_moment = expected.plain.second_moment;
       EXPECT_EQ(actual, expected) << kernel_target() << ", " << numel << " elements";
     }
@@ -134,9 +132,8 @@ TEST(AdamW8bitKernel, BlocksMatchDecodedAdamW) {
   }
 }
 
-// Zeros, a gradient that is infinite, and one that is no number, in blocks beside ordinary ones: no block takes another's
-// scale. Comparisons of NaNs are those of their bits, without the sign.
-// Blocks of zeros and of non-finite gradients, on every instruction set.
+// Some blocks have only zeros, an infinite gradient or a NaN. Their scales do not change the blocks beside them, on any
+// instruction set. NaNs are compared by their bits, without the sign.
 TEST(AdamW8bitKernel, OddBlocksChangeNoOthers) {
   const AdamConstants constants = adamw8bit_constants(kOptions, kScalars);
   constexpr std::int64_t kBlocks = 7;
@@ -187,8 +184,8 @@ TEST(AdamW8bitKernel, CutsBetweenBlocksChangeNothing) {
   EXPECT_EQ(cut, whole);
 }
 
-// By hand, in double: what Dettmers et al. do, with a code of our own. Before each step both sides have the same codes,
-// so that a value that lies between two codes makes no other history.
+// The algorithm of Dettmers et al. in double, with our code. Both sides begin each step with the same codes, so a value
+// between two codes cannot make their histories differ.
 TEST(AdamW8bitKernel, HundredStepsAgreeWithDouble) {
   constexpr std::size_t kNumel = 700;
   CodedMemory memory(kNumel, DType::kFloat32, false, 23);
@@ -249,8 +246,8 @@ TEST(AdamW8bitKernel, FirstStepIsAdamWs) {
   EXPECT_EQ(coded.plain.parameter, plain.parameter);
 }
 
-// An element whose gradients were far below its block's keeps a second moment to divide by.
-// Beside a large one in its block.
+// An element's gradients are far below those of a large element in its block. Its second moment must not become zero,
+// because the step divides by it.
 TEST(AdamW8bitKernel, SmallGradientTakesNoLargeStep) {
   constexpr float kLr = 1e-2F;
   CodedMemory memory(256, DType::kFloat32, false, 2);
@@ -269,7 +266,7 @@ TEST(AdamW8bitKernel, SmallGradientTakesNoLargeStep) {
   }
 }
 
-TEST(AdamW8bitRule, Descends) {  // to the bottom of (p - 3)^2, whose gradient is 2 (p - 3)
+TEST(AdamW8bitRule, Descends) {  // to the minimum of (p - 3)^2, whose gradient is 2 (p - 3)
   const auto rule = make_update_rule(AdamW8bitOptions{});
   CodedMemory memory(300, DType::kFloat32, false, 1);
   memory.plain.first_moment.assign(300, 0);
@@ -293,8 +290,7 @@ TEST(AdamW8bitRule, SpanWithoutCodesIsOurBug) {
   EXPECT_NO_THROW(rule->update({}, {})) << "a rank whose shard is empty";
 }
 
-// And two scales a block.
-
+// Each block also has two scales.
 TEST(AdamW8bitRule, TakesTwoBytesPerElement) {
   const auto rule = make_update_rule(AdamW8bitOptions{});
   const OptimizerSpec spec = spec_of(*rule);

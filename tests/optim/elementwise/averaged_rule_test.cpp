@@ -15,16 +15,16 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kNumel = 20'003;  // several pieces, and a rest
+constexpr std::int64_t kNumel = 20'003;  // several pieces and a rest
 
-// A span of SpanMemory with an average behind its moments.
+// A span of SpanMemory with an average after its moments.
 UpdateSpan with_ema(SpanMemory& memory, std::vector<float>& average, std::int64_t begin, std::int64_t end) {
   UpdateSpan span = memory.span(begin, end);
   span.states[static_cast<std::size_t>(memory.num_moments)] = average.data() + begin;
   return span;
 }
 
-// Keeps no average itself.
+// A rule that keeps no average.
 class Descent final : public UpdateRule {
  public:
   std::string_view name() const override { return "descent"; }
@@ -36,7 +36,7 @@ class Descent final : public UpdateRule {
   }
 };
 
-// In the pass of the rule, where it keeps the average, and in one of its own.
+// Some rules keep the average in their own pass. For other rules it takes a separate pass.
 TEST(AveragedRule, FollowsItsRulesWeights) {
   const std::vector<std::pair<OptimizerOptions, int>> rules{
       {AdamWOptions{}, 2}, {AdamOptions{}, 2}, {LambOptions{}, 2},
@@ -52,7 +52,7 @@ TEST(AveragedRule, FollowsItsRulesWeights) {
       for (int step = 1; step <= 4; ++step) {
         const UpdateScalars scalars{.step = step, .lr = 1e-2, .gradient_scale = 0.5, .weight_decay = 0.1};
         plain->update(alone.span(), scalars);
-        averaged->update(with_ema(memory, average, 5'000, kNumel), scalars);  // cut anywhere
+        averaged->update(with_ema(memory, average, 5'000, kNumel), scalars);  // an arbitrary cut
         averaged->update(with_ema(memory, average, 0, 5'000), scalars);
         for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.1F * (alone.parameter[i] - expected[i]);
       }

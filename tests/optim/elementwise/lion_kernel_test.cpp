@@ -34,8 +34,7 @@ void lion_plain(SpanMemory& memory, const LionConstants& c) {
   }
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(LionKernel, EveryInstructionSetKeepsBits) {
   const auto constants = lion_constants({}, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -55,9 +54,8 @@ TEST(LionKernel, EveryInstructionSetKeepsBits) {
   }
 }
 
-// The paper's algorithm 2 in long double. Signs of sums near 0 may differ, so elements whose sum ever comes near it are
-// left out; few do.
-// Of the exact rule.
+// The paper's algorithm 2 in long double. The sign of a sum near 0 may differ, so the test omits the few elements whose
+// sum is ever near 0. All others stay within rounding.
 TEST(LionKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
@@ -87,8 +85,7 @@ TEST(LionKernel, HundredStepsStayWithinRounding) {
   EXPECT_GT(compared, 200);
 }
 
-// No step is taken from a sum of zero.
-
+// A sum of zero gives no step.
 TEST(LionKernel, StepsHaveOneLength) {
   SpanMemory memory(3, DType::kFloat32, 1, false, 3);
   memory.parameter = {1, 1, 1};

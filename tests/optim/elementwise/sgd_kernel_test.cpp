@@ -36,8 +36,7 @@ void sgd_plain(SpanMemory& memory, const SgdConstants& c) {
   }
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(SgdKernel, EveryInstructionSetKeepsBits) {
   const auto targets = hwy::SupportedAndGeneratedTargets();
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -87,8 +86,7 @@ TEST(SgdKernel, FirstStepDoesNotReadMomentum) {
   EXPECT_EQ(memory.first_moment, memory.gradient);
 }
 
-// Of the exact rule.
-
+// A hundred steps stay within rounding of the exact rule.
 TEST(SgdKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);
@@ -110,8 +108,8 @@ TEST(SgdKernel, HundredStepsStayWithinRounding) {
   }
 }
 
-// The gradient where the momentum leads, in torch's form: the step is g + momentum * buffer.
-// Of the exact rule.
+// Nesterov momentum in torch's form: the step is g + momentum * buffer. A hundred steps stay within rounding of the
+// exact rule.
 TEST(SgdKernel, HundredNesterovStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   SpanMemory memory(kNumel, DType::kFloat32, 1, false, 23);

@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// What column_sums-inl.h does, with a term for each of two columns.
+// The computation of column_sums-inl.h, with one term for each of two columns.
 void add_row(ColumnSums& sums, double first, double second) {
   const double terms[] = {first, second};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -66,7 +66,7 @@ TEST(ColumnSums, CountRowsBeyondOneGrid) {
   {
     ColumnSums sums(kFloatTerms, columns, lock);
     for (int row = 0; row < 5000; ++row) {
-      // The second is cut off whole from the first grid, and is what fills the second one.
+      // The first grid cuts off the second kind of term completely. These terms fill the second grid.
       const double term = row == 0 ? 0x1.fffffep0 : row % 8 != 0 ? 0x1.fffffep-44 : 0x1.000002p-60;
       ASSERT_TRUE(sums.make_room(1, -60, 0));
       add_row(sums, term, 0);
@@ -81,15 +81,14 @@ TEST(ColumnSums, RefuseTermsTooFarApart) {
   std::mutex lock;
   ColumnSums sums(kFloatTerms, columns, lock);
   EXPECT_TRUE(sums.make_room(1, -60, 0));
-  EXPECT_FALSE(sums.make_room(1, -61, 0)) << "a bit of the smallest would be cut off";
+  EXPECT_FALSE(sums.make_room(1, -61, 0)) << "the smallest value would lose a bit";
   EXPECT_FALSE(sums.make_room(1, 0, exponent_of(std::bit_cast<std::uint32_t>(INFINITY)))) << "no number";
   ColumnSums of_doubles(kDoubleTerms, columns, lock);
   EXPECT_TRUE(of_doubles.make_room(1, -37, 0));
   EXPECT_FALSE(of_doubles.make_room(1, -38, 0));
 }
 
-// Nothing is lost.
-
+// No bit is lost.
 TEST(ColumnSums, OtherMagnitudesStartNewGrid) {
   std::vector<ExactSum> columns(2);
   std::mutex lock;

@@ -46,7 +46,7 @@ struct Coded {
   }
 };
 
-// The header's expand() in double, from its words: four octaves of y's mantissa make one of x.
+// expand() of the header in double, from its description: one octave of y becomes four octaves of x.
 double expand(double y) {
   if (y == 0) return 0;
   int exponent = 0;
@@ -63,7 +63,7 @@ double shrink(double x) {
   return std::ldexp(1 + octaves - std::floor(octaves), static_cast<int>(std::floor(octaves)));
 }
 
-// Of every size that a float has, zeros and denormals among them; `spread` octaves below the largest.
+// Values of all sizes, with zeros and denormals. `spread`: octaves between the largest and the smallest.
 std::vector<float> values_of(StateCode code, std::mt19937& random, std::size_t numel, int largest, int spread) {
   std::vector<float> values(numel);
   for (float& value : values) {
@@ -107,7 +107,7 @@ TEST(EightBitCode, AValueTakesTheNearestCode) {
       const int kept = code == StateCode::kSigned8 ? static_cast<std::int8_t>(state.codes[i]) : state.codes[i];
       const int k = std::abs(kept);
       if (std::abs(place - std::floor(place) - 0.5) < 1e-3) {
-        ++ties;  // the double and the float may fall on two sides
+        ++ties;  // double and float may round to different sides
         EXPECT_LE(std::abs(k - wanted), 1);
         continue;
       }
@@ -148,7 +148,7 @@ TEST(EightBitCode, EveryCodeAndScaleReencodesExactly) {
         Coded state(code, 256);
         state.scales[0] = std::ldexp(mantissa, exponent);
         for (std::size_t i = 0; i < 256; ++i) state.codes[i] = static_cast<std::uint8_t>(i);
-        if (code == StateCode::kSigned8) state.codes[128] = 0;  // -128 is none
+        if (code == StateCode::kSigned8) state.codes[128] = 0;  // -128 is not a code
         EXPECT_EQ(Coded(code, state.decoded()), state) << state.scales[0];
       }
     }
@@ -170,8 +170,7 @@ TEST(EightBitCode, ATinyBlockIsZero) {
   }
 }
 
-// Without a sign.
-
+// In the code without a sign.
 TEST(EightBitCode, PositiveValuesNeverBecomeZero) {
   std::vector<float> values(256, 1e-30F);
   values[0] = 1e3F;
@@ -183,11 +182,10 @@ TEST(EightBitCode, PositiveValuesNeverBecomeZero) {
   EXPECT_EQ(Coded(StateCode::kSigned8, values).codes[2], 0);
   const Coded all = state;
   for (float& value : values) value = -value;
-  EXPECT_EQ(Coded(StateCode::kUnsigned8, values), all) << "of a file that is wrong: the magnitude";
+  EXPECT_EQ(Coded(StateCode::kUnsigned8, values), all) << "negative values, as in a wrong file, count by magnitude";
 }
 
 // Every value of the block becomes NaN.
-
 TEST(EightBitCode, NonFiniteValueSpoilsItsBlock) {
   for (const StateCode code : kBoth) {
     for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -241,7 +239,7 @@ struct Errors {
   double rms = 0, median = 0, zeros = 0;
 };
 
-// Of parts of the block's largest magnitude.
+// Errors of values that are given as parts of the block's largest magnitude.
 Errors errors_of(const std::vector<double>& parts, const std::vector<double>& kept) {
   Errors errors;
   std::vector<double> relative;
@@ -254,7 +252,7 @@ Errors errors_of(const std::vector<double>& parts, const std::vector<double>& ke
   return {std::sqrt(errors.rms), relative[relative.size() / 2], errors.zeros};
 }
 
-// Moments of normal gradients; `spread`: decades over which the gradients of one block are strewn.
+// Codes of moments with normal gradients. `spread`: decades between the gradients of one block.
 std::pair<Errors, Errors> ours_and_theirs(StateCode code, double spread) {
   constexpr std::size_t kNumel = 256 * 500;
   std::mt19937 random(2);
@@ -278,8 +276,7 @@ std::pair<Errors, Errors> ours_and_theirs(StateCode code, double spread) {
   return {errors_of(parts, ours), errors_of(parts, theirs)};
 }
 
-// About.
-
+// The errors are at most a little larger, as the factors below say.
 TEST(EightBitCode, IsAsPreciseAsBitsandbytes) {
   for (const StateCode code : kBoth) {
     for (const double spread : {0.0, 3.0}) {

@@ -24,7 +24,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The key under which the options are refused, with its value in the message; "" if they are taken.
+// The key in the refusal of these options, whose message must have `value`; "" if they are valid.
 std::string refused_key(const OptimizerOptions& options, const std::string& value) {
   try {
     make_update_rule(options);
@@ -37,7 +37,7 @@ std::string refused_key(const OptimizerOptions& options, const std::string& valu
   return "";
 }
 
-// Those with fp32 states of elements; the others have tests of their own.
+// The rules with fp32 states of elements. All other rules have tests of their own.
 std::vector<OptimizerOptions> every_rule() {
   std::vector<OptimizerOptions> rules{SgdOptions{.momentum = 0.9}, SgdOptions{.momentum = 0.9, .nesterov = true}};
   for (const OptimizerOptions& options : default_options()) {
@@ -52,10 +52,9 @@ int num_states(const UpdateRule& rule) {
   return static_cast<int>(rule.states().size());
 }
 
-// Bit for bit.
-
+// Queued spans have the bits of single updates.
 TEST(UpdateRule, QueuedSpansMatchSingleUpdates) {
-  constexpr int kSpans = 35;  // more than two kernels take
+  constexpr int kSpans = 35;  // more than two kernels
   std::vector<std::unique_ptr<UpdateRule>> rules;
   for (const OptimizerOptions& options : every_rule()) rules.push_back(make_update_rule(options));
   for (const auto& rule : rules) {
@@ -129,8 +128,7 @@ TEST(UpdateRule, RefusesBadSgdOptionsByKey) {
   EXPECT_EQ(refused_key(SgdOptions{.weight_decay = kInfinity}, "inf"), "optimizer.weight_decay");
 }
 
-// By key.
-
+// The error names the key.
 TEST(UpdateRule, RefusesBadAdamAndLionOptions) {
   EXPECT_EQ(refused_key(AdamOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamOptions{.beta1 = 1}, "[1, 0.999]"), "optimizer.betas");
@@ -148,8 +146,7 @@ TEST(UpdateRule, RefusesBadLambOptionsByKey) {
   EXPECT_EQ(refused_key(LambOptions{.most_ratio = kInfinity}, "[0.01, inf]"), "optimizer.trust_ratio");
 }
 
-// By key.
-
+// The error names the key.
 TEST(UpdateRule, RefusesBadAdamw8bitOptions) {
   EXPECT_EQ(refused_key(AdamW8bitOptions{.lr = -1}, "-1"), "optimizer.lr");
   EXPECT_EQ(refused_key(AdamW8bitOptions{.beta2 = 1}, "[0.9, 1]"), "optimizer.betas");
@@ -173,7 +170,7 @@ TEST(UpdateRule, SaysWhichStatesAnElementHas) {
   EXPECT_EQ(make_update_rule(AdamWOptions{})->states(), (std::vector<StateSpec>{{"exp_avg"}, {"exp_avg_sq"}}));
   EXPECT_EQ(make_update_rule(SgdOptions{.momentum = 0.9})->states(), (std::vector<StateSpec>{{"momentum_buffer"}}));
   EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})), OptimizerSpec{});
-  EXPECT_EQ(spec_of(*make_update_rule(LambOptions{})).num_reads, 2) << "first for the sums";
+  EXPECT_EQ(spec_of(*make_update_rule(LambOptions{})).num_reads, 2) << "the first read is for the sums";
   EXPECT_EQ(make_update_rule(AdamOptions{})->name(), "adam");
   EXPECT_EQ(make_update_rule(LambOptions{})->name(), "lamb");
   EXPECT_EQ(make_update_rule(LionOptions{})->name(), "lion");
@@ -181,8 +178,7 @@ TEST(UpdateRule, SaysWhichStatesAnElementHas) {
   EXPECT_EQ(make_update_rule(SgdOptions{})->name(), "sgd");
 }
 
-// States of rows and columns, apart from states of elements.
-
+// A rule declares states of rows and columns apart from states of elements.
 TEST(UpdateRule, RowStatesAreDeclaredApart) {
   const auto rule = make_update_rule(AdafactorOptions{});
   const OptimizerSpec spec = spec_of(*rule);
@@ -194,12 +190,11 @@ TEST(UpdateRule, RowStatesAreDeclaredApart) {
   EXPECT_EQ(spec.factor_bytes(/*rows=*/30, /*columns=*/50), 4 * (30 + 50));
   EXPECT_EQ(spec_of(*make_update_rule(AdamWOptions{})).factor_bytes(30, 50), 0);
   const OptimizerSpec averaged = spec_of(*with_average(make_update_rule(AdafactorOptions{}), 0.9));
-  EXPECT_EQ(averaged.states.back().name, "ema") << "behind the states of elements";
+  EXPECT_EQ(averaged.states.back().name, "ema") << "after the states of elements";
   EXPECT_EQ(averaged.states.size(), 2U);
 }
 
-// Options of either kind: the learning rate and the decay.
-
+// Both kinds of options have a learning rate and a decay.
 TEST(UpdateRule, BothOptionsTellRateAndDecay) {
   EXPECT_EQ(learning_rate(AdamWOptions{.lr = 3e-4}), 3e-4);
   EXPECT_EQ(learning_rate(SgdOptions{.lr = 0.5}), 0.5);
@@ -223,7 +218,7 @@ TEST(UpdateRule, ThreadsKeepBitsOfOneThread) {
   }
 }
 
-TEST(UpdateRule, EveryRuleDescends) {  // to the bottom of (p - 3)^2, whose gradient is 2 (p - 3)
+TEST(UpdateRule, EveryRuleDescends) {  // to the minimum of (p - 3)^2, whose gradient is 2 (p - 3)
   for (const OptimizerOptions& options : every_rule()) {
     const auto rule = make_update_rule(options);
     SpanMemory memory(8, DType::kFloat32, num_states(*rule), false, 1);
@@ -260,14 +255,14 @@ TEST(UpdateRule, UnknownCpuRunsBaseline) {
   SpanMemory baseline = usual;
   const auto rule = make_update_rule(AdamWOptions{});
   rule->update(usual.span(), {});
-  hwy::SetSupportedTargetsForTest(HWY_WASM);  // some other architecture's: none of ours is left
+  hwy::SetSupportedTargetsForTest(HWY_WASM);  // a target of another architecture, so none of ours is left
   rule->update(baseline.span(), {});
   EXPECT_EQ(kernel_target(), hwy::TargetName(HWY_STATIC_TARGET));
   hwy::SetSupportedTargetsForTest(0);
   EXPECT_EQ(baseline, usual);
 }
 
-// A user's, which keeps so many states and changes nothing.
+// A user's rule that keeps `count` states and changes nothing.
 class KeepsStates final : public UpdateRule {
  public:
   explicit KeepsStates(std::size_t count) : count_(count) {}
@@ -279,7 +274,7 @@ class KeepsStates final : public UpdateRule {
   std::size_t count_;
 };
 
-// A rule of states that are told to it, without factors() and matrices().
+// A rule with one given state, and without factors() and matrices().
 class Keeps final : public UpdateRule {
  public:
   explicit Keeps(StateSpec state) : state_(std::move(state)) {}
@@ -310,8 +305,7 @@ TEST(UpdateRule, RefusesUserRuleWithUnkeptStates) {
   }
 }
 
-// At most; a rule that wraps it adds up to three.
-
+// Four states are the maximum. Rules that wrap this rule add up to three.
 TEST(UpdateRule, UserRuleKeepsFourStates) {
   const auto own = [](std::size_t count) { return OwnRuleOptions{.rule = std::make_shared<KeepsStates>(count)}; };
   EXPECT_TRUE(

@@ -25,7 +25,7 @@ std::int64_t numel_of(const Shape& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// As tests/optim/adafactor_numbers.py has it: of parameters (step 0) and gradients.
+// The same values as in tests/optim/adafactor_numbers.py. Step 0: the parameters; later steps: gradients.
 std::vector<float> filled(std::int64_t numel, int step, float scale) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < numel; ++i)
@@ -53,7 +53,7 @@ std::vector<double> values_of(const std::vector<ExactSum>& sums) {
 // A parameter with its states, and one step over any cut of it.
 struct Subject {
   std::vector<float> parameter, variance, row_var, col_var;
-  double of_parameter = 0, of_direction = 0;  // sums of the last step
+  double of_parameter = 0, of_direction = 0;  // sums of squares of the last step
   bool operator==(const Subject&) const = default;
 
   explicit Subject(const Shape& dims, std::vector<float> values) : parameter(std::move(values)) {
@@ -66,7 +66,7 @@ struct Subject {
   }
   std::int64_t numel() const { return std::ssize(parameter); }
 
-  // Parts end at `cuts`; the last ones come first, as those of another rank may.
+  // `cuts`: the ends of the parts. The last parts are updated first, because another rank may do so.
   void step(const std::vector<float>& gradient, const AdafactorOptions& options, const UpdateScalars& scalars,
             std::vector<std::int64_t> cuts = {}) {
     cuts.push_back(numel());
@@ -111,7 +111,7 @@ struct Subject {
   }
 };
 
-// The paper's formulas in float64, element by element, for one matrix (columns > 1) or a vector (columns 1).
+// The paper's formulas in float64, element by element. columns > 1: a matrix; columns 1: a vector.
 class Paper {
  public:
   Paper(std::int64_t rows, std::int64_t columns, const std::vector<float>& parameter)
@@ -168,8 +168,8 @@ std::vector<float> drawn(std::int64_t numel, std::uint32_t seed, float scale) {
 
 TEST(AdafactorKernel, TakesThePapersSteps) {
   struct Case {
-    float rms;  // of the parameter: less than eps2, or more
-    double lr;  // more than 1 / sqrt(t) from some step on, or less
+    float rms;  // of the parameter: below or above eps2
+    double lr;  // above or below 1 / sqrt(t) from some step on
     double clip;
   };
   for (const Case& with : {Case{0.5F, 0.2, 1}, Case{1e-5F, 0.2, 1}, Case{0.5F, 0.5, 0.5}}) {
@@ -189,7 +189,7 @@ TEST(AdafactorKernel, TakesThePapersSteps) {
   }
 }
 
-// Printed by tests/optim/adafactor_numbers.py with torch 2.11.
+// Numbers printed by tests/optim/adafactor_numbers.py with torch 2.11.
 TEST(AdafactorKernel, TakesTorchsSteps) {
   struct Case {
     Shape shape;
@@ -242,8 +242,8 @@ TEST(AdafactorKernel, CutsChangeNoBit) {
   }
 }
 
-// The formulas of adafactor_kernel.h, with the compiler's own fp32 arithmetic: a matrix's parameters after the step, or a
-// vector's, whose variance is updated.
+// The formulas of adafactor_kernel.h with the compiler's own fp32 arithmetic: a matrix's parameters after the step. For
+// a vector `after` has the updated variance.
 std::vector<float> updated_plain(const Subject& before, const Subject& after, const std::vector<float>& gradient,
                                  const AdafactorConstants& c) {
   std::vector<float> parameter = before.parameter;
@@ -264,8 +264,7 @@ std::vector<float> updated_plain(const Subject& before, const Subject& after, co
   return parameter;
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(AdafactorKernel, EveryInstructionSetKeepsBits) {
   for (const Shape& dims : {Shape{37, 29}, Shape{20, 64}, Shape{3, 700}, Shape{777}}) {
     const std::int64_t numel = numel_of(dims);
@@ -288,7 +287,7 @@ TEST(AdafactorKernel, EveryInstructionSetKeepsBits) {
 }
 
 TEST(AdafactorKernel, ScalesGradientsBeforeAnythingElse) {
-  constexpr AdafactorOptions kUnclipped{.clip = 100};  // a clipped step does not depend on the direction's length
+  constexpr AdafactorOptions kUnclipped{.clip = 100};  // a clipped step does not depend on the gradient's length
   for (const Shape& dims : {Shape{6, 8}, Shape{48}}) {
     const std::vector<float> gradient = drawn(48, 8, 1);
     std::vector<float> quarter = gradient;
@@ -336,8 +335,8 @@ TEST(AdafactorKernel, WritesRoundedCopyInAnyType) {
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(rounded[i], to_bfloat16(parameter[i])) << i;
 }
 
-// Every third number has a rounding that is a case of its own: NaNs, infinities, subnormals of fp32 and of fp16, what either
-// type is too small for, ties.
+// Every third number has an unusual rounding: NaNs, infinities, subnormals of fp32 and fp16, ties, and values outside
+// the range of one type.
 std::vector<float> of_every_kind(std::int64_t numel) {
   constexpr std::uint32_t kBits[] = {0x7f800001U, 0xffc12345U, 0x7fffffffU, 0x7f800000U, 0xff800000U, 0x00000001U,
                                      0x807fffffU, 0x33000000U, 0xb3800001U, 0x387fe000U, 0x477ff000U, 0x477fefffU,
@@ -353,12 +352,12 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
   return bits;
 }
 
-// A step over all but the first and the last element, hence off any alignment: what it makes of the parameter and, with a
-// copy, of `low`.
+// The parameter after a step over all elements but the first and the last, so without alignment. `low`: receives the
+// low-precision copy, unless null.
 std::vector<float> stepped(const Shape& dims, DType gradient_dtype, std::vector<std::uint16_t>* low, DType low_dtype) {
   const std::int64_t numel = numel_of(dims);
   std::vector<float> parameter = of_every_kind(numel + 2), gradient = drawn(numel + 2, 5, 0.1F);
-  for (std::size_t i = 0; i < gradient.size(); i += 3) gradient[i] = 0;  // so that these stay what they are
+  for (std::size_t i = 0; i < gradient.size(); i += 3) gradient[i] = 0;  // so these parameters keep their values
   std::vector<float> variance(gradient.size(), 0.01F), held(gradient.size());
   auto* const there = reinterpret_cast<std::byte*>(held.data());
   convert_elements(reinterpret_cast<const std::byte*>(gradient.data()), DType::kFloat32, there, gradient_dtype,
@@ -376,14 +375,13 @@ std::vector<float> stepped(const Shape& dims, DType gradient_dtype, std::vector<
   } else {
     std::vector<float> row_var(static_cast<std::size_t>(dims[0]), 0.5F),
         col_var(static_cast<std::size_t>(dims[1]), 0.01F);
-    row_var[1] = 1e-30F;  // its scales are bounded
+    row_var[1] = 1e-30F;  // its scale reaches the bound
     adafactor_update(span, {row_var, col_var, 0.5F}, constants);
   }
   return parameter;
 }
 
-// As a single element is rounded.
-
+// Vector code rounds the copy as it rounds a single element.
 TEST(AdafactorKernel, InstructionSetsRoundCopyAsElements) {
   for (const auto target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);

@@ -20,8 +20,8 @@ namespace {
 struct Case {
   std::int64_t rows, columns;
 };
-// Blocks within rows, blocks that rows cut, one row, columns that are more than a chunk has, narrow matrices, and whole tiles
-// beside halves of them.
+// Blocks within rows, blocks across rows, one row, more columns than a chunk, narrow matrices, and whole tiles beside
+// half tiles.
 const std::vector<Case> kCases{{64, 64}, {37, 29},  {1, 500},  {3, 5000}, {20, 1024},
                                {700, 3}, {1100, 1}, {600, 16}, {21, 48},  {10, 5008}};
 
@@ -35,15 +35,15 @@ std::vector<float> drawn(const Case& matrix, const std::function<float(std::mt19
 float alike(std::mt19937& random) {
   return std::normal_distribution<float>(0, 1e-3F)(random);
 }
-// Neighbours differ by many powers of two, so that another order of a sum in floating point is another sum.
+// Neighbours differ by many powers of two, so a floating-point sum in another order has another value.
 float apart(std::mt19937& random) {
   return std::exp2(std::uniform_real_distribution<float>(-20, 20)(random));
 }
-// More than a double holds, and as much as two do.
+// The range of magnitudes needs two doubles.
 float somewhat_apart(std::mt19937& random) {
   return random() % 9 == 0 ? 0 : std::exp2(std::uniform_real_distribution<float>(-14, 14)(random));
 }
-// More than two doubles hold.
+// The range of magnitudes exceeds two doubles.
 float far_apart(std::mt19937& random) {
   return random() % 7 == 0 ? 0 : std::exp2(std::uniform_real_distribution<float>(-140, 60)(random));
 }
@@ -86,8 +86,7 @@ std::vector<double> plain_sums(const Case& matrix, const std::vector<float>& gra
   return sums.values();
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(FactorSquares, EveryInstructionSetKeepsBits) {
   for (auto* draw : {alike, somewhat_apart, apart, far_apart}) {
     for (const Case& matrix : kCases) {
@@ -121,7 +120,7 @@ TEST(FactorSquares, CutsAndThreadsChangeNoBit) {
   }
 }
 
-// Tiles of one row's magnitude follow those of another one.
+// The magnitude changes from one tile to the next.
 TEST(FactorSquares, AreExactWhereTheirMagnitudesChange) {
   const Case matrix{48, 96};
   std::vector<float> gradient = drawn(matrix, alike);
@@ -153,8 +152,7 @@ TEST(FactorSquares, TakeGradientsOfAnyType) {
   EXPECT_EQ(sums.values(), plain_sums(matrix, wide, 2));
 }
 
-// Its own row and column, and no other.
-
+// A value that is not finite spoils only its own row and its own column.
 TEST(FactorSquares, NonFiniteSpoilsRowAndColumn) {
   const Case matrix{40, 48};
   for (const float bad : {std::numeric_limits<float>::infinity(), 1e30F, std::nanf("")}) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr UpdateScalars kScalars{.step = 2, .lr = 1e-2, .gradient_scale = 0.37, .weight_decay = 0.1};
 
-// The contract of lamb_kernel.h for element i, with the compiler's own fp32 arithmetic; moments are updated.
+// The contract of lamb_kernel.h for element i, with the compiler's own fp32 arithmetic. It also updates the moments.
 float direction_plain(SpanMemory& memory, std::size_t i, const LambConstants& c) {
   float& m = memory.first_moment[i];
   float& v = memory.second_moment[i];
@@ -39,8 +39,7 @@ double sum_plain(std::vector<float> values) {
   return sum.value();
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(LambKernel, EveryInstructionSetKeepsBits) {
   const auto constants = lamb_constants({}, kScalars);
   for (const auto dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -82,7 +81,7 @@ TEST(LambKernel, CutsDoNotChangeSums) {
   }
 }
 
-// Magnitudes that two doubles do not hold together, zeros, and values that are not finite.
+// Magnitudes beyond the range of two doubles, zeros, and values that are not finite.
 TEST(LambKernel, SumsAreExactWhateverTheMagnitudes) {
   const auto constants = lamb_constants({}, kScalars);
   for (const float odd : {0.0F, 1.0F, 1e38F, std::numeric_limits<float>::infinity()}) {
@@ -104,8 +103,8 @@ TEST(LambKernel, SumsAreExactWhateverTheMagnitudes) {
   }
 }
 
-// The paper's algorithm 2 in long double, one parameter, its ratio from its own norms.
-// Of the exact rule.
+// The paper's algorithm 2 in long double: one parameter, with the ratio of its own norms. A hundred steps stay within
+// rounding.
 TEST(LambKernel, HundredStepsStayWithinRounding) {
   constexpr std::size_t kNumel = 257;
   const LambOptions options{.least_ratio = 0, .most_ratio = 1e9};
@@ -139,8 +138,7 @@ TEST(LambKernel, HundredStepsStayWithinRounding) {
   for (std::size_t i = 0; i < kNumel; ++i) EXPECT_NEAR(memory.parameter[i], static_cast<double>(p[i]), 2e-5);
 }
 
-// One if a norm is zero.
-
+// The ratio is 1 if a norm is zero.
 TEST(LambKernel, RatioIsClampedOrOne) {
   const LambOptions options{.least_ratio = 0.5, .most_ratio = 4};
   const auto ratio = [&](double parameter, double direction) {

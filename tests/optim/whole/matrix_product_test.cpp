@@ -22,7 +22,7 @@ std::vector<float> draw(std::int64_t numel, std::uint32_t seed) {
   return values;
 }
 
-// One sum an element, with the C library's fp32 arithmetic.
+// One sum for each element, with the C library's fp32 arithmetic.
 std::vector<float> multiply_plain(const MatrixProduct& p) {
   std::vector<float> out;
   for (std::int64_t i = 0; i < p.rows; ++i) {
@@ -49,11 +49,10 @@ std::vector<float> multiplied(MatrixProduct product, int threads) {
 struct Shape {
   std::int64_t rows, columns, inner;
 };
-// Less than a tile, its multiples, and more than a thread packs at a time.
+// Less than a tile, multiples of a tile, and more than a thread packs at once.
 const std::vector<Shape> kShapes{{1, 1, 1}, {5, 3, 7}, {6, 32, 256}, {13, 131, 300}, {64, 260, 513}};
 
-// Of plain arithmetic.
-
+// All instruction sets and numbers of threads give the bits of plain arithmetic.
 TEST(MatrixProductSlow, InstructionSetsAndThreadsKeepBits) {
   for (const Shape& shape : kShapes) {
     const std::vector<float> left = draw(shape.rows * shape.inner, 1), right = draw(shape.inner * shape.columns, 2);

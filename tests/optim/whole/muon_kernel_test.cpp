@@ -21,8 +21,7 @@ float lerp_plain(float from, float to, double weight) {
   return (weight < 0.5 ? from : to) + factor * (to - from);
 }
 
-// Of plain arithmetic.
-
+// Every instruction set gives the bits of plain arithmetic.
 TEST(MuonKernel, EveryInstructionSetKeepsBits) {
   for (const bool nesterov : {false, true}) {
     const MuonOptions options{.momentum = 0.95, .nesterov = nesterov};

@@ -62,7 +62,7 @@ double norm(const Real& m) {
   return std::sqrt(squares);
 }
 
-// The iterations of the header, in double.
+// The iterations of newton_schulz.h in double.
 Real in_double(const Matrix<float>& matrix) {
   Real x{matrix.rows, matrix.columns, {matrix.values.begin(), matrix.values.end()}};
   if (x.rows > x.columns) x = transposed(x);
@@ -92,7 +92,7 @@ TEST(NewtonSchulz, AgreesWithDoubleIterations) {
   }
 }
 
-// For singular values of 1 the square of the norm is the number of them.
+// If all singular values are 1, the squared norm is their number.
 TEST(NewtonSchulz, BringsSingularValuesNearOne) {
   for (const auto& [rows, columns] : {std::pair{17, 150}, std::pair{150, 17}}) {
     const Matrix<float> ours = in_float(draw(rows, columns));
@@ -105,7 +105,7 @@ TEST(NewtonSchulz, BringsSingularValuesNearOne) {
 
 TEST(NewtonSchulz, TreatsAMatrixAsItsTranspose) {
   const Matrix<float> wide = draw(9, 70);
-  // A term of the norm has the squares of neighbours in memory: its last bit may be another one.
+  // A term of the norm sums squares of neighbours in memory, so its last bit may differ for a transposed matrix.
   const Matrix<float> ours = in_float(wide), other = transposed(in_float(transposed(wide)));
   for (std::size_t i = 0; i < ours.values.size(); ++i) EXPECT_NEAR(ours.values[i], other.values[i], 1e-6);
 }
@@ -115,7 +115,8 @@ TEST(NewtonSchulz, ThreadsKeepBits) {
     EXPECT_EQ(in_float(draw(rows, columns), 3).values, in_float(draw(rows, columns)).values);
 }
 
-// Bits, and that each kernel names what it touches, and the workspace is as large as it has to be.
+// The queued iterations have the same bits. The device also checks that each kernel names its accesses and that the
+// workspace is large enough.
 TEST(NewtonSchulz, QueuedOnDeviceKeepsBits) {
   RecordedDevice device({.late = 5});
   const auto bytes_of = [](const Allocation& memory, std::int64_t numel) {
@@ -147,7 +148,7 @@ TEST(NewtonSchulz, QueuedOnDeviceKeepsBits) {
   }
 }
 
-// Its squares are added exactly.
+// The squares of the norm are added exactly.
 TEST(NewtonSchulz, NormIgnoresElementOrder) {
   Matrix<float> matrix = draw(3, 64);
   const double squares = squares_of(matrix.values.data(), 192).value();

@@ -53,7 +53,7 @@ TEST(Cluster, RankSendsEquallyToOthers) {
   const Mesh mesh = mesh_of(8, 0);
   const Exchange exchange = exchange_of_step(some_units(), mesh, placement_of(3, mesh), cluster);
   EXPECT_DOUBLE_EQ(exchange.within, sent_of(3, mesh) / 7);
-  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "of both ranks, to the six on other machines";
+  EXPECT_DOUBLE_EQ(exchange.leaving, 2 * sent_of(3, mesh) * 6 / 7) << "from both ranks to the six on other machines";
 }
 
 TEST(Cluster, HostGroupsSendGradientsOnly) {
@@ -84,11 +84,10 @@ TEST(Cluster, CopiesOnOneHostStayThere) {
   const auto leaving = [&](const Mesh& ways) {
     return exchange_of_step(some_units(), ways, placement_of(3, ways), cluster).leaving;
   };
-  EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between machines, whatever lies beside it";
+  EXPECT_DOUBLE_EQ(leaving(mesh), leaving(hosts)) << "one border between machines, with any number of ranks beside it";
 }
 
-// Copies that train by themselves use the link only in the outer step.
-
+// Copies that train apart use the link only in the outer step.
 TEST(Cluster, LocalStepsUseNoLink) {
   const Mesh mesh = mesh_of(8, 2);
   const Cluster cluster{.hosts = 4, .ranks = 2, .latency = 1};
@@ -112,8 +111,7 @@ TEST(Cluster, TheSlowestRankAndTheMean) {
   EXPECT_EQ(Cluster{}.slowest(), 1);
 }
 
-// Of ranks whose speed varies.
-
+// The ranks' speed varies (jitter), so a step takes as long as its slowest rank.
 TEST(Cluster, OneWaitsForTheSlowest) {
   const Cluster cluster{.hosts = 1, .ranks = 4, .jitter = 0.1};
   EXPECT_DOUBLE_EQ(seconds_of_all(2, 1, cluster), 2.2);
@@ -136,8 +134,8 @@ TEST(Cluster, EqualWeightsMatchRanges) {
     }
 }
 
-// One machine owns three fourths of each unit. In a gather it sends them to both ranks of the other; in a reduction it sends
-// the other's fourth.
+// Machine 0 owns three fourths of each unit. In a gather it sends them to both ranks of machine 1. In a reduction it
+// sends the other fourth.
 TEST(Cluster, LargerOwnerSendsMore) {
   const Cluster cluster{.hosts = 2, .ranks = 2};
   const Mesh mesh = mesh_of(4, 0);
@@ -149,8 +147,7 @@ TEST(Cluster, LargerOwnerSendsMore) {
   EXPECT_DOUBLE_EQ(exchange.within, 2 * (model * 3 / 8) + model * 3 / 8);
 }
 
-// Two units are under way at a time.
-
+// Two units are in flight at a time.
 TEST(Cluster, ChainDelaysFirstPiece) {
   const Mesh mesh = mesh_of(4, 1);
   const Placement placement = placement_of(0, mesh);
@@ -159,16 +156,18 @@ TEST(Cluster, ChainDelaysFirstPiece) {
     return exchange_of_step(some_units(), copies, placement, cluster).delay;
   };
   EXPECT_DOUBLE_EQ(delay(mesh_of(2, 1), {.hosts = 2, .ranks = 1, .network = unit}), 1)
-      << "the last unit, which is one piece, comes down alone";
+      << "the last unit is one piece and is sent by itself";
   EXPECT_DOUBLE_EQ(delay(mesh_of(3, 1), {.hosts = 3, .ranks = 1, .network = unit}), 3);
-  // Six passages, of which the bytes have one; each unit takes three where its bytes take two.
+  // The chain has six hops. The byte rate already covers one of them, and each unit takes three hops while its bytes
+  // take two.
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit}), 5 + 3);
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 1, .ranks = 4, .within = unit}), 5 + 3);
   EXPECT_DOUBLE_EQ(delay(mesh, {.hosts = 4, .ranks = 1, .network = unit, .latency = 1}), 5 + 12 + 6)
-      << "up and down again a unit takes 6, and waits for 6 messages";
+      << "a unit takes 6 up and down again, and waits for 6 messages";
 }
 
-// What fills the chain is a piece: of 32, as large units have, a 32nd of the unit. Up to 24 pieces are under way.
+// The first delay of a chain is that of one piece. A large unit has 32 pieces, so its piece is a 32nd of the unit. Up
+// to 24 pieces are in flight.
 TEST(Cluster, LargeUnitsTakeTheirBytesTime) {
   const std::vector<Unit> units = make_units({{.name = "h.0.weight", .shape = {1024, 1024}}}, {});
   const auto unit = static_cast<double>(crossing_bytes(units[0], {}));

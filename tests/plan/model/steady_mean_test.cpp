@@ -46,8 +46,8 @@ TEST(SteadyMean, ForgetsAnotherPace) {
   SteadyMean mean = of({1, 1, 1, 1, 1, 1, 1, 1, 4, 4, 4, 4});
   EXPECT_DOUBLE_EQ(mean.value(), 4);
   EXPECT_TRUE(mean.is_due());
-  for (std::size_t step = 0; step < SteadyMean::kMost; ++step) mean.add(4.4);  // within what counts as the same
-  EXPECT_DOUBLE_EQ(mean.value(), 4.4) << "those before the last are forgotten, too";
+  for (std::size_t step = 0; step < SteadyMean::kMost; ++step) mean.add(4.4);  // counts as unchanged
+  EXPECT_DOUBLE_EQ(mean.value(), 4.4) << "older values are also forgotten";
 }
 
 }  // namespace

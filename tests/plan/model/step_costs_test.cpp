@@ -29,8 +29,7 @@ TEST(StepCosts, ElementsHaveTheirStatesBytes) {
   EXPECT_EQ(element_bytes(plain_sgd, one_unit(1, DType::kFloat32)), (ElementBytes{4, 4, 0}));
 }
 
-// Parts on other tiers than the update's, above or below it.
-
+// Parts of the states are on other tiers than the tier of the update, above or below it.
 TEST(StepCosts, CountsPartsAroundTheUpdate) {
   const UnitTiers tiers{{.device = 10, .disk = 90}, {.device = 60, .host = 40}, {.device = 30, .host = 30, .disk = 40}};
   const Amounts amounts = amounts_of(model_of(3), one_unit(200, DType::kFloat32), tiers);
@@ -61,8 +60,7 @@ TEST(StepCosts, CostsIgnoreUnitSize) {
             costs_of(model_of(3), one_unit(64, DType::kFloat32)));
 }
 
-// It is neither offloaded nor updated.
-
+// A frozen unit is neither offloaded nor updated.
 TEST(StepCosts, FrozenUnitHasNoUpdateCosts) {
   const Unit frozen = one_unit(64, DType::kFloat32, 0, /*trainable=*/false);
   const StepCosts costs = costs_of(model_of(3), frozen);

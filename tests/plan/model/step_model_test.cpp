@@ -12,8 +12,7 @@
 namespace zero {
 namespace {
 
-// The numbers are chosen so that every resource shows: 2 up, 4 down, 8 read, 16 written, in elements a second of 1
-// byte.
+// Each resource has its own rate, in elements of 1 byte a second: 2 up, 4 down, 8 read, 16 written.
 constexpr TierRates kRates{.link_up = 2, .link_down = 4, .disk_read = 8, .disk_write = 16};
 constexpr std::int64_t kNumel = 1 << 14;
 
@@ -29,7 +28,7 @@ double busy(const PredictedStep& step, StepPhase phase, Resource resource) {
   return step.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
 }
 
-// Seconds an element, of one phase. Reading and writing add up: disk_share is 1.
+// Seconds an element in one phase. Reading and writing add up, because disk_share is 1.
 struct Busy {
   double up = 0, down = 0, read = 0, written = 0;
 };
@@ -51,14 +50,14 @@ TEST(StepModel, GathersAreCountedByPass) {
   const auto gather = [](int unit) { return Action{ActionKind::kGather, unit}; };
   const Schedule schedule{.entries = {{{EventKind::kAccess, 0}, {gather(0), gather(1)}},
                                       {{EventKind::kBackward}, {gather(1)}},
-                                      {{EventKind::kEndBackward}, {gather(1)}},  // of the next micro-batch
+                                      {{EventKind::kEndBackward}, {gather(1)}},  // access in the next micro-batch
                                       {{EventKind::kAccess, 0}, {{ActionKind::kRelease, 0}, gather(0)}},
                                       {{EventKind::kBackward}, {{ActionKind::kReduce, 1}}}},
                           .step = {gather(0)}};
   StepProfile profile;
   count_gathers(schedule, 3, profile);
   EXPECT_EQ(profile.forward_gathers, (std::vector{2, 1, 0}));
-  EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "what follows the pass belongs to it";
+  EXPECT_EQ(profile.backward_gathers, (std::vector{0, 2, 0})) << "gathers after the pass belong to it";
   EXPECT_FALSE(profile.min_budget);
   count_gathers({.budget = {GatherBudget::kMin}}, 3, profile);
   EXPECT_TRUE(profile.min_budget);
@@ -77,7 +76,7 @@ TEST(StepModel, OnDeviceOnlyArithmeticTakesTime) {
   }
 }
 
-// Three units of kNumel fp32 elements, their gradients on disk: 4 bytes each, 16 written a second.
+// Three units of kNumel fp32 elements with gradients on disk: 4 bytes an element, 16 written a second.
 StepModel three_that_offload(std::vector<double> gradient_at) {
   StepModel model = model_of(DType::kFloat32, 3);
   model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
@@ -93,8 +92,8 @@ double backward_of_offloads(const StepModel& model) {
 }
 
 TEST(StepModel, LastOffloadFollowsComputation) {
-  // A unit's offload takes 0.25 of what is counted here, the pass 2.
-  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "nothing is known of when";
+  // Seconds an element: the offload of a unit takes 0.25, the pass 2.
+  EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({})), 2) << "the times of gradients are unknown";
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.6, 0.3})), 2.25);
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 0.95, 0.3})), 1.9 + 0.5) << "two wait for each other";
   EXPECT_DOUBLE_EQ(backward_of_offloads(three_that_offload({1, 1, 1})), 2.75);
@@ -141,7 +140,8 @@ TEST(StepModel, FirstFetchPrecedesComputation) {
                                      last.seconds(StepPhase::kUpdate));
 }
 
-// Three units of kNumel fp32 elements, their moments on disk: a second of what is counted here each, the pass takes 2.
+// Three units of kNumel fp32 elements with moments on disk. Seconds an element: the update of a unit takes 1, the pass
+// 2.
 StepModel three_that_update(int stage, std::vector<double> used_at, int accumulate = 1) {
   StepModel model = model_of(DType::kFloat32, stage, accumulate);
   model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
@@ -160,17 +160,17 @@ double update_on_disk(const StepModel& model) {
 }
 
 TEST(StepModel, ShardedUpdateOverlapsForwardPass) {
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "parameters are whole: it does not";
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "nothing is known of when";
-  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8) << "what follows the last is not hidden";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(2, {0, 0.25, 0.6})), 3) << "unsharded parameters: no overlap";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {})), 1) << "the times of updates are unknown";
+  EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0.25, 0.6})), 1.8)
+      << "work after the last unit is not hidden";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 1, 1})), 1) << "the first is not hidden";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {1, 1, 0})), 1) << "whichever it is";
   EXPECT_DOUBLE_EQ(update_on_disk(three_that_update(3, {0, 0, 0})), 3);
   EXPECT_NEAR(update_on_disk(three_that_update(3, {0, 0.25, 0.6}, 2)), 2.4, 1e-9) << "before the first of two passes";
 }
 
-// No overlap with computation on the same cores.
-
+// The update's arithmetic does not overlap with computation on the same cores.
 TEST(StepModel, UpdateArithmeticNeverOverlapsOwnCores) {
   StepModel model = three_that_update(3, {0, 0.5, 1});
   model.rates.update_numel = 6;
@@ -180,7 +180,7 @@ TEST(StepModel, UpdateArithmeticNeverOverlapsOwnCores) {
   UnitTiers on_host = on_device();
   on_host.optimizer = {.host = kNumel};
   EXPECT_DOUBLE_EQ(predict(model, {on_host, tiers, tiers}).seconds(StepPhase::kUpdate) / kNumel, 2.0 / 3)
-      << "the host's third is hidden, the device's are not";
+      << "the host's third is hidden, the device's thirds are not";
 }
 
 TEST(StepModel, ForeignProfileIsOurBug) {
@@ -191,9 +191,9 @@ TEST(StepModel, ForeignProfileIsOurBug) {
 TEST(StepModel, HostParameterIsFetchedPerGather) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.host = kNumel};
-  // bf16: what is updated on the device goes down as 2 bytes, and nothing is read for it.
+  // bf16: the parameter is updated on the device and goes down as 2 bytes. The update reads nothing from the host.
   expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), {.up = 2 / 2.0}, {.up = 2 / 2.0}, {.down = 2 / 4.0});
-  // fp32: it is its own master, and is read as well.
+  // fp32: the parameter is its own master, so the update also reads it.
   expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), {.up = 4 / 2.0}, {.up = 4 / 2.0},
               {.up = 4 / 2.0, .down = 4 / 4.0});
 }
@@ -214,8 +214,7 @@ TEST(StepModel, EveryMicroBatchGathersWithoutProfile) {
               {.up = 4 / 2.0, .down = 4 / 4.0});
 }
 
-// Read for each gather, written by the update.
-
+// Each gather reads the parameter, and the update writes it.
 TEST(StepModel, DiskParameterIsReadAndWritten) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.disk = kNumel};
@@ -243,8 +242,7 @@ TEST(StepModel, DeviceUpdateFetchesHostGradient) {
   expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0});
 }
 
-// Written in backward, read in the update.
-
+// The backward pass writes the gradient, and the update reads it.
 TEST(StepModel, DiskGradientIsWrittenThenRead) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
@@ -253,8 +251,7 @@ TEST(StepModel, DiskGradientIsWrittenThenRead) {
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0});
 }
 
-// The sum so far.
-
+// Each later micro-batch reads the sum so far.
 TEST(StepModel, MicroBatchesContinueFromSum) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.disk = kNumel};
@@ -262,7 +259,7 @@ TEST(StepModel, MicroBatchesContinueFromSum) {
   const Busy backward{.up = 2 * 4 / 2.0, .down = 3 * 4 / 4.0, .read = 2 * 4 / 8.0, .written = 3 * 4 / 16.0};
   expect_busy(predict(model_of(DType::kFloat32, 2, 3), {tiers}), {}, backward,
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0});
-  // bf16 gradients are summed in fp32 and rounded once, which reads and writes the sum.
+  // bf16 gradients are summed in fp32 and rounded once. The rounding reads and writes the sum.
   expect_busy(predict(model_of(DType::kBFloat16, 2, 3), {tiers}), {}, backward,
               {.up = 2 / 2.0, .read = 2 * 4 / 8.0, .written = 4 / 16.0});
 }
@@ -297,7 +294,7 @@ TEST(StepModel, RuleWithSumsReadsTwice) {
               {.up = 4 / 2.0, .down = 16 / 4.0, .read = 16 / 8.0, .written = 8 / 16.0});
 }
 
-// Moments on disk: 1.5 seconds an element of reading and 0.75 of writing.
+// Moments on disk: reading takes 1.5 seconds an element, writing 0.75.
 PredictedStep update_with_share(double disk_share, double disk_write = 16) {
   StepModel model = model_of(DType::kBFloat16, 1);
   model.rates = {.disk_read = 8, .disk_write = disk_write, .disk_share = disk_share};
@@ -306,8 +303,7 @@ PredictedStep update_with_share(double disk_share, double disk_write = 16) {
   return predict(model, {tiers});
 }
 
-// A share of reading plus writing, or the longer of the two.
-
+// The time is disk_share times the sum of reading and writing, or the longer of the two.
 TEST(StepModel, MixedIoTakesShareOrLonger) {
   const auto expect = [](const PredictedStep& step, double seconds, Resource bound) {
     EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate) / kNumel, seconds);
@@ -319,11 +315,11 @@ TEST(StepModel, MixedIoTakesShareOrLonger) {
   expect(update_with_share(0.8), 0.8 * 2.25, Resource::kDisk);
   expect(update_with_share(1), 2.25, Resource::kDisk);
   expect(update_with_share(1.2), 1.2 * 2.25, Resource::kDisk);
-  expect(update_with_share(0.5, 8), 1.5, Resource::kDisk);  // all three are as busy
+  expect(update_with_share(0.5, 8), 1.5, Resource::kDisk);  // reading, writing and their share take equally long
 }
 
 TEST(StepModel, PassEndsReadOrWriteOnly) {
-  // 0.5 of reading, behind which the pass of 2 goes on, and 0.25 of writing behind the pass.
+  // The forward pass of 2 begins after 0.5 of reading. 0.25 of writing follows the backward pass of 2.
   StepModel model = three_that_offload({1, 0.5, 0.5});
   model.rates = {.disk_read = 8, .disk_write = 16, .disk_share = 0.5};
   model.profile.forward_seconds = 2 * kNumel;
@@ -341,14 +337,14 @@ TEST(StepModel, OnlySplitPartsCrossTheLink) {
   UnitTiers tiers = on_device();
   tiers.gradient = {.device = kNumel / 2, .host = kNumel / 2};
   tiers.optimizer = {.device = kNumel / 4, .host = kNumel / 2, .disk = kNumel / 4};
-  // A quarter of the elements has its gradient on the device and its moments off it; three quarters get a parameter
-  // back.
+  // A quarter of the elements has its gradient on the device and its moments on other tiers. Three quarters get a
+  // parameter back.
   expect_busy(predict(model_of(DType::kBFloat16, 2), {tiers}), {}, {.down = 0.5 * 2 / 4.0},
               {.up = 0.75 * 2 / 2.0, .down = 0.25 * 2 / 4.0, .read = 0.25 * 12 / 8.0, .written = 0.25 * 12 / 16.0});
 }
 
 TEST(StepModel, WholeStateUpdatesByShards) {
-  // Two ranks at stage 1: parameter and gradient are whole, the update is of a half.
+  // Two ranks at stage 1: parameter and gradient are whole, and each rank updates one half.
   StepModel model = model_of(DType::kBFloat16, 1);
   model.world = 2;
   UnitTiers tiers = on_device();
@@ -396,8 +392,7 @@ TEST(StepModel, BusiestResourceBoundsPhase) {
   EXPECT_EQ(step.bound(), Resource::kLinkUp) << "3 and 2 seconds, against 4 of compute";
 }
 
-// Phases bound by reading and by writing are bound by one disk.
-
+// One phase is bound by reading and another by writing. Their step is bound by the disk.
 TEST(StepModel, ReadsAndWritesShareOneBound) {
   PredictedStep step;
   step.busy[0] = {3, 0, 0, 1, 2};
@@ -411,8 +406,7 @@ TEST(StepModel, ReadsAndWritesShareOneBound) {
   EXPECT_EQ(step.bound(), Resource::kDiskRead);
 }
 
-// What the ends of a pass leave to computation is bound by it.
-
+// Computation bounds the part of a pass that its reads and writes at the ends leave.
 TEST(StepModel, ComputationBoundsRestOfPass) {
   PredictedStep step;
   step.busy[0] = {10, 0, 0, 2};
@@ -425,7 +419,7 @@ TEST(StepModel, ComputationBoundsRestOfPass) {
 
 TEST(StepModel, DiskBoundPhasesBindStep) {
   PredictedStep step;
-  step.busy[0] = {4, 0, 0, 6};  // nothing of it hidden
+  step.busy[0] = {4, 0, 0, 6};  // no transfer overlaps
   step.busy[1] = {8, 0, 0, 9};
   for (const StepPhase phase : {StepPhase::kForward, StepPhase::kBackward}) {
     const auto& busy = step.busy[static_cast<std::size_t>(phase)];
@@ -436,7 +430,7 @@ TEST(StepModel, DiskBoundPhasesBindStep) {
   EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDisk);
   EXPECT_EQ(step.bound(), Resource::kDisk) << "15 of 27 seconds";
   step.busy[1][0] = 10;
-  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute) << "whichever takes longer";
+  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute) << "the busiest resource is the bound";
 }
 
 TEST(StepModel, ResourcesAndPhasesHaveNames) {
@@ -448,8 +442,7 @@ TEST(StepModel, ResourcesAndPhasesHaveNames) {
   EXPECT_EQ(name_of(StepPhase::kBackward), "backward");
 }
 
-// Tiers of other units.
-
+// Tiers of another model's units are a bug.
 TEST(StepModel, ForeignTiersAreBug) {
   EXPECT_THROW(predict(model_of(DType::kFloat32, 1), {}), InternalError);
   StepModel model = model_of(DType::kFloat32, 3);
@@ -458,7 +451,7 @@ TEST(StepModel, ForeignTiersAreBug) {
   EXPECT_THROW(predict(model, {on_device()}), InternalError);
 }
 
-// What lies farther away never makes a step shorter, unless the host's cores take over a device's work.
+// More bytes on a slower tier never make a step shorter, unless the host's cores take over a device's work.
 RC_GTEST_PROP(StepModel, MovingToDiskNeverSpeedsUp, ()) {
   const auto split = [] {
     const auto device = *rc::gen::inRange<std::int64_t>(0, 5) * kNumel / 4;

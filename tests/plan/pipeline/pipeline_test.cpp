@@ -69,7 +69,7 @@ TEST(Lookup, RunsAheadOnTheLastRank) {
             "F0.0 F1.0 F2.0 F0.2 B0.2 F3.0 F1.2 B1.2 B0.0 F2.2 B2.2 B1.0 F3.2 B3.2 B2.0 B3.0");
 }
 
-// Every order with a lookup section on any rank runs to its end: no rank waits for a rank that waits for it.
+// Every order ends, with a lookup section on any rank: no two ranks wait for each other.
 TEST(Lookup, NoOrderDeadlocks) {
   for (const PassOrder order : {PassOrder::kGpipe, PassOrder::kOneForwardOneBackward, PassOrder::kInterleaved,
                                 PassOrder::kZbH1, PassOrder::kZbH2, PassOrder::kZbV}) {

@@ -76,7 +76,7 @@ TEST(PipelineTime, ZbH1BubbleIsTheFormula) {
                        });
 }
 
-// No rank has a gap; what is left is the skew of their starts.
+// No rank has a gap. Only the skew of their starts remains.
 TEST(PipelineTime, ZbH2HasOnlyTheSkew) {
   for_ranks_and_micros([](int p) { return 2 * p - 1; },
                        [](int p, int k) {
@@ -109,7 +109,7 @@ TEST(PipelineTime, LinksAddToTheFill) {
   EXPECT_EQ(simulate(plan, costs_of({1, 1, 1}, 3), {.forward = 10, .backward = 100}).seconds, 9 + 20 + 200);
 }
 
-// Messages of one direction share the link: four micro-batches need four times its seconds.
+// Messages of one direction share the link: four micro-batches take four times as long as one.
 TEST(PipelineTime, MessagesFollowEachOther) {
   const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 4);
   const PipelineTime time = simulate(plan, costs_of({1, 0, 0}, 2), {.forward = 10, .backward = 0});

@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-// Each operator has one parameter and makes one value from the value before. `works`: by operator.
+// Each operator has one parameter and makes one value from the previous value. `works`: the work of each operator.
 ForwardGraph chain(const std::vector<double>& works) {
   ForwardGraph graph;
   for (int i = 0; i < static_cast<int>(works.size()); ++i) {
@@ -29,7 +29,7 @@ TEST(Sections, CutsBalanceTheWork) {
   EXPECT_EQ(cut_sections(chain({1, 1, 1, 1, 1, 1}), 3).work, (std::vector<double>{2, 2, 2}));
 }
 
-// A cut after operator 2 balances as well as one after operator 1 within the tolerance, and fewer bytes cross there.
+// Within the tolerance, a cut after operator 2 balances as well as a cut after operator 1. Fewer bytes cross it.
 TEST(Sections, FewerBytesDecideBetweenEqualCuts) {
   ForwardGraph graph = chain({100, 100, 1, 100, 100});
   graph.values[1].bytes = 1000;
@@ -66,7 +66,7 @@ TEST(Sections, TiedLookupsFollowHead) {
   EXPECT_EQ(sections.home_of_param, (std::vector<int>{0, 1, 2, 2}));
 }
 
-// Only a lookup can be computed apart: this operator needs the value before it.
+// Only a lookup can be computed apart. This operator needs the previous value.
 TEST(Sections, SharedParametersKeepUsesTogether) {
   ForwardGraph graph = chain({1, 1, 1, 1});
   graph.operators[3].params = {1};
@@ -81,7 +81,7 @@ TEST(Sections, MasksAreComputedEverywhere) {
   EXPECT_EQ(sections.work, (std::vector<double>{1, 1}));
 }
 
-// An evaluation has further operators without parameters; those with parameters are in the parameters' homes.
+// An evaluation has more operators without parameters. Operators with parameters run at their parameters' homes.
 TEST(Sections, EvaluationsFollowTheParameters) {
   ForwardGraph training = chain({1, 4, 4, 1});
   training.operators[3].params = {0};

@@ -14,7 +14,7 @@ namespace {
 
 using Shares = std::vector<std::int64_t>;
 
-// Of ranks that compute so many samples a second, and nothing else.
+// Paces of ranks that compute `speeds` samples a second and have no fixed part.
 std::vector<RankPace> paces(const std::vector<double>& speeds) {
   std::vector<RankPace> paces;
   for (const double speed : speeds) paces.push_back({.sample = 1 / speed});
@@ -56,7 +56,7 @@ TEST(ShareSamples, RefuseAPaceThatIsNone) {
   EXPECT_THROW(share_samples(std::array{RankPace{.sample = 1, .fixed = -1}}, 8), InternalError);
 }
 
-// Against every other way to share them.
+// No other distribution of the samples ends earlier.
 RC_GTEST_PROP(ShareSamples, HaveTheEarliestEnd, ()) {
   const auto ranks = *rc::gen::container<std::vector<RankPace>>(
       3, rc::gen::map(rc::gen::pair(rc::gen::inRange(1, 100), rc::gen::inRange(0, 20)), [](const auto& pace) {

@@ -74,7 +74,7 @@ TEST(BestPlacement, UsesAndKeepsEveryBudget) {
     const TierBudgets budgets{movable_and_more * 6 / 10, movable_and_more * 3 / 10, movable_and_more * 3 / 10};
     const BestPlacement best = best_placement(model, budgets);
     expect_within(model, best.tiers, budgets);
-    // The faster tiers are full, to a block or two of each state.
+    // The faster tiers are full up to one or two blocks of each state.
     EXPECT_GT(bytes_on(model, best.tiers, Tier::kDevice), budgets.device - (1 << 20)) << stage;
     EXPECT_GT(bytes_on(model, best.tiers, Tier::kHost), budgets.host - (1 << 20)) << stage;
   }
@@ -85,7 +85,7 @@ TEST(BestPlacement, UsesSlowerDiskLast) {
   const std::int64_t half = all_bytes(model) / 2;
   const BestPlacement best = best_placement(model, {.device = half, .host = half + kGib / 64, .disk = kGib * 100});
   EXPECT_EQ(bytes_on(model, best.tiers, Tier::kDisk), 0);
-  // Where neither costs anything the host is used first, too.
+  // If neither tier costs anything, the placement also uses the host first.
   StepModel free = model;
   free.rates = {};
   const BestPlacement any = best_placement(free, {.device = half, .host = half + kGib / 64, .disk = kGib * 100});
@@ -93,9 +93,10 @@ TEST(BestPlacement, UsesSlowerDiskLast) {
 }
 
 TEST(BestPlacement, MomentsLeaveFirstLikeZeroOffload) {
-  // Room for parameters and gradients: 2 + 2 / N bytes each. What leaves costs 4 bytes a parameter over the link.
+  // The device has room for parameters and gradients: 2 + 2 / N bytes each. Every state on the host costs 4 bytes a
+  // parameter over the link.
   StepModel model = gpt2_model(2);
-  model.profile = {};  // nothing hides
+  model.profile = {};  // no transfer overlaps with computation
   model.rates.update_numel = 0;
   const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
   const BestPlacement best =
@@ -118,21 +119,21 @@ TEST(BestPlacement, WholeStatesNeverLeaveTheDevice) {
 }
 
 TEST(BestPlacement, WhatHidesBehindComputeGoesFirst) {
-  // Backward has time to offload gradients and to fetch parameters; the update has none, and the link is its bound.
+  // The backward pass has time to offload gradients and to fetch parameters. The update has none, and the link bounds
+  // it.
   StepModel model = gpt2_model(3);
   model.rates.update_numel = 0;
   model.profile = {.forward_seconds = 100, .backward_seconds = 100};
   const std::int64_t all = all_bytes(model);
   const BestPlacement best = best_placement(model, {.device = all * 15 / 16, .host = all, .disk = 0});
-  // A parameter and its gradient that leave with the moments cost the update nothing: no byte crosses.
+  // If a parameter and its gradient move with their moments, the update sends no byte over the link.
   EXPECT_NEAR(best.least_seconds, 200, 1e-6);
   EXPECT_NEAR(best.predicted.total(), 200, 0.01);
 }
 
-// If the device has its own cores.
-
 TEST(BestPlacement, HostAndDeviceUpdateTogether) {
-  // A device three times as fast as the host, and a link that is no matter: a quarter of the update on the host.
+  // The device has its own cores and is three times as fast as the host, and the link costs nothing. The host then
+  // makes a quarter of the update.
   StepModel model = gpt2_model(2);
   model.rates = {.update_numel = 1e9, .device_update_numel = 3e9};
   const BestPlacement best = best_placement(model, {.device = kGib * 10, .host = kGib * 10, .disk = 0});
@@ -140,8 +141,7 @@ TEST(BestPlacement, HostAndDeviceUpdateTogether) {
   EXPECT_NEAR(static_cast<double>(optimizer.host), 0.25 * static_cast<double>(optimizer.numel()), 100 * kBlockNumel);
 }
 
-// Only gradients and parameters can move.
-
+// Plain SGD has no moments, so only gradients and parameters can move.
 TEST(BestPlacement, PlainSgdMovesNoMoments) {
   StepModel model = gpt2_model(3, DType::kFloat32);
   model.optimizer = fp32_states(0);
@@ -162,8 +162,7 @@ TEST(BestPlacement, SameProblemHasSameAnswer) {
   EXPECT_EQ(first.predicted.total(), second.predicted.total());
 }
 
-// Ten thousand take no more than ten.
-
+// Ten thousand units take no longer than ten.
 TEST(BestPlacement, ManyUnitsCostNoMoreWork) {
   StepModel model = gpt2_model(3);
   model.units.clear();
@@ -189,7 +188,7 @@ struct Growth {
   std::int64_t to = 0;
 };
 
-// "raise zero.disk_memory by 12 B (12 B), so that states get 34 B there"
+// Parses "raise zero.disk_memory by 12 B (12 B), so states get 34 B there".
 std::vector<Growth> growths(const std::string& message) {
   static const std::regex kPattern(R"((zero\.\w+) by (\d+) B \([^)]*\), so states get (\d+) B)");
   std::vector<Growth> found;
@@ -242,8 +241,7 @@ TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   }
 }
 
-// The bytes to free are those that all ranks of the machine need.
-
+// The message names the bytes to free for all ranks of the machine.
 TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model), free_bytes = all / 2;
@@ -261,8 +259,7 @@ TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   expect_within(model, best_placement(model, enough, disk).tiers, enough);
 }
 
-// A device too small for what is gathered.
-
+// The device is too small for the gathered units.
 TEST(BestPlacement, TooSmallDeviceShowsPositiveSizes) {
   const std::string message = refusal(gpt2_model(3), {-1000, kGib, 100 * kGib});
   EXPECT_NE(message.find("leave the device 1000 B short"), std::string::npos) << message;
@@ -270,7 +267,6 @@ TEST(BestPlacement, TooSmallDeviceShowsPositiveSizes) {
 }
 
 // If whole states do not fit, only a larger device helps.
-
 TEST(BestPlacement, WholeStatesNeedTheDevice) {
   const StepModel model = gpt2_model(1);
   const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
@@ -286,7 +282,7 @@ TEST(BestPlacement, WholeStatesNeedTheDevice) {
 }
 
 TEST(BestPlacement, ReportsNarrowShortageForBlocks) {
-  // One unit of one block and a bit: half of it cannot lie anywhere.
+  // The unit is a single block, which is never split. Each tier has room for only half of its states.
   const StepModel model{.units = {one_unit(4096, DType::kFloat32)}, .placement = place(3, Reduce::kAuto, 1)};
   const std::string message = refusal(model, {.device = 16 * 2048, .host = 16 * 2048, .disk = 0});
   EXPECT_NE(message.find("whole blocks and pages"), std::string::npos) << message;
@@ -305,7 +301,7 @@ std::vector<TierSplit> splits_at(std::int64_t numel, int steps) {
   return splits;
 }
 
-// The shortest step of all placements of fractions k / steps that are within the budgets.
+// The shortest step of all placements with fractions k / steps that are within the budgets.
 class BruteForce {
  public:
   BruteForce(const StepModel& model, const TierBudgets& budgets, int steps)
@@ -355,7 +351,7 @@ class BruteForce {
   int num_feasible_ = 0;
 };
 
-// What `num_blocks` blocks cost more on disk than on the device, if nothing hides it.
+// Extra seconds for `num_blocks` blocks on disk instead of on the device, if no transfer overlaps.
 double block_seconds(const StepModel& model, int num_blocks) {
   StepModel one = model;
   one.units = {one_unit(kBlockNumel * num_blocks * model.world, DType::kFloat32)};
@@ -364,9 +360,9 @@ double block_seconds(const StepModel& model, int num_blocks) {
   double seconds = 0;
   for (const auto& phase : predict(one, {{away, away, away}}).busy) {
     for (const double busy : phase) seconds += busy;
-    seconds -= phase[static_cast<std::size_t>(Resource::kDisk)];  // at most its reading and writing, where they share
+    seconds -= phase[static_cast<std::size_t>(Resource::kDisk)];  // at most the disk reads and writes together
   }
-  // Apart, all of them cross the link once more each way.
+  // If states are on different tiers, all blocks cross the link once more in each direction.
   if (model.rates.link_up > 0) seconds += 16.0 * kBlockNumel * num_blocks / model.rates.link_up;
   if (model.rates.link_down > 0) seconds += 16.0 * kBlockNumel * num_blocks / model.rates.link_down;
   return seconds;

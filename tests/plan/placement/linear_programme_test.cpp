@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 TEST(LinearProgramme, FindsTheCornerThatCostsLeast) {
-  // 3x + 5y at most, x <= 4, 2y <= 12, 3x + 2y <= 18: (2, 6), the example that every textbook has.
+  // The example of every textbook: maximise 3x + 5y with x <= 4, 2y <= 12, 3x + 2y <= 18. The solution is (2, 6).
   LinearProgramme programme;
   const int x = programme.add_column({.upper = 4, .cost = -3});
   const int y = programme.add_column({.cost = -5});
@@ -70,7 +70,7 @@ TEST(LinearProgramme, MissingSolverNamesRemedy) {
   }
 }
 
-// libtorch looks for functions of these names, and must find its own (docs/decisions/0007-lp-solver-is-a-plug-in.md).
+// libtorch looks up functions of these names and must find its own (docs/decisions/0007-lp-solver-is-a-plug-in.md).
 TEST(LinearProgramme, HidesSolversBlas) {
   LinearProgramme programme;
   programme.add_column({});
@@ -79,7 +79,8 @@ TEST(LinearProgramme, HidesSolversBlas) {
     EXPECT_EQ(dlsym(RTLD_DEFAULT, function), nullptr) << function;
 }
 
-// min c x over a x <= b with x in [0, 1] and all numbers positive is a knapsack: filled by worth until it is full.
+// min c x over a x <= b, with x in [0, 1] and positive numbers, is a fractional knapsack: it takes items in order of
+// worth until it is full.
 RC_GTEST_PROP(LinearProgramme, FillsFractionalKnapsackByWorth, ()) {
   const auto number = [] { return *rc::gen::inRange(1, 100) / 10.0; };
   const int num = *rc::gen::inRange(1, 12);

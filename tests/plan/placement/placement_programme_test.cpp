@@ -23,8 +23,7 @@ StepModel model_of(int stage, std::vector<Unit> units) {
           .profile = {.forward_seconds = 0.001, .backward_seconds = 0.002}};
 }
 
-// Units whose elements cost the same.
-
+// Units whose elements cost the same form one class.
 TEST(PlacementProgramme, EqualCostsFormOneClass) {
   StepModel model = model_of(3, {one_unit(64, DType::kFloat32, 0), one_unit(6400, DType::kFloat32, 1),
                                  one_unit(64, DType::kBFloat16, 2), one_unit(64, DType::kFloat32, 3, false)});
@@ -32,7 +31,7 @@ TEST(PlacementProgramme, EqualCostsFormOneClass) {
   ASSERT_EQ(programme.classes().size(), 3u);
   EXPECT_EQ(programme.classes()[0].units, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(programme.classes()[0].numel, 6464);
-  // One that is gathered more often is a class of its own.
+  // A unit that is gathered more often is a class of its own.
   model.profile.forward_gathers = {1, 2, 1, 1};
   EXPECT_EQ(PlacementProgramme(model).classes().size(), 4u);
 }
@@ -79,7 +78,7 @@ TEST(PlacementProgramme, TierWithoutBudgetStaysUnused) {
 }
 
 TEST(PlacementProgramme, SecondsMatchTheModel) {
-  // All moments on the host, as the budgets leave no choice: fp32, 8 bytes down and 4 up an element.
+  // The budgets leave only the host for all moments: fp32, 8 bytes down and 4 up an element.
   const StepModel model = model_of(1, {one_unit(1 << 20, DType::kFloat32)});
   const auto solution = PlacementProgramme(model).solve({.device = 8 << 20, .host = 8 << 20});
   ASSERT_TRUE(solution);
@@ -90,7 +89,7 @@ TEST(PlacementProgramme, SecondsMatchTheModel) {
 
 // ---- a second solver ------------------------------------------------------------------------------------------------
 
-// Reads what write_programme() wrote and prints the least cost, or "infeasible".
+// Reads the output of write_programme() and prints the least cost, or "infeasible".
 constexpr const char* kSecondSolver = R"(
 import json, sys
 from scipy.optimize import linprog
@@ -145,7 +144,8 @@ std::vector<std::string> lines_of(const std::string& command) {
   return lines;
 }
 
-// As scipy_python in tools/packages.sh: the package belongs to the system's Python. Empty where none has it.
+// The Python that scipy_python of tools/packages.sh finds: the package belongs to the system's Python. Empty if none
+// has it.
 std::string python_with_scipy() {
   const char* const named = std::getenv("ZERO_HIGHS_PYTHON");
   const std::vector<std::string> candidates =
@@ -167,7 +167,7 @@ TEST(PlacementProgramme, HighsFindsTheSameLeastCost) {
   ASSERT_TRUE(rc::check("a hundred programmes", [&] {
     const PlacementProgramme placement(random_step_model());
     TierBudgets budgets = random_budgets(placement.bytes().total);
-    if (programmes.size() % 2 == 0) budgets.disk = placement.bytes().total;  // few others have a solution
+    if (programmes.size() % 2 == 0) budgets.disk = placement.bytes().total;  // few other budgets have a solution
     programmes.push_back(placement.programme(budgets));
     input += written(programmes.back());
   }));

@@ -36,7 +36,7 @@ Event gradient(int unit) {
   return {EventKind::kGradient, unit, {}};
 }
 
-// `order`: least recently used first; all of them may be released but `pinned`.
+// `order`: least recently used first. All of these units may be released, except `pinned`.
 std::vector<Action> on_access(int unit, GatherBudget budget, const std::vector<int>& order, int pinned = -1,
                               int stage = 3) {
   Residency gathered(kUnits, kWorld);
@@ -70,7 +70,7 @@ TEST(Demand, GathersWhatIsAccessed) {
 TEST(Demand, ReleasesLeastRecentlyUsedUntilFitting) {
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {2, 1}), (std::vector<Action>{release(2), gather(0)}));
   EXPECT_EQ(on_access(0, {2 * kUnitBytes}, {3, 1, 2}), (std::vector<Action>{release(3), release(1), gather(0)}));
-  EXPECT_EQ(on_access(1, {2 * kUnitBytes}, {2, 1}), std::vector<Action>{gather(1)}) << "it is there already";
+  EXPECT_EQ(on_access(1, {2 * kUnitBytes}, {2, 1}), std::vector<Action>{gather(1)}) << "unit 1 is already gathered";
 }
 
 TEST(Demand, KeepsUsedUnitsBeyondBudget) {
@@ -92,19 +92,17 @@ TEST(Demand, ReducesUnitAfterEarlierOnes) {
 }
 
 TEST(Demand, ReducesIncompleteUnitAtItsEvent) {
-  EXPECT_EQ(on_gradient(3, {}, {}), std::vector<Action>{reduce(3)}) << "what is missing is zeros";
+  EXPECT_EQ(on_gradient(3, {}, {}), std::vector<Action>{reduce(3)}) << "missing gradients are zeros";
 }
 
-// In the last backward pass.
-
+// With Reduce::kLast only the last backward pass reduces.
 TEST(Demand, ReducesLastIfPlacementDemands) {
   const Placement last = place(2, Reduce::kLast, 2);
   EXPECT_TRUE(on_gradient(3, {3}, {}, last, /*finished_backwards=*/0).empty());
   EXPECT_EQ(on_gradient(3, {3}, {}, last, /*finished_backwards=*/1), std::vector<Action>{reduce(3)});
 }
 
-// Under the min budget also at the end of a pass.
-
+// Under the min budget all units are also released at the end of a pass.
 TEST(Demand, ReleasesAllAtStepEnd) {
   Residency gathered(kUnits, kWorld);
   for (const int unit : {0, 1}) gathered.add(unit);

@@ -20,7 +20,7 @@ struct Case {
   GatherBudget budget{};
 };
 
-// One unit on two ranks, gathered once a pass where the budget is minimum, else once a step.
+// One unit on two ranks. It is gathered once a pass under the min budget, otherwise once a step.
 ScheduleCost cost_of(const Case& c) {
   const std::vector<Unit> units{one_unit(2 * kShard, c.dtype)};
   Placement placement = place(3, Reduce::kEach, c.accumulate);
@@ -39,8 +39,7 @@ TEST(ScheduleCost, DevicePlacementMovesNothing) {
   EXPECT_EQ(cost.num_prefetches + cost.num_offloads, 0);
 }
 
-// Gathers and reductions.
-
+// Codecs of gathers and of reductions.
 TEST(ScheduleCost, SendsBytesOfItsCodecs) {
   const std::vector<Unit> units{one_unit(2 * kShard, DType::kFloat32)};
   Placement placement = place(3, Reduce::kEach, 1);
@@ -86,13 +85,12 @@ TEST(ScheduleCost, OffloadsGradientThenUpdateReadsIt) {
   EXPECT_EQ(cost.of(Tier::kDisk), traffic(4 * kShard, 4 * kShard));
 }
 
-// The sum so far.
-
+// Later micro-batches fetch the sum so far.
 TEST(ScheduleCost, LaterMicroBatchesFetchSum) {
   const ScheduleCost cost = cost_of({.fractions = {.gradient = {.disk = 1}}, .accumulate = 3});
   EXPECT_EQ(cost.num_offloads, 3);
   EXPECT_EQ(cost.of(Tier::kDisk), traffic((2 + 1) * 4 * kShard, 3 * 4 * kShard));
-  // In bf16 the sum is fp32, and rounded once more before the norm is known.
+  // For bf16 gradients the sum is fp32. It is rounded once more before the norm is known.
   const ScheduleCost rounded =
       cost_of({.fractions = {.gradient = {.disk = 1}}, .dtype = DType::kBFloat16, .accumulate = 3});
   EXPECT_EQ(rounded.of(Tier::kDisk), traffic((2 + 1 + 1) * 4 * kShard, (3 + 1) * 4 * kShard));

@@ -47,8 +47,7 @@ ScheduleReplay at_stage(int stage) {
   return {kTwoUnits, 2, place(stage, Reduce::kAuto, 1), {}};
 }
 
-// Nobody foresees it.
-
+// The first step has no schedule, so no event is foreseen.
 TEST(ScheduleReplay, FirstStepHasNoMismatch) {
   ScheduleReplay replay = at_stage(3);
   const Followed followed = follow_all(replay, kWholeStep);
@@ -58,8 +57,7 @@ TEST(ScheduleReplay, FirstStepHasNoMismatch) {
   EXPECT_EQ(replay.trace().events, kWholeStep);
 }
 
-// Of the schedule.
-
+// The second step gets every action of the schedule.
 TEST(ScheduleReplay, SecondStepGetsEveryAction) {
   ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);
@@ -158,7 +156,7 @@ TEST(ScheduleReplay, ChangedPlacementEntersNextScheduleOnly) {
 
 TEST(ScheduleReplay, IssuesActionBeforeServingEntry) {
   ScheduleReplay replay(kTwoUnits, 2, place(2, Reduce::kAuto, 1, /*delayed_update=*/true), {});
-  EXPECT_FALSE(replay.done_with(1)) << "no schedule says so";
+  EXPECT_FALSE(replay.done_with(1)) << "there is no schedule yet";
   follow_all(replay, kWholeStep);
   replay.end_step(true);
   ASSERT_TRUE(replay.schedule().updates.delayed);

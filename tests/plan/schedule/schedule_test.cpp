@@ -52,8 +52,7 @@ TEST(Schedule, KeepingAllSendsTwoPasses) {
   EXPECT_EQ(cost_of(straight_trace(units), units, 4, 3, {}).sent_bytes, 2 * pass_bytes(units, 4));
 }
 
-// Stages zero to two, at any budget.
-
+// Stages 0 to 2 send two passes under any budget.
 TEST(Schedule, StagesToTwoSendTwoPasses) {
   const auto units = gpt_units({.layers = 5});
   for (int stage = 0; stage <= 2; ++stage) {
@@ -63,8 +62,7 @@ TEST(Schedule, StagesToTwoSendTwoPasses) {
   }
 }
 
-// Passes.
-
+// Stage 3 sends between two and three passes, depending on the budget.
 TEST(Schedule, BudgetsBetweenSendTwoToThree) {
   const auto units = gpt_units({.layers = 9});
   std::int64_t before = 3 * pass_bytes(units, 4);
@@ -78,8 +76,7 @@ TEST(Schedule, BudgetsBetweenSendTwoToThree) {
   EXPECT_EQ(before, 2 * pass_bytes(units, 4));
 }
 
-// In the min budget.
-
+// Under the min budget the tied head is gathered twice more.
 TEST(Schedule, TiedHeadIsGatheredTwiceMore) {
   const auto units = gpt_units({.layers = 3});
   const std::int64_t embedding = gathered_bytes(units[0], 4) / 4 * 3;
@@ -99,16 +96,15 @@ TEST(Schedule, MicroBatchesSendEstimatedBytes) {
   }
 }
 
-// Backward ends with the unit that the next forward begins with: minimum gives it up all the same.
-// Twice for each micro-batch.
+// The last unit of the backward pass is the first unit of the next forward pass. Under the min budget it is still
+// released, so each micro-batch gathers it twice.
 TEST(Schedule, LoneUnitIsGatheredTwice) {
   const auto units = equal_units(1);
   const Schedule schedule = build_schedule(straight_trace(units, 3), units, 2, place(3, Reduce::kEach, 3), kMinBudget);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 6);
 }
 
-// At a time.
-
+// The min budget holds one unit at a time.
 TEST(Schedule, MinimumHoldsOneUnit) {
   const auto units = equal_units(6);
   const std::int64_t one = gathered_bytes(units[0], 2);
@@ -137,7 +133,7 @@ TEST(Schedule, EvictsUnitNeededLast) {
 TEST(Schedule, PrefetchCostsNoOtherGather) {
   const auto units = equal_units(3);
   const GatherBudget two{2 * gathered_bytes(units[0], 2)};
-  // At the first access of 0, 1 is held and needed again before 0 is: giving it up for 2 would cost a gather.
+  // At the first access of 0, unit 1 is held and needed again before 0. Its release in favour of 2 would cost a gather.
   const Schedule schedule = build_schedule(accesses({1, 0, 2, 1, 2, 1}), units, 2, place(3, Reduce::kAuto, 1), two);
   EXPECT_TRUE(schedule.entries[1].actions.empty()) << print_schedule(schedule, units);
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 3);
@@ -157,8 +153,7 @@ TEST(Schedule, PrefetchServesNextAccessOnly) {
   }
 }
 
-// It has no entries.
-
+// The schedule of the first step has no entries.
 TEST(Schedule, FirstStepReducesInReverse) {
   const auto units = gpt_units({.layers = 2});
   const Schedule schedule = build_schedule({}, units, 2, place(3, Reduce::kAuto, 1), {});
@@ -173,11 +168,10 @@ TEST(Schedule, ReducesGradientsInCompletionOrder) {
   for (const int unit : {1, 3, 1}) trace.events.push_back({EventKind::kGradient, unit, {}});
   EXPECT_EQ(build_schedule(trace, units, 2, place(2, Reduce::kAuto, 1), {}).reduce_order,
             (std::vector<int>{1, 3, 2, 0}))
-      << "those never seen come last, reversed";
+      << "units that were never accessed are last, in reverse order";
 }
 
-// Never reduced or updated.
-
+// A frozen unit is never reduced or updated.
 TEST(Schedule, FrozenUnitsAreOnlyGathered) {
   std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {8}}, {.name = "h.1.w", .shape = {8}, .trainable = false}};
   const auto units = make_units(specs, {});
@@ -187,8 +181,7 @@ TEST(Schedule, FrozenUnitsAreOnlyGathered) {
   EXPECT_EQ(simulate(schedule, units, 2).num_gathers, 2);
 }
 
-// The last micro-batch.
-
+// With Reduce::kLast only the last micro-batch reduces.
 TEST(Schedule, ReduceLastWaitsForFinalBatch) {
   const auto units = equal_units(2);
   const auto reduces_by_pass = [&](Reduce reduce) {
@@ -286,8 +279,7 @@ TEST(Schedule, SimulationRefusesExceededBudget) {
   EXPECT_THROW(simulate(schedule, units, 2), InternalError);
 }
 
-// Of GPT-2 XL.
-
+// The model is GPT-2 XL.
 TEST(Schedule, SimulatesThousandRanksAtEveryStage) {
   const auto units =
       gpt_units({.layers = 48, .width = 1600, .vocab = 50257, .context = 1024, .dtype = DType::kBFloat16});
@@ -305,7 +297,7 @@ TEST(Schedule, SimulatesThousandRanksAtEveryStage) {
   EXPECT_GT(some.sent_bytes, 2 * pass);
 }
 
-// Operators nest: what is in use at an access was in use, or accessed, at the one before.
+// Operators nest: a unit that is in use at an access was in use or accessed at the previous access.
 Trace random_trace(std::size_t num_units) {
   Trace trace;
   std::vector<int> in_use;
@@ -339,7 +331,7 @@ Trace random_trace(std::size_t num_units) {
   return trace;
 }
 
-// simulate() itself throws where a schedule would read what is not there or hold more than it may.
+// simulate() throws if a schedule reads a unit that is not gathered or holds more than its budget.
 RC_GTEST_PROP(Schedule, EveryScheduleReplaysWithinItsBudget, ()) {
   const auto units = gpt_units({.layers = *rc::gen::inRange(1, 6), .width = *rc::gen::inRange<std::int64_t>(1, 9)});
   const int world = *rc::gen::element(1, 2, 3, 7, 64, 1024);
@@ -393,8 +385,7 @@ RC_GTEST_PROP(Schedule, NeverGathersMoreThanLru, ()) {
   RC_ASSERT(cost_of(accesses(order), units, 2, 3, budget).num_gathers <= gathers);
 }
 
-// Of the unit before it.
-
+// The fetch of a unit overlaps with the computation of the unit before it.
 TEST(Schedule, LowerTierFetchOverlapsComputation) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);
@@ -409,15 +400,15 @@ TEST(Schedule, LowerTierFetchOverlapsComputation) {
   EXPECT_NE(print_schedule(schedule, units).find("gather h.1, prefetch h.2 from host"), std::string::npos);
 }
 
-// Its gather would wait for the last step's update of it, and the unit before it would not compute meanwhile.
-// A unit that is updated from a lower tier is gathered ahead only after its first gather.
+// A gather ahead would wait for the last step's update of the unit, and the unit before it could not compute meanwhile.
+// So a unit that is updated from a lower tier is gathered ahead only after its first gather.
 TEST(Schedule, LowerTierPrefetchFollowsFirstGather) {
   const auto units = equal_units(3);
   const Trace trace = accesses({0, 1, 2, 1, 2});
   const auto gathers_at = [&](const StateFractions& fractions, bool overlaps_updates = true) {
     Placement placement = place(3, Reduce::kAuto, 1);
     spread_over_tiers(placement, units, 2, fractions);
-    // Room for two.
+    // The budget has room for two units.
     const Schedule schedule =
         build_schedule(trace, units, 2, placement,
                        {.capacity_bytes = 2 * gathered_bytes(units[0], 2), .overlaps_updates = overlaps_updates});
@@ -434,7 +425,8 @@ TEST(Schedule, LowerTierPrefetchFollowsFirstGather) {
   EXPECT_EQ(gathers_at({}), ahead);
   EXPECT_EQ(gathers_at({.optimizer = {.disk = 1}}), in_turn);
   EXPECT_EQ(gathers_at({.gradient = {.host = 1}}), in_turn);
-  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*overlaps_updates=*/false), ahead) << "it is updated long since";
+  EXPECT_EQ(gathers_at({.gradient = {.host = 1}}, /*overlaps_updates=*/false), ahead)
+      << "the update ended before the step";
 }
 
 TEST(Schedule, SaysWhenUpdatesAreDone) {
@@ -468,10 +460,10 @@ TEST(Schedule, DelayedUpdateMayFollowLastUse) {
 }
 
 TEST(Schedule, FetchesUpToTheFlightLimit) {
-  const auto units = equal_units(5, 100000);  // of each, 50,000 elements come
+  const auto units = equal_units(5, 100000);  // 50,000 elements of each are fetched
   Placement placement = place(3, Reduce::kAuto, 1);
   spread_over_tiers(placement, units, 2, {.parameter = {.disk = 1}});
-  const auto prefetched_at = [&](std::int64_t numel) {  // by unit, the entry
+  const auto prefetched_at = [&](std::int64_t numel) {  // the entry of each unit's prefetch
     const Schedule schedule =
         build_schedule(accesses({0, 1, 2, 3, 4}), units, 2, placement, {.prefetched_numel = numel});
     std::vector<std::size_t> at(units.size());
@@ -488,8 +480,7 @@ TEST(Schedule, FetchesUpToTheFlightLimit) {
   EXPECT_EQ(prefetched_at(1'000'000), (std::vector<std::size_t>{0, 0, 0, 0, 0}));
 }
 
-// Of its gather.
-
+// Under the min budget a unit is fetched only at its own gather.
 TEST(Schedule, MinBudgetFetchesNothingAhead) {
   const auto units = equal_units(3, 100000);
   Placement placement = place(3, Reduce::kAuto, 1);

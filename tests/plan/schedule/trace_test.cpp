@@ -40,7 +40,7 @@ TEST(Trace, EverythingThatDiffersChangesTheHash) {
   EXPECT_EQ(hashes.size(), 9u);
 }
 
-// A list's length is hashed before its elements: they cannot be taken for the next event's.
+// The length of a list is hashed before its elements, so its elements cannot pass for the next event's.
 TEST(Trace, PinnedUnitsDifferFromEvents) {
   const Trace a{{{EventKind::kAccess, 0, {0, 0, 0}}}};
   const Trace b{{{EventKind::kAccess, 0, {}}, {EventKind::kAccess, 0, {}}}};

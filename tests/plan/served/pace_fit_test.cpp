@@ -11,16 +11,14 @@
 namespace zero {
 namespace {
 
-// One number of samples.
-
+// All measurements have the same number of samples.
 TEST(PaceFit, OneCountHasNoFixedPart) {
   PaceFit fit;
   EXPECT_DOUBLE_EQ(fit.learn(16, 0.32).sample, 0.02);
   EXPECT_EQ(fit.learn(16, 0.16).fixed, 0);
 }
 
-// Two numbers of samples.
-
+// The measurements have two different numbers of samples.
 TEST(PaceFit, TwoCountsRevealFixedPart) {
   PaceFit fit;
   fit.learn(16, 0.36);
@@ -46,8 +44,7 @@ TEST(PaceFit, CloseCountsTeachNoFixedPart) {
   EXPECT_NEAR(fit.learn(9, 0.23).fixed, 2, 1e-9) << "the difference may be noise";
 }
 
-// More samples took less time.
-
+// A batch of more samples took less time.
 TEST(PaceFit, FasterBatchesHaveNoFixedPart) {
   PaceFit fit;
   fit.learn(8, 0.8);
@@ -56,11 +53,12 @@ TEST(PaceFit, FasterBatchesHaveNoFixedPart) {
 
 TEST(PaceFit, RefusesAMeasurementOfNothing) {
   EXPECT_THROW(PaceFit().learn(0, 1), InternalError);
-  EXPECT_GT(PaceFit().learn(1, 0).sample, 0) << "a clock that stood still";
+  EXPECT_GT(PaceFit().learn(1, 0).sample, 0) << "a clock that did not advance";
 }
 
-// Two ranks of which one changes its pace: wherever the shares are by then, and whatever was learned, they come to where
-// both end together, to two samples or a fourth: a share is a whole number, and so is what it is learned from.
+// In a run of two ranks, one changes its pace, after any earlier shares and measurements. The shares then converge
+// until both ranks end together, within two samples or a fourth. Shares are whole numbers, and so are the counts that
+// the fit learns from.
 RC_GTEST_PROP(PaceFit, LeadsToSharesThatEndTogether, ()) {
   const auto pace = [] {
     return RankPace{.sample = *rc::gen::inRange(1, 100) / 100.0, .fixed = *rc::gen::inRange(0, 16) / 1.0};

@@ -1,4 +1,4 @@
-// The order of servers' actions, and the places of versions that workers read meanwhile.
+// The order of the servers' actions, and the places of versions that workers read at the same time.
 #include "zero/plan/served/push_order.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 using Kind = PushAction::Kind;
 
-// Everything to be done now, in words: "update 0 1 of clock 3", "answer 1: clock 4, version 3".
+// All actions that are due now, in words: "update 0 1 of clock 3", "answer 1: clock 4, version 3".
 std::vector<std::string> todo(PushOrder& order) {
   std::vector<std::string> words;
   while (const auto action = order.next()) {
@@ -114,7 +114,7 @@ TEST(PushOrder, ClockNeedsLostWorkersPush) {
   todo(order);
   order.left(1);
   EXPECT_FALSE(order.can_go_on());
-  EXPECT_FALSE(order.is_stuck()) << "worker 0 may leave, too";
+  EXPECT_FALSE(order.is_stuck()) << "worker 0 may also leave";
   order.pushed(0, 0);
   EXPECT_EQ(todo(order), Words{});
   EXPECT_TRUE(order.is_stuck());
@@ -188,8 +188,7 @@ TEST(PushOrder, AllLostRepeatNoClock) {
   EXPECT_EQ(order.num_clocks(), 3);
 }
 
-// What it had done before it was lost is not done again.
-
+// A replacement does not repeat the clocks that the lost worker finished.
 TEST(PushOrder, LastLostWorkersClocksAreKept) {
   PushOrder order({.mode = SyncMode::kAsync, .servers = 1}, 2);
   todo(order);
@@ -225,8 +224,8 @@ TEST(PushOrder, ReplacementRevivesSmallQuorum) {
   EXPECT_EQ(todo(order).front(), "update 0 1 of clock 0, age 0");
 }
 
-// A run of workers of random speeds, of which some die and some return, and any may stand still while it reads weights from
-// a server or within its push: checked by what the headers promise and nothing of the code.
+// A run of workers of random speeds. Some die, some return, and any may stall while it reads weights or in the middle
+// of its push. Every check is a promise of the headers; none depends on the implementation.
 class Exploration {
  public:
   explicit Exploration(std::uint64_t seed) : random_(seed) {
@@ -243,7 +242,7 @@ class Exploration {
     for (std::uint64_t servers = 1 + draw(2); servers > 0; --servers) places_.emplace_back(plan_, workers_).keep(0);
   }
 
-  // What went wrong; empty: nothing.
+  // The first problem; empty: none.
   std::string run() {
     PushOrder order(plan_, workers_);
     carry_out(order);
@@ -297,7 +296,7 @@ class Exploration {
     for (VersionPlaces& places : places_) places.unpin(worker);
   }
 
-  // It reads on, or pushes another part, or dies.
+  // The worker reads on, pushes another part, or dies.
   void happens(PushOrder& order, int worker) {
     Begun& going = computing_.at(worker);
     if (may_die_ && draw(num_returns_ > 0 ? 30 : 100) == 0) {
@@ -326,7 +325,8 @@ class Exploration {
     reads.erase(read);
   }
 
-  // The version that an update makes, on each server. Where more workers read than it has places for, some read first.
+  // Keeps the version of an update on each server. If more workers read than a server has places, some of them finish
+  // reading first.
   void keep(std::int64_t version) {
     for (std::size_t server = 0; server < places_.size(); ++server) {
       VersionPlaces& places = places_[server];
@@ -425,9 +425,9 @@ class Exploration {
   static constexpr int kParts = 2;  // of a push
   struct Begun {
     std::int64_t clock = 0, version = 0;
-    std::map<std::size_t, int> reads{};  // by server from which it has not read all: the place there
+    std::map<std::size_t, int> reads{};  // server that it still reads from: the place there
     int parts_left = kParts;
-    int stands_still = 0;  // turns
+    int stands_still = 0;  // number of turns
   };
   std::mt19937_64 random_;
   SyncPlan plan_;
@@ -435,14 +435,14 @@ class Exploration {
   std::int64_t last_clock_ = 1;
   bool may_die_ = false, stand_still_ = false;
   std::vector<VersionPlaces> places_;  // by server
-  int num_returns_ = 0;                // to come
+  int num_returns_ = 0;                // returns still to come
   std::vector<int> lost_;
   std::set<std::pair<int, std::int64_t>> ever_pushed_;
   std::int64_t num_clocks_ = 0;
   std::vector<std::uint64_t> speeds_;
   std::map<int, Begun> computing_;
-  std::map<int, std::int64_t> clocks_;                           // of those that are there
-  std::map<std::pair<int, std::int64_t>, std::int64_t> pushed_;  // worker and clock: the version it was computed with
+  std::map<int, std::int64_t> clocks_;                           // of workers that are present
+  std::map<std::pair<int, std::int64_t>, std::int64_t> pushed_;  // (worker, clock): version of its weights
   std::int64_t updates_ = 0;
   std::string problem_;
 };

@@ -15,7 +15,7 @@
 namespace zero {
 namespace {
 
-// A few parameters, some of them empty, some of several blocks of a hash.
+// A few parameters: some are empty, some have several hash blocks.
 std::vector<Unit> uncut_units() {
   std::vector<ParamSpec> specs;
   const DType dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
@@ -33,7 +33,7 @@ std::vector<Unit> cut_for_servers(const std::vector<Unit>& whole, int servers) {
   return weighted_units(whole, weights, 0);
 }
 
-// By parameter and element, in the flat range of an owner: where it lies.
+// (parameter, element): its place in an owner's flat range.
 using Places = std::map<std::pair<int, std::int64_t>, std::int64_t>;
 Places places_in(const Unit& unit, const Shard& range) {
   Places places;
@@ -45,8 +45,7 @@ Places places_in(const Unit& unit, const Shard& range) {
   return places;
 }
 
-// The parts of all servers.
-
+// The parts of all servers together cover a worker's range once.
 RC_GTEST_PROP(PushedPart, PartsTileWorkersRangeOnce, ()) {
   const int servers = *rc::gen::inRange(1, 6);
   const std::vector<Unit> whole = uncut_units(), cut = cut_for_servers(whole, servers);
@@ -88,8 +87,7 @@ RC_GTEST_PROP(PushedPart, ElementMatchesOnBothSides, ()) {
   }
 }
 
-// A range is contiguous already.
-
+// With other cuts a part is already contiguous.
 TEST(PushedPart, OnlyHashedBlocksNeedPacking) {
   const std::vector<Unit> whole = make_units({{.name = "weight", .shape = {100, 1000}}}, {});
   const auto bytes = [](const Unit&) { return 4; };

@@ -16,7 +16,8 @@ double seconds(const SyncPlan& sync, const Cluster& cluster, double computation 
   return clock_seconds(sync, cluster, computation, traffic_of(sync, kOfModel, cluster));
 }
 
-// The formulas of docs/distributed/parameter_server.md: a worker 4P, a server 4P W/S, each way in a clock.
+// The formulas of docs/distributed/parameter_server.md: in a clock a worker sends 4P in each direction, and a server 4P
+// W/S.
 TEST(ServedClock, CountsWhatTheFormulasSay) {
   for (const int servers : {1, 2}) {
     const Cluster cluster{.hosts = 1, .ranks = 8};
@@ -32,11 +33,11 @@ TEST(ServedClock, CountsWhatTheFormulasSay) {
 TEST(ServedClock, CountsOnlyTrafficBetweenMachines) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e9, .latency = 1e-3};
   const ServedTraffic one = traffic_of(sync_of(SyncMode::kAsync, 1), kOfModel, cluster);
-  EXPECT_DOUBLE_EQ(one.push.leaving, 4 * (4 * kP)) << "of the four workers of the second machine";
+  EXPECT_DOUBLE_EQ(one.push.leaving, 4 * (4 * kP)) << "from the four workers of the second machine";
   EXPECT_DOUBLE_EQ(one.own_push.leaving, 4 * (4 * kP));
   EXPECT_DOUBLE_EQ(one.push.within, 3 * (4 * kP)) << "the server with the three workers beside it";
   EXPECT_DOUBLE_EQ(one.pull.delay, 5e-3);
-  // Servers fill the first machine: everything leaves.
+  // Servers fill the first machine, so all bytes leave their machine.
   const ServedTraffic apart = traffic_of(sync_of(SyncMode::kAsync, 4), kOfModel, cluster);
   EXPECT_DOUBLE_EQ(apart.push.leaving, 4 * (4 * kP));
   EXPECT_EQ(apart.push.within, 0);
@@ -46,7 +47,7 @@ TEST(ServedClock, EqualWorkersAddComputationAndExchange) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .within = 1e8};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 1 + 2 * 0.16, 1e-9) << "16 MB to the server, and back";
   EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 1), cluster), 1 + 2 * 0.04, 1e-9) << "each waits for its own";
-  EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 0), cluster), 1 + 2 * 0.16, 1e-9) << "which is sync";
+  EXPECT_NEAR(seconds(sync_of(SyncMode::kStale, 1, 0), cluster), 1 + 2 * 0.16, 1e-9) << "staleness 0 equals sync";
 }
 
 TEST(ServedClock, ServerLinkBoundsClock) {
@@ -55,8 +56,8 @@ TEST(ServedClock, ServerLinkBoundsClock) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 50, 4), cluster), 1 + 2 * 0.04, 1e-9);
 }
 
-// Two workers, 40 ms of a push and of a pull each, 50 ms of computation. Alone a worker has 4 / 13 of its time in either
-// direction, so it meets the other there as often: 40 ms become 40 x 17 / 13.
+// Two workers, with 40 ms for a push, 40 ms for a pull and 50 ms of computation. A single worker uses each direction 4
+// / 13 of its time. So it meets the other worker with that probability: 40 ms become 40 x 17 / 13.
 TEST(ServedClock, StaleWorkersShareLinkByChance) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e8};
   const double met = 0.05 + 2 * 0.04 * 17 / 13;
@@ -70,8 +71,7 @@ TEST(ServedClock, LongComputationAvoidsCollisions) {
   EXPECT_NEAR(seconds(sync_of(SyncMode::kAsync, 1, 4), cluster, 100), 100.08, 0.01);
 }
 
-// Except with a quorum.
-
+// The slowest worker sets the pace, except with a quorum.
 TEST(ServedClock, SlowestWorkerSetsPace) {
   const Cluster cluster{.hosts = 1, .ranks = 5, .speeds = {1, 1, 1, 1, 0.25}};
   EXPECT_NEAR(seconds(sync_of(SyncMode::kSync, 1), cluster), 4, 1e-9);
@@ -88,7 +88,7 @@ TEST(ServedClock, StalenessAndQuorumHideVariation) {
   const double more = seconds(sync_of(SyncMode::kStale, 1, 7), cluster);
   EXPECT_LT(once, 0.8 * together);
   EXPECT_LT(more, once);
-  EXPECT_GT(more, 1.5 * 0.98) << "what a worker takes in the mean";
+  EXPECT_GT(more, 1.5 * 0.98) << "a worker's mean time";
   const double quorum = seconds(sync_of(SyncMode::kSync, 1, 0, 12), cluster);
   EXPECT_LT(quorum, 0.8 * together);
 }
@@ -111,8 +111,8 @@ TEST(ServedClock, LargestServerIsBusiestLink) {
   const ServedTraffic even = traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1}, cluster);
   const ServedTraffic uneven =
       traffic_of(sync, {.pushed = 8e6, .pulled = 8e6, .messages = 1, .largest_part = 0.75}, cluster);
-  EXPECT_DOUBLE_EQ(even.push.leaving, 8e6) << "of a worker, or of two workers to one server";
-  EXPECT_DOUBLE_EQ(uneven.push.leaving, 12e6) << "of two workers to the server with most";
+  EXPECT_DOUBLE_EQ(even.push.leaving, 8e6) << "from one worker, or from two workers to one server";
+  EXPECT_DOUBLE_EQ(uneven.push.leaving, 12e6) << "from two workers to the server with the largest part";
   EXPECT_DOUBLE_EQ(uneven.own_push.leaving, even.own_push.leaving) << "a worker sends as much in all";
 }
 

@@ -9,8 +9,7 @@ namespace {
 
 using Versions = std::vector<std::int64_t>;
 
-// Without readers, the place of the version before.
-
+// If nobody reads the previous version, the newest version takes its place.
 TEST(VersionPlaces, NewestReusesUnreadPlace) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 3);
   EXPECT_EQ(places.keep(0), 0);
@@ -42,8 +41,7 @@ TEST(VersionPlaces, StaleVersionsStayForLateWorkers) {
   EXPECT_EQ(places.newest(), (Versions{2, 3, 4}));
 }
 
-// At most four: one for each worker that an update does not need.
-
+// At most four places are added: one for each worker that an update does not need.
 TEST(VersionPlaces, SpareWorkersAddFourPlaces) {
   EXPECT_EQ(VersionPlaces({.servers = 1}, 8).size(), 1);
   EXPECT_EQ(VersionPlaces({.servers = 1, .quorum = 6}, 8).size(), 1 + 2);
@@ -52,8 +50,7 @@ TEST(VersionPlaces, SpareWorkersAddFourPlaces) {
   EXPECT_EQ(VersionPlaces({.mode = SyncMode::kAsync, .servers = 1}, 40).size(), 1 + 4);
 }
 
-// Until one has been read.
-
+// All places are full until a worker has finished reading.
 TEST(VersionPlaces, FiveReadVersionsFillAllPlaces) {
   VersionPlaces places({.mode = SyncMode::kAsync, .servers = 1}, 8);
   places.keep(0);

@@ -20,7 +20,7 @@ namespace {
 
 constexpr Cut kCuts[] = {Cut::kRange, Cut::kWhole, Cut::kHash};
 
-// A few units of a few parameters, some of them empty.
+// A few units with a few parameters each, some of them empty.
 std::vector<Unit> some_units() {
   std::vector<ParamSpec> specs;
   const DType dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
@@ -58,7 +58,7 @@ RC_GTEST_PROP(Cut, ShardsTileEveryParameterOnce, ()) {
         RC_ASSERT(part.begin == covered);
         RC_ASSERT(part.offset % alignment_numel(unit) == part.begin % alignment_numel(unit));
         RC_ASSERT(part.offset % kSumBlock == 0 &&
-                  part.begin % kSumBlock == 0);  // so terms of sums are those of any cut
+                  part.begin % kSumBlock == 0);  // so norms have the same terms with every cut
         covered += part.numel;
       }
       RC_ASSERT(covered == slice.numel);
@@ -77,7 +77,7 @@ RC_GTEST_PROP(Cut, SlicesAscendWithoutOverlap, ()) {
   }
 }
 
-// Every element gets a value by its place in its parameter, goes to the order of owners and back.
+// Each element gets a value from its place in its parameter. The values are copied into the order of owners and back.
 RC_GTEST_PROP(CutSlow, StretchesMapElementsToParameters, ()) {
   const int owners = *rc::gen::inRange(1, 9);
   for (const Unit& unit : cut_units(some_units(), any_cut(), owners)) {
@@ -98,8 +98,7 @@ RC_GTEST_PROP(CutSlow, StretchesMapElementsToParameters, ()) {
   }
 }
 
-// Parameters stay together, and no owner is far above its share.
-
+// No parameter is split, and no owner has far more than its share.
 RC_GTEST_PROP(Cut, WholeKeepsParametersAndBalance, ()) {
   const int owners = *rc::gen::inRange(1, 9);
   const std::vector<Unit> before = some_units(), units = cut_units(before, Cut::kWhole, owners);
@@ -125,8 +124,7 @@ std::vector<Unit> large_units() {
   return gpt_units({.layers = 4, .width = 256, .vocab = 20000});
 }
 
-// Of an equal share of blocks.
-
+// No owner has more than an equal share of blocks and the slack.
 RC_GTEST_PROP(Cut, HashedLoadStaysWithinSlack, ()) {
   const int owners = *rc::gen::inRange(1, 65);
   const std::vector<Unit> before = *rc::gen::inRange(0, 12) > 0 ? some_units() : large_units();
@@ -139,7 +137,7 @@ RC_GTEST_PROP(Cut, HashedLoadStaysWithinSlack, ()) {
   }
 }
 
-// LeNet-5 and a perceptron of 784-256-10, each a single unit; GPTs as small as the example, and larger.
+// LeNet-5 and a perceptron of 784-256-10, each as one unit; a GPT as small as the example, and a larger GPT.
 std::vector<std::vector<Unit>> moved_models() {
   const auto unit_of_shapes = [](const std::vector<std::vector<std::int64_t>>& shapes) {
     std::vector<ParamSpec> specs;
@@ -173,8 +171,7 @@ TEST(Cut, DepartedOwnersBlocksMoveBack) {
   }
 }
 
-// Equal ranges hold equal parts.
-
+// The sum over the owners is the number of elements with every cut.
 TEST(Cut, OwnersHoldEachElementOnce) {
   const auto units = large_units();
   std::int64_t used = 0;
@@ -185,8 +182,7 @@ TEST(Cut, OwnersHoldEachElementOnce) {
   }
 }
 
-// As far as its alignment allows.
-
+// The size of a block shrinks to the alignment of its unit.
 TEST(Cut, SmallUnitHasSmallerBlocks) {
   Unit unit{.slices = {{0, 0, kFewHashBlocks * kHashBlock}}, .numel = kFewHashBlocks * kHashBlock};
   EXPECT_EQ(hash_block(unit), kHashBlock);
@@ -194,12 +190,11 @@ TEST(Cut, SmallUnitHasSmallerBlocks) {
   EXPECT_EQ(hash_block(unit), kHashBlock / 2);
   unit.numel = 100;
   EXPECT_EQ(hash_block(unit), kLeastHashBlock);
-  unit.grain = 1024;  // of a rule whose states are blocks
+  unit.grain = 1024;  // as for a rule with 8-bit states
   EXPECT_EQ(hash_block(unit), 1024);
 }
 
-// Up to a maximum.
-
+// The number of blocks in a unit has a maximum.
 TEST(Cut, LargeUnitHasLargerBlocks) {
   Unit unit{.slices = {{0, 0, kMostHashBlocks * kHashBlock}}, .numel = kMostHashBlocks * kHashBlock};
   EXPECT_EQ(hash_block(unit), kHashBlock);

@@ -28,7 +28,7 @@ constexpr Row kTable1[] = {{1, {{"120", "120", "120"}, {"2048", "2048", "2048"},
                            {256, {{"30.4", "15.4", "0.47"}, {"518", "263", "8"}, {"4046", "2054", "62.5"}}},
                            {1024, {{"30.1", "15.1", "0.12"}, {"513", "257", "2"}, {"4011", "2013", "15.6"}}}};
 
-// One unit of the last printed digit: the paper rounds some cells and cuts others off.
+// One unit of the last printed digit: the paper rounds some cells and truncates others.
 double last_digit(const std::string& cell) {
   const auto dot = cell.find('.');
   return dot == std::string::npos ? 1.0 : std::pow(10.0, -static_cast<double>(cell.size() - dot - 1));
@@ -71,7 +71,7 @@ TEST(Estimate, TheFormulasAreThePapers) {
       << "plain SGD has no moments";
 }
 
-// The formula is linear, so that what padding takes is the formula of the padding.
+// The formula is linear, so the bytes of the padding are the formula of the padding.
 TEST(Estimate, StateIsFormulaPlusPadding) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto units = gpt_units({.width = 12, .vocab = 31, .dtype = dtype});
@@ -121,8 +121,7 @@ OptimizerSpec in_eight_bits() {
   return {.states = {{.name = "a", .code = StateCode::kSigned8}, {.name = "b", .code = StateCode::kUnsigned8}}};
 }
 
-// A byte for each element and a share of a scale.
-
+// A state has one byte for each element, and a scale for each block.
 TEST(Estimate, EightBitStatesCountScales) {
   const OptimizerSpec spec = in_eight_bits();
   const auto units = make_units(gpt_specs({.dtype = DType::kBFloat16}), {}, spec.grain());
@@ -165,19 +164,18 @@ TEST(Estimate, SentBytesFollowMicroBatchFormula) {
   }
 }
 
-// Of all but the own shard.
-
+// A pass sends all shards but the rank's own.
 TEST(Estimate, SendsTwoOrThreePasses) {
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(2, Reduce::kAuto, 1), DType::kFloat32), 4 * 2 * 1000 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kAuto, 1), DType::kFloat32), 4 * 3 * 1000 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(1, Reduce::kEach, 5), DType::kFloat32), 4 * 6 * 1000 * 3 / 4.0);
   EXPECT_DOUBLE_EQ(sent_formula_bytes(1000, 4, place(3, Reduce::kLast, 5), DType::kFloat32), 4 * 11 * 1000 * 3 / 4.0);
   EXPECT_EQ(sent_formula_bytes(1000, 1, place(3, Reduce::kAuto, 1), DType::kFloat32), 0)
-      << "a rank alone sends nothing";
+      << "a single rank sends nothing";
 }
 
-// Blocks begin with each shard: of 1,000 elements on three ranks a shard has 336, and two scales.
-// A scale for each block of a shard.
+// Each shard begins a new block with its own scale. With 1,000 elements on three ranks, a shard has 336 elements and
+// two scales.
 TEST(Estimate, CodedUnitsSendCodesAndScales) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 1000}}, .numel = 1000});
   ASSERT_EQ(shard_numel(units[0], 3), 336);
@@ -193,7 +191,7 @@ TEST(Estimate, CodedUnitsSendCodesAndScales) {
   }
 }
 
-// A rule that updates matrices as wholes: one state of theirs, two of others, and their directions are sent in fp32.
+// A rule that updates matrices as wholes: matrices have one state, other parameters two. Directions are sent in fp32.
 TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
   const OptimizerSpec spec{.states = {{.name = "m", .of = StateOf::kMatrices},
                                       {.name = "a", .of = StateOf::kOthers},
@@ -209,15 +207,15 @@ TEST(Estimate, CountsStatesAndDirectionsOfMatrices) {
     EXPECT_EQ(state_bytes(units, 2, placement, spec).moment, (4 * 4096 + 8 * 64) / shards) << stage;
     const std::int64_t directions = stage == 0 ? 0 : 4 * 4096 / 2;
     EXPECT_EQ(update_sent_bytes(units[0], 2, placement), directions) << stage;
-    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << "elements by themselves";
+    EXPECT_EQ(update_sent_bytes(units[1], 2, placement), 0) << "elementwise updates send nothing";
     EXPECT_EQ(sent_bytes(units, 2, placement), (stage == 3 ? 3 : 2) * (4096 + 64) * 2 / 2 + directions) << stage;
     EXPECT_DOUBLE_EQ(update_sent_formula_bytes(units[0], 2, placement), static_cast<double>(directions)) << stage;
   }
   EXPECT_DOUBLE_EQ(state_formula_bytes(1000, 4, 1, DType::kFloat32, spec, /*matrices=*/true), 1000 * (8 + 4.0 / 4));
 }
 
-// Two matrices alike: two ranks in equal ranges have one each, three cut both.
-// Only if a shard ends within a matrix.
+// The two matrices are equal. With equal ranges two ranks own one matrix each, while three ranks cut both. Directions
+// are sent only if a shard ends within a matrix.
 TEST(Estimate, SplitMatricesSendDirections) {
   const auto units = make_units({{.name = "h.0.a", .shape = {64, 64}}, {.name = "h.0.b", .shape = {64, 64}}}, {}, 1,
                                 {.is_matrix = [](const ParamSpec&) { return true; }});
@@ -233,11 +231,11 @@ TEST(Estimate, SplitMatricesSendDirections) {
     EXPECT_EQ(update_sent_bytes(weighted_units(units, std::vector<double>{1, 1}, 0)[0], 2, placement), 0) << stage;
     EXPECT_GT(update_sent_bytes(weighted_units(units, std::vector<double>{2, 1}, 0)[0], 2, placement), 0) << stage;
   }
-  EXPECT_FALSE(gathers_directions(units[0], 3, place(0, Reduce::kAuto, 1))) << "every rank directs everything";
+  EXPECT_FALSE(gathers_directions(units[0], 3, place(0, Reduce::kAuto, 1))) << "every rank computes all directions";
 }
 
-// Every rank holds a float of each row and each column, whatever the stage, and a step sends an exact sum and a double of each.
-// And their sums.
+// At every stage each rank holds a float for each row and column. A step sends an exact sum and a double for each of
+// them.
 TEST(Estimate, CountsRowAndColumnStates) {
   const OptimizerSpec spec{.states = {{.name = "variance", .of = StateOf::kOthers}},
                            .factors = {{.name = "row_var", .of = StateOf::kMatrices, .per = StatePer::kRow},

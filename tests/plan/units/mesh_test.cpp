@@ -48,7 +48,7 @@ TEST(Mesh, RefusedGroupSizeNamesValidOnes) {
   }
 }
 
-// 2 (P/S)(R-1)/R in the mean over the copies.
+// The mean over the copies is 2 (P/S)(R-1)/R.
 TEST(Mesh, CopyBytesMatchMeanAllReduce) {
   const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 1 << 20}}, .numel = 1 << 20};
   for (const int copies : {1, 2, 3, 8}) {
@@ -65,7 +65,7 @@ TEST(Mesh, CopyBytesMatchMeanAllReduce) {
 TEST(Mesh, StepBytesMatchEachMeanReduction) {
   std::vector<Unit> units(2);
   for (Unit& unit : units) unit = {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096};
-  units[1].dtype = DType::kBFloat16;  // crosses in fp32, too
+  units[1].dtype = DType::kBFloat16;  // also crosses in fp32
   for (const int accumulate : {1, 3}) {
     for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
       const Mesh mesh{.shard = 4, .copies = 3};
@@ -77,8 +77,7 @@ TEST(Mesh, StepBytesMatchEachMeanReduction) {
   }
 }
 
-// 2 b (P/S)(R-1)/R, of every copy.
-// Exchanges of blocks.
+// Every copy sends 2 b (P/S)(R-1)/R, in two exchanges of blocks.
 TEST(Mesh, CodedCopyBytesMatchTwoExchanges) {
   const Unit unit{.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096};
   const Mesh mesh{.shard = 2, .copies = 3};
@@ -87,7 +86,8 @@ TEST(Mesh, CodedCopyBytesMatchTwoExchanges) {
   placement.copies = 3;
   placement.wire.outer = WireCodec::kInt8;
   for (int copy = 0; copy < 3; ++copy)
-    EXPECT_EQ(sent_between_copies(unit, mesh, copy, WireCodec::kInt8), 2 * 2 * coded) << "the ends as all others";
+    EXPECT_EQ(sent_between_copies(unit, mesh, copy, WireCodec::kInt8), 2 * 2 * coded)
+        << "the first and last copy send as much as the others";
   EXPECT_EQ(sent_between_copies({unit}, mesh, placement), 2 * 2 * 2 * coded) << "once for each micro-batch";
   EXPECT_DOUBLE_EQ(sent_between_copies_formula_bytes(unit.numel, 2, placement), 2 * 2 * 2 * coded);
 }
@@ -99,8 +99,7 @@ TEST(Mesh, LocalStepsSendNoGradients) {
   EXPECT_EQ(sent_between_copies(units, {.shard = 4, .copies = 3}, apart), 0);
 }
 
-// 8 (P/S)(R-1)/R; and within a copy sums at stage 0, parameters at stages 1 and 2.
-// Of a shard.
+// A shard sends 8 (P/S)(R-1)/R between copies. Within a copy, stage 0 sends sums, and stages 1 and 2 send parameters.
 TEST(Mesh, OuterStepSendsFp32AllReduce) {
   std::vector<Unit> units(2, {.slices = {{.param = 0, .offset = 0, .numel = 6 * 4096}}, .numel = 6 * 4096});
   units[1].dtype = DType::kBFloat16;
@@ -111,14 +110,13 @@ TEST(Mesh, OuterStepSendsFp32AllReduce) {
     const std::int64_t crossing = 8 * numel / mesh.shard * (mesh.copies - 1) / mesh.copies;
     EXPECT_EQ(outer_formula_bytes(numel, mesh), static_cast<double>(crossing));
     for (int stage = 0; stage <= 3; ++stage) {
-      const std::int64_t within = stage == 0 ? 4 * gathered : stage < 3 ? 3 * gathered : 0;  // a half of it is bf16
+      const std::int64_t within = stage == 0 ? 4 * gathered : stage < 3 ? 3 * gathered : 0;  // half of it is bf16
       EXPECT_EQ(outer_bytes(units, mesh, place(stage, Reduce::kAuto, 1)), (OuterBytes{crossing, within})) << stage;
     }
   }
 }
 
-// Codes between copies, whole numbers within a copy.
-
+// Codes are sent between copies, and fp32 values within a copy.
 TEST(Mesh, CodedOuterStepSendsCodes) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
   const Mesh mesh{.shard = 2, .copies = 2};
@@ -128,8 +126,7 @@ TEST(Mesh, CodedOuterStepSendsCodes) {
   EXPECT_EQ(outer_formula_bytes(4096, mesh, placement.wire), 2 * (1024 + 16));
 }
 
-// Each copy sends all others the same message, and no sum comes back.
-// In an outer step.
+// In an outer step each copy sends the same message to all other copies, and receives no sum.
 TEST(Mesh, LargestElementsReachAllOtherCopies) {
   const std::vector<Unit> units(1, {.slices = {{.param = 0, .offset = 0, .numel = 4096}}, .numel = 4096});
   Placement placement = place(1, Reduce::kAuto, 1);
@@ -141,8 +138,7 @@ TEST(Mesh, LargestElementsReachAllOtherCopies) {
   }
 }
 
-// A copy of one rank each is the default of copies that train by themselves.
-
+// If copies train apart, a copy has one rank by default.
 TEST(Mesh, LocalStepsDefaultToSingleRanks) {
   EXPECT_EQ(mesh_of_local(4, 0), (Mesh{.shard = 1, .copies = 4}));
   EXPECT_EQ(mesh_of_local(4, 2), (Mesh{.shard = 2, .copies = 2}));

@@ -17,14 +17,12 @@ TEST(Placement, EachStageShardsOneStateMore) {
       (Placement{.parameter_sharded = true, .gradient_sharded = true, .optimizer_sharded = true, .reduce_each = true}));
 }
 
-// Auto adds in one order at every stage.
-
+// Reduce::kAuto adds in the same order at every stage.
 TEST(Placement, AutoOrderMatchesEveryStage) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kAuto, 4), place(stage, Reduce::kEach, 4));
 }
 
 // At every stage.
-
 TEST(Placement, ReducingLastHoldsWholeGradient) {
   for (int stage = 0; stage <= 3; ++stage) {
     EXPECT_FALSE(place(stage, Reduce::kLast, 2).gradient_sharded) << stage;
@@ -44,8 +42,7 @@ TEST(Placement, AtAnotherStageAllElseStays) {
   EXPECT_EQ(at_stage(placement, 3), wanted) << "on the device";
 }
 
-// With one micro-batch, each and last are the same.
-
+// With one micro-batch, kEach and kLast are the same.
 TEST(Placement, OneMicroBatchMakesThemEqual) {
   for (int stage = 0; stage <= 3; ++stage) EXPECT_EQ(place(stage, Reduce::kLast, 1), place(stage, Reduce::kEach, 1));
 }

@@ -1,4 +1,4 @@
-// Secondary parts in plans: who keeps which part, which gathers go over a group alone, and the bytes of both.
+// Secondary parts in plans: which rank keeps which part, which gathers use only a group, and the bytes of both.
 #include "zero/plan/units/secondary.h"
 
 #include <algorithm>
@@ -58,7 +58,7 @@ TEST(Secondary, RefusesInvalidGroup) {
         << group;
 }
 
-// Per gather of a unit, in their order in the step.
+// For each unit, the ways of its gathers in the order of the step.
 std::vector<std::vector<GatherWay>> ways_of(const Schedule& schedule, std::size_t num_units) {
   std::vector<std::vector<GatherWay>> ways(num_units);
   for (const ScheduleEntry& entry : schedule.entries) {
@@ -68,8 +68,8 @@ std::vector<std::vector<GatherWay>> ways_of(const Schedule& schedule, std::size_
   return ways;
 }
 
-// Any trace in any memory: the moves are those of plain stage 3, and each unit is gathered over all ranks once.
-// Over all ranks; later gathers use what is kept.
+// For any trace and budget, each unit is gathered over all ranks once, and later gathers use the kept parts. All other
+// actions are those of plain stage 3.
 RC_GTEST_PROP(Secondary, StepGathersUnitOnceOverAll, ()) {
   const auto units = gpt_units({.layers = *rc::gen::inRange(1, 5)});
   const auto order = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, static_cast<int>(units.size())));
@@ -121,7 +121,7 @@ TEST(Secondary, MinBudgetSendsEstimatedBytes) {
   }
 }
 
-// Shards that lie below the device are fetched for the gather over all ranks, and for no other.
+// Shards below the device are fetched only for the gather over all ranks.
 TEST(Secondary, OffDeviceShardsAreFetchedOnce) {
   const auto units = gpt_units({.layers = 3});
   Placement placement = with_groups_of(2, 2);
@@ -168,7 +168,7 @@ TEST(Secondary, ScheduleNamesGatherGroup) {
   EXPECT_EQ(text(GatherWay::kParts), text(GatherWay::kAll) + " within 2 ranks");
 }
 
-// Two machines of four ranks: all but one gather of each unit stays within a machine.
+// On two machines of four ranks, all gathers of a unit but one stay within a machine.
 TEST(Secondary, PartsNeverLeaveTheirMachine) {
   const auto units = gpt_units({.layers = 2});
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e9, .latency = 1e-3};

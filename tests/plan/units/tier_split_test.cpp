@@ -15,8 +15,7 @@ std::vector<TierSplit> split(const std::vector<std::int64_t>& numels, TierFracti
   return split_over_tiers(numels, fractions, "zero.optimizer");
 }
 
-// Without fractions.
-
+// Without fractions everything stays on the device.
 TEST(TierSplit, EverythingStaysOnDeviceByDefault) {
   for (const TierSplit& each : split({1, 4096, 1000000}, {})) EXPECT_TRUE(each.on_device());
 }
@@ -47,14 +46,13 @@ TEST(TierSplit, ElementsNameTheirTier) {
 }
 
 TEST(TierSplit, NextRangeTakesTheExcess) {
-  // Half of 6000 is no whole block.
+  // Half of 6000 elements is not a whole number of blocks.
   EXPECT_EQ(split({6000, 6000}, {.host = 0.5}), (std::vector<TierSplit>{{.host = 6000}, {.device = 6000}}));
 }
 
-// What the device takes of a later tier, rounded to blocks, the next units give back.
-
+// Rounding to blocks may give the device elements of a lower tier. The next units return them.
 TEST(TierSplit, RoundingOnDeviceIsCompensated) {
-  // 6000 elements go whole or by one block of 4096: device and host round to different units.
+  // 6000 elements are placed whole or split after one block of 4096. Device and host round at different units.
   std::int64_t host = 0, total = 0;
   for (const TierSplit& each : split(std::vector<std::int64_t>(100, 6000), {.host = 0.1, .disk = 0.4})) {
     host += each.host;
@@ -101,7 +99,7 @@ RC_GTEST_PROP(TierSplit, CoversRangesAtBlocksByFraction, ()) {
     memory += splits[i].device + splits[i].host;
     total += blocks[i];
   }
-  // Less than a block is lost, of every boundary; what the device lost the host has.
+  // Each boundary loses less than one block, and the host gets the elements that the device loses.
   const auto part = [&](double fraction) { return fraction * static_cast<double>(total); };
   const double block = kBlockNumel + 1;
   RC_ASSERT(static_cast<double>(device) <= part(1 - host - disk) + 1);

@@ -30,8 +30,7 @@ ParamSpec param(const std::string& name, std::vector<std::int64_t> shape = {4}, 
 
 using Names = std::vector<std::string>;
 
-// Each repeated block is one unit; an embedding is a unit by itself.
-
+// Each repeated block is a unit, and so is each embedding.
 TEST(Unit, BlocksAndEmbeddingsAreUnits) {
   EXPECT_EQ(names_of(gpt_units({.layers = 3})), (Names{"wte.weight", "wpe.weight", "h.0", "h.1", "h.2", "root"}));
 }
@@ -76,7 +75,7 @@ TEST(Unit, AlignsParametersAndShardsForDevice) {
           for (const Slice& slice : unit.slices) {
             EXPECT_EQ(slice.offset * size % align, 0);
             EXPECT_EQ(slice.offset % grain, 0);
-            EXPECT_LT(slice.offset - end, std::max(align / size, grain)) << "no more of a gap than that takes";
+            EXPECT_LT(slice.offset - end, std::max(align / size, grain)) << "the gap is no larger than alignment needs";
             end = slice.offset + slice.numel;
           }
           for (const int world : {1, 2, 3, 7}) EXPECT_EQ(shard_numel(unit, world) * size % align, 0);
@@ -184,8 +183,7 @@ TEST(Unit, AScalarHasOneElement) {
   EXPECT_EQ(units[0].numel, 1);
 }
 
-// In their dtype.
-
+// 64 bytes of the parameter's type.
 TEST(Unit, AlignsSlicesTo64Bytes) {
   const auto fp32 = make_units({param("a", {17}), param("b", {1})}, {});
   EXPECT_EQ(fp32[0].slices[1].offset, 32);
@@ -206,8 +204,7 @@ TEST(Unit, TrainedSlicesBeginAtOptimizerGrain) {
   EXPECT_EQ(units[1].slices[1].offset, 304) << "frozen";
 }
 
-// Matrices that are updated as wholes.
-
+// Matrices that are updated as wholes form their own units.
 TEST(Unit, WholeMatricesFormOwnUnits) {
   const MatrixChoice weights{.is_matrix = [](const ParamSpec& spec) { return spec.name.ends_with("weight"); }};
   const auto units = make_units({param("h.0.bias", {3}), param("h.0.weight", {3, 4}), param("h.1.weight", {2, 5, 3}),
@@ -218,7 +215,7 @@ TEST(Unit, WholeMatricesFormOwnUnits) {
   EXPECT_FALSE(units[0].matrices());
   EXPECT_EQ(units[1].name, "h.0 (matrices)");
   EXPECT_TRUE(units[1].matrices());
-  EXPECT_EQ(units[1].fills_with, 0) << "gradients of a block come together";
+  EXPECT_EQ(units[1].fills_with, 0) << "all gradients of a block are ready together";
   EXPECT_EQ(units[1].slices[0].rows, 3);
   EXPECT_EQ(units[1].slices[0].columns(), 4);
   EXPECT_EQ(units[2].name, "h.1 (matrices)");
@@ -231,8 +228,7 @@ TEST(Unit, WholeMatricesFormOwnUnits) {
       "root (bf16 matrices)");
 }
 
-// A parameter in two units.
-
+// A parameter in two units is a bug.
 TEST(Unit, SharedParameterIsOurBug) {
   auto units = make_units({param("a"), param("h.0.b")}, {});
   units[1].slices[0].param = 0;

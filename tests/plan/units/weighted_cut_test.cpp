@@ -55,12 +55,11 @@ RC_GTEST_PROP(WeightedCut, ShardsFollowProportionsAndAreNonempty, ()) {
       RC_ASSERT(std::abs(static_cast<double>(shard.numel) - share) <= static_cast<double>((owners + 1) * align));
     }
     RC_ASSERT(end == padded_numel(unit, owners));
-    RC_ASSERT(end - std::max(unit.numel, std::int64_t{1}) < owners * align);  // a unit without elements has blocks, too
+    RC_ASSERT(end - std::max(unit.numel, std::int64_t{1}) < owners * align);  // a unit without elements also has blocks
   }
 }
 
-// That is what all ranks send together.
-
+// The bytes of all ranks add up to every block for every other rank.
 RC_GTEST_PROP(WeightedCut, EveryBlockReachesEveryOtherRank, ()) {
   const std::vector<double> weights = some_weights();
   const auto owners = static_cast<int>(weights.size());
@@ -87,8 +86,7 @@ TEST(WeightedCut, SplitsBlockIntoHalfAndQuarters) {
   EXPECT_EQ(owned_numel(units, 3), (std::vector<std::int64_t>{3200, 1600, 1600}));
 }
 
-// To a block.
-
+// Sizes are equal up to one block.
 TEST(WeightedCut, EqualWeightsMatchEqualRanges) {
   const auto units = make_units(gpt_specs({.width = 64}), {});
   const auto weighted = weighted_units(units, std::vector<double>{1, 1, 1}, 0);
@@ -96,8 +94,7 @@ TEST(WeightedCut, EqualWeightsMatchEqualRanges) {
     EXPECT_LE(std::abs(shard_numel(weighted[u], 3) - shard_numel(units[u], 3)), alignment_numel(units[u]));
 }
 
-// One positive number for each rank is valid.
-
+// Weights must be one positive number for each rank.
 TEST(WeightedCut, RefusesInvalidWeights) {
   const auto refusal = [](std::vector<double> weights) {
     return message_of<ConfigError>([&] { require_weights(weights, 3); });

@@ -38,8 +38,7 @@ TEST(EventFileTest, BeginsWithVersionAndFlushedEvents) {
   EXPECT_EQ(events[1].scalars.at("loss"), 1);
 }
 
-// Whatever the clock says.
-
+// For any clock.
 TEST(EventFileTest, LaterFileSortsLast) {
   const TemporaryFolder folder;
   const EventFile first(folder.path(), 100), second(folder.path(), 100), third(folder.path(), 7);
@@ -47,8 +46,7 @@ TEST(EventFileTest, LaterFileSortsLast) {
   EXPECT_LT(second.path(), third.path());
 }
 
-// No half of a record is in the file.
-
+// The file never has half of a record.
 TEST(EventFileTest, UnwritableRecordsAreKeptWhole) {
   const TemporaryFolder folder;
   EventFile file(folder.path(), 100);
@@ -75,7 +73,7 @@ TEST(EventFileTest, NamesUnmakeableFolder) {
 
 TEST(EventFileTest, RemovingLeavesTheFilesOfOthers) {
   const TemporaryFolder folder;
-  remove_event_files(folder / "tensorboard");  // there is none
+  remove_event_files(folder / "tensorboard");  // the folder does not exist
   { const EventFile file(folder / "tensorboard", 100); }
   remove_event_files(folder / "tensorboard");
   EXPECT_FALSE(std::filesystem::exists(folder / "tensorboard"));

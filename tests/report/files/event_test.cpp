@@ -17,7 +17,7 @@ const std::string kTime = "\x09\0\0\0\0\0\0\xF8\x3F"s;
 
 TEST(Event, ScalarsMatchMessageBytes) {
   const std::array values{Scalar{"loss", 2.5}, Scalar{"lr", 0}};
-  EXPECT_EQ(scalars_event({.time = 1.5, .step = 300}, values), kTime + "\x10\xAC\x02"s  // step: 300 in seven bits each
+  EXPECT_EQ(scalars_event({.time = 1.5, .step = 300}, values), kTime + "\x10\xAC\x02"s  // step: 300, 7 bits per byte
                                                                    + "\x2A\x18"s        // summary, 24 bytes
                                                                    + "\x0A\x0B"s        // value
                                                                    + "\x0A\x04loss"s + "\x15\0\0\x20\x40"s +
@@ -32,8 +32,7 @@ TEST(Event, ASessionStartsAtAStep) {
   EXPECT_EQ(start_event({.time = 1.5, .step = 41}), kTime + "\x10\x29" + "\x3A\x02\x08\x01");
 }
 
-// Of one string, for the plug-in of texts.
-
+// A tensor with one string, for TensorBoard's text plug-in.
 TEST(Event, TextIsStringTensor) {
   const std::string tensor = "\x08\x07\x12\0"s + "\x42\x05" + "a = 1";  // a string, no dimensions, the text
   const std::string metadata = std::string("\x0A\x06") + "\x0A\x04" + "text";
@@ -41,11 +40,10 @@ TEST(Event, TextIsStringTensor) {
   EXPECT_EQ(text_event({.time = 1.5, .step = 1}, "c", "a = 1"), kTime + "\x10\x01" + "\x2A\x1C" + "\x0A\x1A" + value);
 }
 
-// A checksum of each part.
-
+// Length and data have a checksum each.
 TEST(Event, RecordHasLengthAndChecksums) {
   EXPECT_EQ(crc32c("abc"), 0x364B3FB7U);
-  // Turned right by 15 bits, 0x7F6E6C96, plus 0xA282EAD8.
+  // 0x364B3FB7 rotated right by 15 bits is 0x7F6E6C96; 0xA282EAD8 is added.
   EXPECT_EQ(masked_crc32c("abc"), 0x21F1576EU);
   const std::string record = framed("abc");
   ASSERT_EQ(record.size(), 19U);

@@ -33,7 +33,7 @@ StepMetrics some_step() {
   return m;
 }
 
-// Whether or not it has been written, and whatever came after it.
+// The line may be written already, and later lines may follow it.
 TEST(MetricsLog, LineOfAStepIsReplaced) {
   for (const bool written : {false, true}) {
     const TemporaryFolder folder;
@@ -47,7 +47,7 @@ TEST(MetricsLog, LineOfAStepIsReplaced) {
     step.sent_bytes = 5000;
     log.replace(step);
     step.step = 9;
-    log.replace(step);  // there is none
+    log.replace(step);  // no such step
     log.flush();
     std::ifstream file(path);
     std::vector<json> lines;
@@ -191,7 +191,7 @@ TEST(MetricsLog, FlushWritesLinesInOrder) {
   std::string first, second, third;
   ASSERT_TRUE(std::getline(lines, first));
   ASSERT_TRUE(std::getline(lines, second));
-  EXPECT_FALSE(std::getline(lines, third)) << "a flush without news writes nothing";
+  EXPECT_FALSE(std::getline(lines, third)) << "a flush without new lines writes nothing";
   EXPECT_EQ(json::parse(first)["step"], 7);
   EXPECT_EQ(json::parse(second)["step"], 8);
 }

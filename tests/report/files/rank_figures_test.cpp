@@ -44,8 +44,7 @@ TEST(RankFigures, WorkerWithoutPushHasNoMeans) {
   EXPECT_EQ(figures({{.steps = 1}, {.steps = 0}})["wait_seconds"], (json{0, nullptr}));
 }
 
-// The samples are the later ones, the age the older.
-
+// `samples` is the later value, and `most_age` the largest.
 TEST(RankFigures, CombinesTwoStepsFigures) {
   RankFigures sum{.steps = 1, .waited_seconds = 1, .samples = 6, .most_age = 5};
   sum += {.steps = 1, .waited_seconds = 2, .samples = 2, .most_age = 1};

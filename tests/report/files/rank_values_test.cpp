@@ -28,7 +28,7 @@ TEST(RankValues, AreBookkeepingAndNotTraining) {
   });
 }
 
-// A world of one whose peers are so slow that an input is still being read after wait(), as it may be on any transport.
+// A world of one with slow peers: after wait() they still read an input. Any transport may behave like that.
 class LateReaders : public Communicator {
  public:
   int rank() const override { return 0; }
@@ -59,8 +59,8 @@ TEST(RankValues, AreNotReadAfterReturn) {
   LateReaders comm;
   const std::array<double, 1> mine{3};
   EXPECT_EQ(gather_ranks<double>(comm, mine), (std::vector<std::vector<double>>{{3}}));
-  EXPECT_FALSE(comm.still_reading()) << "the caller's values may be gone by now, and a slow rank would read what is "
-                                        "there instead";
+  EXPECT_FALSE(comm.still_reading()) << "the caller's values may be freed by now, and a slow rank would read "
+                                        "other bytes";
 }
 
 }  // namespace

@@ -48,8 +48,7 @@ TEST(TensorboardLogTest, StepHasScalarPerFigure) {
   EXPECT_EQ(events[3].scalars.at("speed/rows_per_second"), 1536);
 }
 
-// The accuracy of classes, the perplexity of a language model.
-
+// Accuracy for a classifier, perplexity for a language model.
 TEST(TensorboardLogTest, EvaluationAddsAccuracyAndPerplexity) {
   const TemporaryFolder folder;
   TensorboardLog log(folder.path(), {});
@@ -65,14 +64,13 @@ TEST(TensorboardLogTest, EvaluationAddsAccuracyAndPerplexity) {
 }
 
 // The session starts after the checkpoint.
-
 TEST(TensorboardLogTest, ResumedRunStartsNewSessionFile) {
   const TemporaryFolder folder;
   { const TensorboardLog log(folder.path(), {}); }
   { const TensorboardLog log(folder.path(), {.after_step = 500, .config = "[run]\ndir = \"a\""}); }
   const auto files = event_files_in(folder.path());
   ASSERT_EQ(files.size(), 2U);
-  EXPECT_TRUE(read_events(files[0])[1].starts) << "readers count the second start alone";
+  EXPECT_TRUE(read_events(files[0])[1].starts) << "readers count only the second start";
   EXPECT_EQ(read_events(files[0])[1].step, 1);
   const auto events = read_events(files[1]);
   ASSERT_EQ(events.size(), 3U);
@@ -89,8 +87,7 @@ TEST(TensorboardLogTest, KeepsNonFiniteLoss) {
   EXPECT_TRUE(std::isnan(read_events(event_files_in(folder.path()).front())[2].scalars.at("train/loss")));
 }
 
-// TensorBoard's own reader.
-// Also after a rewind and a restart.
+// TensorBoard's own reader reads every step once, also after a rewind and a restart.
 TEST(TensorboardLogTest, TensorBoardReadsStepsOnce) {
   const auto python = python_with("tensorboard");
   if (!python) GTEST_SKIP() << no_python_with("tensorboard");

@@ -84,7 +84,7 @@ TEST_F(ComparisonTest, JsonHasFiguresAndDifferingKeys) {
   EXPECT_EQ(json["differing_keys"]["zero.stage"][1], "3");
 }
 
-// The utilization of runs that `zero train` recorded, side by side, and what is said of it.
+// The utilization of recorded runs in one comparison, and the note about it.
 class UtilizationTest : public testing::Test {
  protected:
   ComparedFigure of(const std::vector<RunContents>& contents) {
@@ -105,12 +105,11 @@ class UtilizationTest : public testing::Test {
 TEST_F(UtilizationTest, EqualStepsHaveEqualUtilization) {
   const ComparedFigure both = of({{.utilization = 0.25, .peak_flops = 4e10}, {.utilization = 0.5, .peak_flops = 2e10}});
   EXPECT_DOUBLE_EQ(*both.values[0], 0.25);
-  EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "the other run saw what the machine can do";
+  EXPECT_DOUBLE_EQ(*both.values[1], 0.25) << "both use the higher probed peak";
   EXPECT_EQ(format_change(both, 1), "=");
 }
 
-// Whatever their run probed.
-
+// The runs' own probes do not matter.
 TEST_F(UtilizationTest, SlowerStepsHaveLess) {
   const ComparedFigure both = of({{.step_seconds = 0.2, .utilization = 0.25, .peak_flops = 4e10},
                                   {.step_seconds = 0.25, .utilization = 0.4, .peak_flops = 2e10}});
@@ -118,8 +117,7 @@ TEST_F(UtilizationTest, SlowerStepsHaveLess) {
   EXPECT_EQ(format_change(both, 1), "-20%");
 }
 
-// The peak of one rank.
-
+// The runs have different numbers of ranks, so the reference is the peak of one rank.
 TEST_F(UtilizationTest, OtherRankCountsUseRankPeak) {
   const ComparedFigure both =
       of({{.utilization = 0.4, .peak_flops = 3e10, .world = 1}, {.utilization = 0.3, .peak_flops = 8e10, .world = 2}});
@@ -127,8 +125,7 @@ TEST_F(UtilizationTest, OtherRankCountsUseRankPeak) {
   EXPECT_DOUBLE_EQ(*both.values[1], 0.3);
 }
 
-// The peak that the ranks reached together.
-
+// The ranks share cores, so the reference is the peak that they reached together.
 TEST_F(UtilizationTest, SharedCoresUseJointPeak) {
   const ComparedFigure both =
       of({{.utilization = 0.25, .peak_flops = 4e10, .world = 2}, {.utilization = 0.3, .peak_flops = 3e10, .world = 4}});
@@ -136,8 +133,7 @@ TEST_F(UtilizationTest, SharedCoresUseJointPeak) {
   EXPECT_DOUBLE_EQ(*both.values[1], 0.225) << "two cores do not twice as much for four ranks";
 }
 
-// Another machine, other threads or another device.
-
+// The runs have other machines, threads or devices.
 TEST_F(UtilizationTest, OtherHardwareUsesOwnPeak) {
   const RunContents first{.utilization = 0.25, .peak_flops = 4e10};
   for (const RunContents& other : {RunContents{.utilization = 0.5, .peak_flops = 2e10, .host = "other"},
@@ -146,8 +142,7 @@ TEST_F(UtilizationTest, OtherHardwareUsesOwnPeak) {
     EXPECT_DOUBLE_EQ(*of({first, other}).values[1], 0.5) << other.host << other.threads << other.device;
 }
 
-// Also a run whose report has no peak.
-
+// A run whose report has no peak also uses its own probe.
 TEST_F(UtilizationTest, SingleRunUsesOwnPeak) {
   const RunContents recorded{.utilization = 0.25, .peak_flops = 2e10}, fast{.utilization = 0.2, .peak_flops = 4e10},
       earlier{.utilization = 0.5};

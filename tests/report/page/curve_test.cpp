@@ -25,8 +25,7 @@ TEST(CurveThinner, KeepsEqualNeighbours) {
   EXPECT_EQ(curve.points().size(), 4U);
 }
 
-// To a few thousand.
-
+// About a thousand points remain.
 TEST(CurveThinner, ThinsMillionPointsKeepingSpikes) {
   CurveThinner curve(2000);
   constexpr int kSteps = 1'000'000;
@@ -51,7 +50,7 @@ TEST(CurveThinner, KeepsFirstAndLastPoint) {
 TEST(CurveThinner, KeepsStepOrder) {
   CurveThinner curve(8);
   for (int step = 0; step < 500; ++step) curve.add(step, -step % 11);
-  for (int step = 300; step < 400; ++step) curve.add(step, step % 5);  // a run that went back
+  for (int step = 300; step < 400; ++step) curve.add(step, step % 5);  // after a rewind
   const auto points = curve.points();
   EXPECT_TRUE(std::ranges::is_sorted(points, {}, &CurvePoint::step));
 }

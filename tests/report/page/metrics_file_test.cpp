@@ -35,8 +35,7 @@ TEST_F(MetricsFileTest, UnknownFiguresBecomeCurves) {
             (CurvePoint{7, 0.5}));
 }
 
-// Many ranks have a table only.
-
+// Many ranks get only a table.
 TEST_F(MetricsFileTest, FewRanksGetCurves) {
   const auto line = [](std::size_t ranks) {
     return nlohmann::json{{"step", 1}, {"ranks", {{"steps", 1}, {"wait_seconds", std::vector<double>(ranks, 0.5)}}}}

@@ -1,4 +1,4 @@
-// `zero report` and `zero compare`, run as a user would.
+// Runs `zero report` and `zero compare` as a user does.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -18,8 +18,7 @@ class PageVerbs : public testing::Test {
   const std::string both_ = fmt::format("'{}' '{}'", a_.folder().string(), b_.folder().string());
 };
 
-// It says what is missing.
-
+// The output names damaged lines.
 TEST_F(PageVerbs, ReportWritesOneFile) {
   const Ran ran = here_.zero("report " + both_ + " -o page.html");
   EXPECT_EQ(ran.status, 0) << ran.errors;
@@ -41,8 +40,7 @@ TEST_F(PageVerbs, CompareIsATableOrJson) {
   EXPECT_EQ(nlohmann::json::parse(json.output)["runs"].size(), 2U);
 }
 
-// On one screen.
-
+// The error fits on one screen.
 TEST_F(PageVerbs, FolderWithoutRunIsStatusTwo) {
   for (const std::string verb : {"report", "compare"})
     for (const std::string path : {".", "/nonexistent"}) {

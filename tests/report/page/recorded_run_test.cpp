@@ -68,7 +68,7 @@ TEST(RecordedRun, ReadsFittingPartsOfOtherForms) {
                R"({"steps": "many", "memory_bytes": {"total": 1}, "peak_memory_bytes": [1, {"total": 7}],)"
                R"( "predicted": 5, "profile": [], "formula": null, "command": 3})");
   const RecordedRun run = read_run(folder.folder());
-  EXPECT_EQ(run.figures.steps, 20);  // as the metrics have it
+  EXPECT_EQ(run.figures.steps, 20);  // from the metrics
   EXPECT_EQ(run.figures.device_peak, 7);
   EXPECT_FALSE(run.predicted);
 }

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What a browser's JSON.parse gets.
+// The value that a browser's JSON.parse returns.
 Json runs_in(const std::string& html) {
   const std::string open = "<script type=\"application/json\" id=\"runs\">";
   const auto begin = html.find(open) + open.size();
@@ -77,7 +77,7 @@ TEST(ReportPage, NeedsNoNetwork) {
   const std::vector<RecordedRun> runs{read_run(folder.folder())};
   std::string html = report_page(runs, "today");
   EXPECT_NE(html.find("default-src 'none'"), std::string::npos);
-  // The name of SVG is no address that anybody opens.
+  // The namespace of SVG is an address that no browser opens.
   const std::string svg = "\"http://www.w3.org/2000/svg\"";
   html.erase(html.find(svg), svg.size());
   for (const char* word : {"http://", "https://", "src=", "href=", "url(\"", "@import", "fetch("})

@@ -1,4 +1,4 @@
-// A run folder as `zero train` leaves it, without training.
+// RunOnDisk: a run folder like one of `zero train`, without training.
 //
 //   const RunOnDisk run("a", {.steps = 20, .report = true});
 //   read_run(run.folder());
@@ -21,14 +21,14 @@ struct RunContents {
   int stage = 3;
   std::string command = "zero train c.toml";
   double utilization = 0.25;
-  double peak_flops = 0;  // of both ranks; 0: the report has none
+  double peak_flops = 0;  // of both ranks; 0: not in the report
   std::string host = "vm";
   int world = 2, threads = 1;
   std::string device = "cpu";
-  std::string more_lines;  // of metrics.jsonl, behind the others
+  std::string more_lines;  // last lines of metrics.jsonl
 };
 
-// A step of metrics.jsonl (app/report/files/metrics_log.h).
+// A line of metrics.jsonl for one step (app/report/files/metrics_log.h).
 inline std::string step_line(int step, double t, double loss, double seconds) {
   return fmt::format(
       R"({{"t": {:.3f}, "step": {}, "loss": {}, "lr": 0.001, "grad_norm": 1.5, "tokens_per_second": {}, )"

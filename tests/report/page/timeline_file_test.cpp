@@ -12,7 +12,7 @@
 namespace zero::page {
 namespace {
 
-// Two steps of one rank: a forward pass of 2 s, a gather in it, a step() of 1 s.
+// Two steps of one rank: a forward pass of 2 s with a gather inside, and a step() of 1 s.
 std::string two_steps() {
   std::vector<TimelineSpan> spans;
   for (const double begin : {1.0, 5.0}) {

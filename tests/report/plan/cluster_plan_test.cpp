@@ -35,7 +35,7 @@ TEST(ClusterPlan, SlowLinkHoldsModelPerHost) {
   Cluster cluster{.hosts = 4, .ranks = 8, .network = 1e6, .within = 1e10};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 0.001);
   EXPECT_EQ(best_of(plan).mesh.shard, 8);
-  EXPECT_FALSE(best_of(plan).local) << "which is another mathematics, and only suggested";
+  EXPECT_FALSE(best_of(plan).local) << "another algorithm is only suggested";
   EXPECT_EQ(plan.ways[static_cast<std::size_t>(plan.planned)].mesh.shard, 32);
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "best: --zero.stage 3 --zero.group 8.");
   EXPECT_CONTAINS(one_line(cluster_table(plan)), "--sync.mode local takes 0.0");
@@ -56,8 +56,7 @@ TEST(ClusterPlan, SkipsPlansThatDoNotFit) {
   EXPECT_CONTAINS(cluster_table(plan), "too large");
 }
 
-// It sends the same bytes if there is memory for all weights.
-
+// With memory for all weights, stage 3 sends as many bytes as stage 2.
 TEST(ClusterPlan, Stage3MatchesStage2WithMemory) {
   const auto leaving = [](int stage, std::int64_t memory, MemoryBudget budget = {}) {
     const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e9, .memory = memory};
@@ -141,8 +140,7 @@ const ClusterWay* served(const ClusterPlan& plan, SyncMode mode) {
   return nullptr;
 }
 
-// They are tried on one machine.
-
+// Servers are tried on one machine. They gain if the ranks' speed varies.
 TEST(ClusterPlan, ServersGainIfRanksVary) {
   const Cluster even{.hosts = 1, .ranks = 16};
   const ClusterPlan without = plan_on(planned(even), even, 1);
@@ -153,7 +151,7 @@ TEST(ClusterPlan, ServersGainIfRanksVary) {
   Cluster varying = even;
   varying.jitter = 1;
   const ClusterPlan with = plan_on(planned(varying), varying, 1);
-  EXPECT_FALSE(best_of(with).sync.has_servers()) << "which is another mathematics, and only suggested";
+  EXPECT_FALSE(best_of(with).sync.has_servers()) << "another algorithm is only suggested";
   EXPECT_LT(served(with, SyncMode::kAsync)->seconds, 0.7 * best_of(with).seconds);
   const std::string table = one_line(cluster_table(with));
   EXPECT_CONTAINS(table, "waits for the slowest rank");
@@ -179,9 +177,9 @@ TEST(ClusterPlan, PlannedServersJoinOtherWays) {
   const ClusterPlan found = plan_on(plan, cluster, 0.001);
   const ClusterWay& way = found.ways[static_cast<std::size_t>(found.planned)];
   EXPECT_EQ(way.sync, plan.options.sync);
-  EXPECT_EQ(way.exchange.leaving, 2.0 * 3 * kPlanParameters * 4) << "of the second machine's workers, there and back";
+  EXPECT_EQ(way.exchange.leaving, 2.0 * 3 * kPlanParameters * 4) << "from the second machine's workers and back";
   EXPECT_DOUBLE_EQ(way.seconds, way.clock_seconds * 6 / 4) << "for the samples of six";
-  EXPECT_GT(found.ways.size(), 4U) << "all ranks compute in the others";
+  EXPECT_GT(found.ways.size(), 4U) << "in the other ways, all ranks compute";
   EXPECT_EQ(best_of(found).mesh.world(), 6);
   EXPECT_CONTAINS(one_line(cluster_table(found)), "servers over several machines exchange messages");
   EXPECT_EQ(cluster_json(found)["ways"][found.planned]["sync"]["staleness"], 1);
@@ -199,8 +197,7 @@ TEST(ClusterPlan, QuorumCountsUsedGradients) {
                   "--sync.quorum 3 takes 0.17 of that time: 1 of 4 gradients of a clock");
 }
 
-// Weights are for their own group only.
-
+// Weights fit only the group for which they were given.
 TEST(ClusterPlan, EachGroupIsCutAnew) {
   const Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6};
   const auto groups = [&](Cut cut, std::vector<double> weights) {
@@ -221,8 +218,7 @@ TEST(ClusterPlan, EachGroupIsCutAnew) {
   EXPECT_EQ(groups(Cut::kWeighted, {2, 1, 1, 1}), (Found{{2, 4}, {3, 4}}));
 }
 
-// On the best way and on local steps.
-
+// Codecs are tried on the best way and on local steps.
 TEST(ClusterPlan, TriesCodecsOnBestAndLocal) {
   const Cluster cluster{.hosts = 2, .ranks = 4, .network = 1e6};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1e-6);
@@ -245,15 +241,14 @@ TEST(ClusterPlan, TriesCodecsOnBestAndLocal) {
   EXPECT_EQ(cluster_json(plan)["ways"].back()["wire"]["outer"], "topk");
 }
 
-// If one copy of the model spans all ranks, a codec applies to all that crosses.
-
+// If one copy of the model spans all ranks, a codec applies to all traffic.
 TEST(ClusterPlan, SingleCopyCodesAllTraffic) {
   Cluster cluster{.hosts = 2, .ranks = 2, .network = 1e6, .memory = 1 << 20};
   const ClusterPlan none = plan_on(planned(cluster), cluster, 1e-6);
   cluster.memory = none.ways[0].held;
   for (const ClusterWay& way : none.ways)
     if (is_of_one_model(way)) cluster.memory = std::min(cluster.memory, way.held);
-  cluster.memory += 1 << 20;  // and staging
+  cluster.memory += 1 << 20;  // for staging
   int coded = 0;
   for (const ClusterWay& way : plan_on(planned(cluster), cluster, 1e-6).ways)
     if (!way.local && way.wire != WireCodecs{}) {
@@ -281,7 +276,7 @@ TEST(ClusterPlan, NoWayExceedsAvailableRanks) {
           EXPECT_EQ(way.mesh.world(), cluster.world());
           continue;
         }
-        EXPECT_EQ(way.can_run, cluster.world() <= 64) << "servers and workers are at most as many";
+        EXPECT_EQ(way.can_run, cluster.world() <= 64) << "at most 64 servers and workers can run";
         EXPECT_GT(sync.num_workers(cluster.world()), 0);
         EXPECT_LE(sync.quorum, sync.num_workers(cluster.world()));
       }
@@ -289,8 +284,7 @@ TEST(ClusterPlan, NoWayExceedsAvailableRanks) {
   }
 }
 
-// Their cost is shown.
-
+// The table shows the cost of servers over several machines.
 TEST(ClusterPlan, TriesServersOverSeveralMachines) {
   Cluster cluster{.hosts = 2, .ranks = 8, .network = 1e12, .jitter = 1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
@@ -301,8 +295,8 @@ TEST(ClusterPlan, TriesServersOverSeveralMachines) {
   EXPECT_CONTAINS(table, "servers over several machines exchange messages");
 }
 
-// Where all ranks vary, servers would gain much.
-// Servers for more ranks than they can have are computed and marked.
+// The speed of all ranks varies, so servers would gain much. More servers than a run can have are computed and marked,
+// but not recommended.
 TEST(ClusterPlan, OversizedServersAreComputedNotRecommended) {
   const Cluster cluster{.hosts = 9, .ranks = 8, .network = 1e12, .jitter = 1};
   const ClusterPlan plan = plan_on(planned(cluster), cluster, 1);
@@ -338,7 +332,6 @@ TEST(ClusterPlan, ComputesServersOfTenThousandRanks) {
 }
 
 // The lines fit a terminal, and the JSON has every way.
-
 TEST(ClusterPlan, LinesFitAndJsonIsComplete) {
   const Cluster cluster{
       .hosts = 1250, .ranks = 8, .network = 12.5e9, .within = 5e10, .latency = 2e-5, .memory = 80LL << 30};

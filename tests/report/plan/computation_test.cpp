@@ -30,8 +30,7 @@ Event of(EventKind kind) {
   return {kind, -1, {}};
 }
 
-// Backward takes the rest.
-
+// The backward pass takes the other two thirds.
 TEST(EstimatedComputation, ForwardTakesOneThird) {
   const Computation computation = estimated_computation({.flops = 6e9, .flops_per_second = 1e9});
   EXPECT_EQ(computation.from, ComputationFrom::kEstimate);
@@ -57,8 +56,7 @@ TEST(EstimateUses, UnitsFollowTraceByElementShare) {
   EXPECT_EQ(profile.gradient_at, (std::vector<double>{1, 0.75, 0.25}));
 }
 
-// Embeddings that are the head, too: half of what they compute is at each end.
-// Half each time.
+// Tied embeddings are accessed twice. Each access counts as half of their computation.
 TEST(EstimateUses, TwoAccessesSplitUnitsComputation) {
   const Trace trace{{access(0), access(1), access(0), of(EventKind::kBackward), access(0), access(1), gradient(1),
                      access(0), gradient(0), of(EventKind::kEndBackward), of(EventKind::kStep)}};
@@ -87,8 +85,7 @@ TEST(EstimateUses, WithoutATraceNothingIsKnown) {
   EXPECT_TRUE(profile.gradient_at.empty());
 }
 
-// Samples of a rank.
-
+// The seconds scale with the number of samples on a rank.
 TEST(ComputationOfARun, OtherSampleCountsTakeOtherSeconds) {
   const TemporaryFolder run;
   const std::string profile = R"("profile": {"forward_seconds": 1, "backward_seconds": 2, "update_seconds": 3})";
@@ -99,7 +96,7 @@ TEST(ComputationOfARun, OtherSampleCountsTakeOtherSeconds) {
   EXPECT_EQ(of(192).scale, 1.5);
   EXPECT_EQ(of(192).step.forward_seconds, 1.5);
   EXPECT_EQ(of(192).step.backward_seconds, 3);
-  EXPECT_EQ(of(192).update_seconds, 3) << "of the same states";
+  EXPECT_EQ(of(192).update_seconds, 3) << "for the same states";
   run.write("report.json", "{" + profile + "}");
   EXPECT_EQ(of(192).scale, 1) << "an older report does not say";
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// 64 blocks of 4 MiB of parameters each: 1 GiB of states at stage 0, and 256 MiB at stage 3 on four ranks.
+// 64 blocks with 4 MiB of parameters each: 1 GiB of states at stage 0, and 256 MiB at stage 3 on four ranks.
 TrainingPlan planned(int stage, std::int64_t free_bytes, std::int64_t activations = kMiB) {
   TrainingPlan plan{.model = "gpt2", .world = 4, .options = {.stage = stage}};
   for (int block = 0; block < 64; ++block)
@@ -51,8 +51,7 @@ TEST(MemoryFit, WhatLacksIsTheDifference) {
   EXPECT_GT(fit_of(plan).lacks, 0) << "the engine takes four fifths at most";
 }
 
-// The host's memory is not counted.
-
+// Only the GPU's memory counts, not the host's.
 TEST(MemoryFit, GpuRanksShareItsMemory) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 8192 * kMiB);
@@ -64,11 +63,10 @@ TEST(MemoryFit, GpuRanksShareItsMemory) {
             std::string::npos);
   plan.tiers.assign(
       64, {.parameter = {.device = 1 << 18}, .gradient = {.device = 1 << 18}, .optimizer = {.host = 1 << 18}});
-  EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are the host's";
+  EXPECT_EQ(fit_of(plan).rank.states, 128 * kMiB) << "the moments are on the host";
 }
 
-// It holds units whole.
-
+// A single rank holds units whole.
 TEST(MemoryFit, LoneGpuRankGathersNothing) {
   TrainingPlan plan = planned(3, 8192 * kMiB);
   plan.world = plan.machine->ranks = plan.machine->ranks_on_gpu = 1;
@@ -81,7 +79,7 @@ TEST(MemoryFit, LoneGpuRankGathersNothing) {
 
   TrainingPlan on_cpu = plan;
   on_cpu.machine->ranks_on_gpu = 0;
-  EXPECT_GT(fit_of(on_cpu).rank.working, 4 * kMiB) << "which gathers";
+  EXPECT_GT(fit_of(on_cpu).rank.working, 4 * kMiB) << "a rank on a CPU gathers";
   TrainingPlan least = plan;
   least.options.device_memory = MemoryBudget::parse("min");
   EXPECT_EQ(fit_of(least).rank.working, fit_of(on_cpu).rank.working);
@@ -94,8 +92,7 @@ TEST(MemoryFit, LoneGpuRankGathersNothing) {
   EXPECT_TRUE(placement_of(away).parameter_sharded);
 }
 
-// The need is shown.
-
+// Without a GPU the plan shows only the need.
 TEST(MemoryFit, AbsentGpuGetsNoVerdict) {
   const std::array stages{3};
   TrainingPlan plan = planned(3, 0);
@@ -125,9 +122,9 @@ TEST(MemoryFit, ComparesDiskStatesWithRoom) {
   plan.tiers.front().optimizer = {.disk = (1 << 18) + 1};
   EXPECT_EQ(fit_of(plan).disk, 516 * kMiB) << "four files, of whole MiB";
   plan.tiers.clear();
-  EXPECT_EQ(one_line(plan_table(plan, stages)).find("of files there"), std::string::npos) << "nothing lies on a disk";
+  EXPECT_EQ(one_line(plan_table(plan, stages)).find("of files there"), std::string::npos) << "nothing is on a disk";
   plan.movable_disk_bytes = 3 * kMiB - 1;
-  EXPECT_EQ(fit_of(plan).disk, 12 * kMiB) << "and may lie there later";
+  EXPECT_EQ(fit_of(plan).disk, 12 * kMiB) << "states may move there later";
   EXPECT_NE(
       one_line(plan_table(plan, stages)).find("put 12.0 MiB of files there, with room for all states that may move"),
       std::string::npos);
@@ -149,8 +146,7 @@ TEST(MemoryFit, SuggestsDiskWithNeededSize) {
   EXPECT_LE(disk->needed, 1000 * kMiB);
 }
 
-// If there are more copies.
-
+// The model has more than one copy.
 TEST(MemoryFit, SuggestsOneCopyOnAllRanks) {
   TrainingPlan plan = planned(3, 1300 * kMiB);
   ASSERT_TRUE(fit_of(plan).fits());
@@ -172,8 +168,7 @@ TEST(MemoryFit, SuggestsLeastNumberOfMachines) {
   EXPECT_TRUE(fit_of(one_less).fits());
 }
 
-// For activations.
-
+// Activations need too much memory.
 TEST(MemoryFit, SuggestsSmallerBatchOrCheckpoints) {
   TrainingPlan plan = planned(3, 1600 * kMiB, 800 * kMiB);
   EXPECT_TRUE(says(ways_to_fit(plan), "--train.batch 1,")) << "of 100 MiB each, on four ranks";

@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::array kStages{3};
 
-// 16 blocks of 1 MiB of parameters: 64 MiB of states in all, 16 on each of four ranks, of which two share a GPU.
+// 16 blocks with 1 MiB of parameters each: 64 MiB of states, 16 MiB on each of four ranks. Two ranks share a GPU.
 TrainingPlan planned(std::int64_t free_bytes) {
   TrainingPlan plan{.model = "gpt2", .world = 4, .options = {.stage = 3}};
   for (int block = 0; block < 16; ++block)
@@ -46,7 +46,7 @@ std::int64_t bytes_on(const TrainingPlan& plan, const Placement& placement, Tier
   return state_bytes(plan.units, mesh_of(plan).shard, placement, optimizer_spec(plan), tier).total();
 }
 
-// Where four ranks of a run put their states, whose device has as much free memory.
+// The placement in a run of four ranks whose device has the same free memory.
 Placement placement_of_run(const TrainingPlan& plan) {
   auto ranks = make_in_process(4, std::chrono::seconds(60));
   std::array<Placement, 4> placements;
@@ -63,8 +63,7 @@ Placement placement_of_run(const TrainingPlan& plan) {
   return placements[3];
 }
 
-// As a run does.
-
+// The plan's placement equals that of a run.
 TEST(PlacedPlan, PutsGpuExcessOnHost) {
   for (const std::int64_t free_bytes : {32 * kMiB, 40 * kMiB}) {
     TrainingPlan plan = planned(free_bytes);
@@ -135,11 +134,11 @@ TEST(PlacedPlan, RefusalExplainsMissingRoom) {
   EXPECT_EQ(json["memory"]["fits"], false);
   EXPECT_EQ(json["memory"]["refused"], plan.refused);
   EXPECT_EQ(json["memory"]["gpu"], "cuda:0 Fake GPU");
-  EXPECT_NO_THROW(static_cast<void>(schedule_of(plan, Trace{}))) << "its schedule can be printed all the same";
+  EXPECT_NO_THROW(static_cast<void>(schedule_of(plan, Trace{})))
+      << "the schedule of a refused plan can still be printed";
 }
 
-// The plan does not fit.
-
+// With too little free memory on the host, the plan does not fit.
 TEST(PlacedPlan, MoreThanFreeHostMemoryFails) {
   TrainingPlan plan = planned(32 * kMiB);
   place(plan);

@@ -30,14 +30,14 @@ TEST(PlanJson, Bfloat16AddsMasterAndHalvesTraffic) {
   const auto plan = json::parse(plan_json(some_plan(4, 0, DType::kBFloat16), std::array{0}));
   constexpr double p = kPlanParameters;
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["state_bytes"], 16 * p);
-  // Four bytes an element, and what 64-byte slices leave between them.
+  // Four bytes an element, and the gaps between slices of 64 bytes.
   EXPECT_GE(plan["stages"][0]["memory_bytes"]["master"], 4 * kPlanParameters);
   EXPECT_LT(plan["stages"][0]["memory_bytes"]["master"], 4 * kPlanParameters * 1.01);
   EXPECT_DOUBLE_EQ(plan["stages"][0]["formula"]["sent_bytes"], 2 * 2 * p * 3 / 4);
 }
 
 TEST(PlanJson, HeldBytesMatchFormulaWithoutPadding) {
-  // Every unit of the example divides evenly over four ranks but ln_f, whose 64 elements do too.
+  // All units of the example divide evenly over four ranks.
   const auto plan = json::parse(plan_json(some_plan(4, 3), kAllStages));
   for (const auto& stage : plan["stages"]) {
     EXPECT_DOUBLE_EQ(stage["memory_bytes"]["total"].get<double>(), stage["formula"]["state_bytes"].get<double>())
@@ -47,8 +47,7 @@ TEST(PlanJson, HeldBytesMatchFormulaWithoutPadding) {
   }
 }
 
-// The ranks of one copy and what crosses between copies.
-
+// The plan counts the ranks of one copy, and the bytes between copies.
 TEST(PlanJson, CopiesCountOneCopyAndCrossing) {
   TrainingPlan grouped = some_plan(8, 3, DType::kBFloat16);
   grouped.options.group = 4;
@@ -79,8 +78,7 @@ TEST(PlanJson, UnitsAddUpToTheModel) {
   EXPECT_EQ(plan["units"].size(), 5U);
 }
 
-// That copies which train by themselves send.
-
+// Bytes of an outer step between copies that train apart.
 TEST(PlanJson, ShowsOuterStepBytes) {
   TrainingPlan plan = some_plan(4, 2);
   plan.options.group = 2;
@@ -103,13 +101,13 @@ TEST(PlanJson, CountsCodedBytesAndNamesCodecs) {
   const json coded = json::parse(plan_json(plan, kAllStages));
   EXPECT_EQ(coded["wire"], (json{{"gather", "int4"}, {"reduce", "int8"}, {"outer", "none"}}));
   constexpr double kInt8 = 1 + 4 / 256.0, kInt4 = 0.5 + 4 / 256.0, kSent = kPlanParameters / 2.0;
-  EXPECT_DOUBLE_EQ(coded["stages"][1]["formula"]["sent_bytes"], kSent * (kInt8 + 4)) << "parameters cross as they are";
+  EXPECT_DOUBLE_EQ(coded["stages"][1]["formula"]["sent_bytes"], kSent * (kInt8 + 4))
+      << "stage 1 sends parameters without a code";
   EXPECT_DOUBLE_EQ(coded["stages"][3]["formula"]["sent_bytes"], kSent * (kInt8 + 2 * kInt4));
   for (const json& stage : coded["stages"]) EXPECT_GE(stage["sent_bytes"], stage["formula"]["sent_bytes"]);
 }
 
-// Of an outer step.
-
+// Bytes of an outer step.
 TEST(PlanJson, CountsLargestElementsAndResidual) {
   TrainingPlan plan = some_plan(4, 3);
   plan.options.group = 2;
@@ -126,8 +124,7 @@ TEST(PlanJson, CountsLargestElementsAndResidual) {
   EXPECT_EQ(moments(topk), moments(dense) * 5 / 4) << "Adam's two, momentum and anchor, and now a residual";
 }
 
-// Of a rule with several passes.
-
+// A rule with several passes.
 TEST(PlanJson, CountsStatesOfEachPass) {
   const auto parsed = [](const TrainingPlan& plan) { return json::parse(plan_json(plan, std::array{3})); };
   const auto placed = [](OptimizerOptions rule, DType dtype, const TierFractions& fractions) {
@@ -139,7 +136,7 @@ TEST(PlanJson, CountsStatesOfEachPass) {
     return plan;
   };
   const TierFractions on_host{.host = 1}, on_disk{.disk = 1};
-  EXPECT_FALSE(parsed(placed(AdamWOptions{}, DType::kFloat32, on_disk)).contains("passes")) << "AdamW makes one";
+  EXPECT_FALSE(parsed(placed(AdamWOptions{}, DType::kFloat32, on_disk)).contains("passes")) << "AdamW makes one pass";
   const auto bytes_of_each = [](std::int64_t host, std::int64_t disk) { return json{{"host", host}, {"disk", disk}}; };
   const json moments = parsed(placed(LambOptions{}, DType::kFloat32, on_host));
   EXPECT_EQ(moments["passes"], (json{{"num_passes", 2},

@@ -38,13 +38,12 @@ TEST(PlanTable, SumsByNcclAreNamed) {
 }
 
 // As the rule declares them.
-
 TEST(PlanTable, CountsUserMatrixRuleOperations) {
   TrainingPlan plan = some_plan(1, 3);
   EXPECT_EQ(one_line(plan_table(plan, std::array{3})).find("matrices"), std::string::npos);
   plan.options.optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>()};
   plan.units = units_of(plan.specs, plan.world, plan.options);
-  const auto table = one_line(plan_table(plan, std::array{3}));  // three of 64 x 64
+  const auto table = one_line(plan_table(plan, std::array{3}));  // three matrices of 64 x 64
   EXPECT_NE(table.find("matrices orthogonal completes matrices of which a rank updates a part: 1.6 MFLOP a step"),
             std::string::npos)
       << table;
@@ -60,7 +59,6 @@ TEST(PlanTable, MarksOwnStageAmongAsked) {
 }
 
 // Several micro-batches send more.
-
 TEST(PlanTable, NamesWayToSendLess) {
   TrainingPlan plan = some_plan(4, 1);
   plan.options.accumulate = 3;
@@ -72,11 +70,11 @@ TEST(PlanTable, NamesWayToSendLess) {
   const std::string row = "train.reduce = \"last\" stages 0 and 1 send " + format_bytes(2 * kPass) + " instead";
   EXPECT_NE(one_line(plan_table(plan, kAllStages)).find(row), std::string::npos) << plan_table(plan, kAllStages);
   EXPECT_NE(one_line(plan_table(plan, std::array{1})).find(row), std::string::npos);
-  EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "it would hold more there";
+  EXPECT_EQ(plan_table(plan, std::array{3}).find("train.reduce"), std::string::npos) << "at stage 3 it would hold more";
   EXPECT_EQ(plan_table(some_plan(4, 1), kAllStages).find("train.reduce"), std::string::npos) << "one micro-batch";
   plan.options.reduce = Reduce::kLast;
   EXPECT_EQ(sent(plan), 2 * kPass);
-  EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "it is asked for already";
+  EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "the option is already set";
 }
 
 TEST(PlanTable, NamesFrozenUnitsWithoutState) {
@@ -88,8 +86,7 @@ TEST(PlanTable, NamesFrozenUnitsWithoutState) {
   EXPECT_EQ(cost["stages"][0]["memory_bytes"]["gradient"], 4 * (kPlanParameters - 256 * 64));
 }
 
-// Where its computation is from and what it lacks.
-
+// The table says where the computation comes from, and what the prediction omits.
 TEST(PlanTable, PredictionNamesSourceAndGaps) {
   TrainingPlan plan = some_plan(2, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("predicted"), std::string::npos) << "nobody asked";
@@ -133,14 +130,13 @@ TEST(PlanTable, ShowsCostsBesideStates) {
             (json{{"device", 3 << 20}, {"host", 24 << 20}}));
 }
 
-// What they keep and what stays within them.
-
+// The table shows the bytes that groups keep, and the bytes that stay inside them.
 TEST(PlanTable, SecondaryGroupsShowKeptAndInternal) {
   TrainingPlan plan = some_plan(4, 3);
   EXPECT_EQ(plan_table(plan, kAllStages).find("secondary"), std::string::npos);
   EXPECT_FALSE(json::parse(plan_json(plan, kAllStages)).contains("secondary"));
   plan.options.secondary_group = 2;
-  constexpr std::int64_t kHalf = 4 * kPlanParameters / 2;  // of the weights: a part, and what a gather of parts sends
+  constexpr std::int64_t kHalf = 4 * kPlanParameters / 2;  // a rank's kept weights; a gather of parts
   EXPECT_NE(one_line(plan_table(plan, kAllStages))
                 .find("groups of 2 neighbours keep gathered weights together, " + format_bytes(kHalf)),
             std::string::npos)
@@ -164,7 +160,7 @@ TEST(PlanTable, CodecsAreNamed) {
 
 TEST(PlanTable, TwoPassRuleNamesRepeatedReads) {
   TrainingPlan plan = some_plan(2, 3);
-  EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one";
+  EXPECT_EQ(plan_table(plan, kAllStages).find("passes"), std::string::npos) << "AdamW makes one pass";
   plan.options.optimizer = LambOptions{};
   const std::string two = "passes lamb makes 2 passes over its parameters: sums over whole parameters come first";
   const std::string resident = one_line(plan_table(plan, std::array{3}));

@@ -40,7 +40,7 @@ TEST(ServedPlan, StalenessCostsGradientsAndVersions) {
 }
 
 TEST(ServedPlan, SlowReadersWeightsCountApart) {
-  EXPECT_EQ(served_plan(served(2, 3, {})).older, 0) << "nobody is slow where all are needed";
+  EXPECT_EQ(served_plan(served(2, 3, {})).older, 0) << "no worker is behind if each update needs all workers";
   const ServedPlan quorum = served_plan(served(2, 3, {.quorum = 2}));
   EXPECT_EQ(quorum.older, quorum.versions);
   const TrainingPlan many = served(2, 9, {.mode = SyncMode::kAsync});
@@ -48,8 +48,7 @@ TEST(ServedPlan, SlowReadersWeightsCountApart) {
   EXPECT_NE(served_rows(many).find("of versions before that, which slow workers still read"), std::string::npos);
 }
 
-// They cross as often as ranges and take a block of a worker.
-
+// Hashed blocks send as many bytes as ranges. They also take one block of a worker.
 TEST(ServedPlan, HashedBlocksAddWorkerBlock) {
   const ServedPlan ranges = served_plan(served(2, 3, {}));
   TrainingPlan plan = served(2, 3, {});
@@ -58,7 +57,7 @@ TEST(ServedPlan, HashedBlocksAddWorkerBlock) {
   const ServedPlan hashed = served_plan(plan);
   EXPECT_EQ(hashed.pushed, ranges.pushed);
   EXPECT_EQ(hashed.pulled, ranges.pulled);
-  EXPECT_EQ(hashed.worker.total(), ranges.worker.total()) << "a worker's units are uncut";
+  EXPECT_EQ(hashed.worker.total(), ranges.worker.total()) << "workers do not cut their units";
   EXPECT_GT(hashed.server.total(), ranges.server.total()) << "shards are padded to the largest";
   EXPECT_EQ(ranges.blocks, 0);
   EXPECT_GT(hashed.blocks, 0);

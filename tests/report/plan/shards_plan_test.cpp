@@ -56,8 +56,7 @@ TEST(ShardsPlan, OwnersFollowTheirCut) {
   EXPECT_EQ(whole.largest.bytes, whole.largest.numel * 16.0) << "parameter, gradient and two moments in fp32";
 }
 
-// A rank that joins hashed blocks moves its share; in ranges half moves.
-
+// A rank that joins moves its share with hashed blocks, and half of all elements with ranges.
 TEST(ShardsPlan, JoiningMovesShareOrHalf) {
   const ShardsPlan shards = shards_plan(cut_plan(3, Cut::kHash));
   EXPECT_LE(*shards.moved_by_joining, 0.25 + 0.05);
@@ -67,7 +66,6 @@ TEST(ShardsPlan, JoiningMovesShareOrHalf) {
 }
 
 // A group keeps its size, and a single rank cannot leave.
-
 TEST(ShardsPlan, GroupsAndSingleRanksCannotShrink) {
   TrainingPlan plan = cut_plan(2, Cut::kHash);
   plan.world = 4;

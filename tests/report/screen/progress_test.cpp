@@ -39,10 +39,10 @@ TEST(Progress, LossScaleFollowsNorm) {
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  scale 65536  41,200 tok/s  38 ms  mem 61 MiB");
   EXPECT_EQ(progress_line(values, 2000, "tok/s", 79),
             "step 120/2000  loss 2.4123  lr 9.8e-04  norm 1.21  41,200 tok/s  38 ms")
-      << "it goes after the memory";
+      << "after the memory, it is left out next";
 }
 
-// Under no mpirun, in a terminal that has colours, whatever runs the tests.
+// A terminal with colours and without mpirun, in any environment.
 class ProgressTerminal : public testing::Test {
  protected:
   ProgressTerminal() {
@@ -112,7 +112,8 @@ TEST(Progress, PipePrintsLinePerStep) {
   EXPECT_EQ(out.str(), progress_line(kValues, 2000, "tok/s") + "\nstep 120/2000  val_loss 2.5000\n");
 }
 
-// A terminal's screen. A narrower window wraps the lines anew, as most terminals do, or cuts them, as xterm does.
+// A terminal's screen. If its window becomes narrower, it wraps lines anew, as most terminals do, or cuts them, as
+// xterm does.
 class Screen {
  public:
   enum class OnResize { kWraps, kCuts };
@@ -154,8 +155,8 @@ class Screen {
  private:
   std::size_t columns_;
   OnResize on_resize_;
-  std::vector<std::string> lines_ = std::vector<std::string>(1);  // as they were written, whatever their rows
-  std::size_t line_ = 0, at_ = 0;                                 // of the cursor
+  std::vector<std::string> lines_ = std::vector<std::string>(1);  // as printed, before wrapping
+  std::size_t line_ = 0, at_ = 0;                                 // position of the cursor
 };
 
 std::vector<std::string> shown_on(std::size_t columns, const std::string& text) {
@@ -187,7 +188,7 @@ class ResizedTerminal : public testing::TestWithParam<Screen::OnResize> {
     rows();
     screen_.resize(columns);
   }
-  // After what was printed since.
+  // The rows after all output so far.
   std::vector<std::string> rows() {
     screen_.show(out_.str());
     out_.str("");
@@ -237,8 +238,7 @@ TEST_P(ResizedTerminal, EndLeavesNothingOfLiveLine) {
   for (const std::string& row : rows()) EXPECT_EQ(row.find("s left"), std::string::npos) << row;
 }
 
-// At any width; one live line.
-
+// At any width there is one live line.
 TEST(Progress, TerminalKeepsLinesAboveLiveLine) {
   for (const int columns : {42, 80, 130, 140}) {
     std::ostringstream out;
@@ -258,7 +258,6 @@ TEST(Progress, TerminalKeepsLinesAboveLiveLine) {
 }
 
 // Also if the run is cut short.
-
 TEST(Progress, RunEndRemovesLiveLine) {
   std::ostringstream out;
   {
@@ -303,8 +302,7 @@ TEST(Progress, OtherRanksAreSilent) {
   EXPECT_EQ(out.str(), "");
 }
 
-// And nothing else.
-
+// Steps between lines change only the live line.
 TEST(Progress, StepsBetweenLinesUpdateLiveLine) {
   std::ostringstream pipe, terminal;
   Progress lines(pipe, {}, 2000, "tok/s");
@@ -322,8 +320,7 @@ TEST(Progress, StepsBetweenLinesUpdateLiveLine) {
   EXPECT_NE(shown[1].find("  step 127/2000  loss 2.4123  41,200 tok/s"), std::string::npos) << shown[1];
 }
 
-// It draws the losses of the lines.
-
+// The live line draws the losses of the printed lines.
 TEST(Progress, LiveLineSkipsRewoundLosses) {
   std::ostringstream out;
   Progress progress(out, {.terminal = true, .glyphs = Glyphs::kUnicode, .columns = 130}, 2000, "tok/s");
@@ -339,8 +336,7 @@ TEST(Progress, LiveLineSkipsRewoundLosses) {
   EXPECT_NE(shown_on(200, out.str()).back().find(" █▁  "), std::string::npos) << out.str();
 }
 
-// Text takes the place of the live line.
-
+// Text replaces the live line.
 TEST(Progress, ExtraLineAppearsAboveLiveLine) {
   std::ostringstream out;
   Progress progress(out, {.terminal = true, .columns = 80}, 2000, "tok/s");

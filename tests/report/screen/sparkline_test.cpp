@@ -23,8 +23,7 @@ TEST(Sparkline, OfEqualValuesIsFlat) {
   EXPECT_EQ(sparkline(std::array{2.0, 2.0}, 8, Glyphs::kUnicode), "▁▁");
 }
 
-// They change no other value.
-
+// Non-finite values do not change the scale of other values.
 TEST(Sparkline, MarksNonFiniteValues) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();

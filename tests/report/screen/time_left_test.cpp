@@ -13,8 +13,7 @@ TEST(TimeLeftTest, IsMedianStepTimesRemainingSteps) {
   EXPECT_EQ(left.seconds(100), 0);
 }
 
-// And forgets the others.
-
+// Only the last steps count.
 TEST(TimeLeftTest, FollowsLastSteps) {
   TimeLeft left(1000);
   for (int i = 0; i < 100; ++i) left.step(2);
@@ -24,8 +23,7 @@ TEST(TimeLeftTest, FollowsLastSteps) {
   EXPECT_EQ(left.seconds(990), 10);
 }
 
-// Once one is known.
-
+// Evaluations count after the first one is known.
 TEST(TimeLeftTest, CountsRemainingEvaluations) {
   TimeLeft left(1000, {.every = 250});
   left.step(1);

@@ -15,8 +15,7 @@ TEST(Wrapped, KeepsFittingLines) {
   EXPECT_EQ(wrapped("", 4), "\n");
 }
 
-// And indents them.
-
+// Continued lines are indented.
 TEST(Wrapped, BreaksLongLinesAtSpaces) {
   std::string line = "  words";
   for (int word = 0; word < 60; ++word) line += " " + std::to_string(word) + "word";

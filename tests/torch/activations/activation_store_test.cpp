@@ -57,7 +57,7 @@ torch::Tensor plain(const Segment& fn, const Tensors& inputs) {
   return fn(inputs);
 }
 
-// Loss, and gradients of the input and the weights, of a chain with dropout.
+// Results of a chain with dropout: the loss, and the gradients of the input and of the weights.
 Tensors results_of_chain(const std::function<torch::Tensor(const Segment&, const Tensors&)>& run) {
   torch::manual_seed(5);
   const torch::Tensor input = torch::randn({3, 7}).requires_grad_();
@@ -75,8 +75,7 @@ Tensors results_of_chain(const std::function<torch::Tensor(const Segment&, const
   return results;
 }
 
-// Bit for bit.
-
+// The store changes no bit of the results.
 TEST_P(ActivationStores, MatchRunWithoutStore) {
   const Tensors expected = results_of_chain(plain);
   for (int step = 0; step < 3; ++step) {
@@ -133,11 +132,11 @@ TEST_P(ActivationStores, MayBeGoneBeforeTheGraph) {
 TEST_P(ActivationStores, BringStridesAndTypesBack) {
   torch::manual_seed(3);
   const torch::Tensor matrix = torch::randn({6, 5}).requires_grad_(), row = torch::randn({5});
-  const Tensors inputs{(matrix * 1).t(),                                // other order
+  const Tensors inputs{(matrix * 1).t(),                                // another order of dimensions
                        (matrix * 1).slice(1, 1, 4),                     // with gaps
-                       row.expand({4, 5}),                              // every row the same memory
+                       row.expand({4, 5}),                              // all rows are the same memory
                        torch::arange(7),                                // integers
-                       (matrix * 1).to(torch::kBFloat16).select(0, 2),  // halves, from the middle
+                       (matrix * 1).to(torch::kBFloat16).select(0, 2),  // bf16, from the middle
                        torch::full({}, 2.5),                            // a scalar
                        torch::tensor({true, false})};
   std::vector<Tensors> seen;
@@ -167,7 +166,7 @@ TEST_P(ActivationStores, ServeCheckpointsInCheckpoints) {
   EXPECT_EQ(offloaded(), 0);
 }
 
-// From a depth of 60 libtorch continues a backward pass inside a backward pass on another thread.
+// From a depth of 60 libtorch continues a nested backward pass on another thread.
 TEST_P(ActivationStores, ServeAutogradsOtherThreads) {
   const std::function<torch::Tensor(int, const torch::Tensor&)> nested = [&](int depth, const torch::Tensor& x) {
     if (depth == 0) return x;
@@ -187,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Everywhere, ActivationStores,
                                            Way{"disk", Tier::kDisk, 0}, Way{"disk_over_link", Tier::kDisk, 20e9}),
                          [](const auto& instance) { return std::string(instance.param.name); });
 
-// ---- what the device holds
+// ---- bytes on the device
 
 TEST(ActivationStore, LeavesOnlyLastOutputOnDevice) {
   constexpr std::int64_t kActivation = 64 * 128 * sizeof(float);
@@ -202,10 +201,10 @@ TEST(ActivationStore, LeavesOnlyLastOutputOnDevice) {
   EXPECT_NEAR(held->now, kActivation, kActivation / 2) << "and not one for each checkpoint";
   EXPECT_EQ(store.report().host[MemoryTag::kActivation], kChain * kActivation);
   x.sum().backward();
-  EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "what one checkpoint makes, and scalars";
+  EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "the results of one checkpoint, and scalars";
 }
 
-// ---- what is not offloaded
+// ---- tensors that stay
 
 TEST(ActivationStore, KeepsWhatHasNoMemoryHere) {
   ActivationStore store({.tier = Tier::kHost});
@@ -240,7 +239,7 @@ TEST(ActivationStore, CopyIgnoresLaterWrites) {
   EXPECT_TRUE(torch::equal(x.grad(), torch::full({2}, 8.0)));
 }
 
-// ---- what goes wrong
+// ---- errors
 
 torch::Tensor chain(ActivationStore& store, const torch::Tensor& x, int length) {
   torch::Tensor y = x * 1;
@@ -268,7 +267,7 @@ TEST(ActivationStore, FailedWriteEndsForwardPass) {
   Failing f;
   f.fail(IoOperation::kWrite);
   EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 9); }), "write of"));
-  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "and every pass after it";
+  EXPECT_TRUE(says(message_of<IoError>([&] { chain(*f.store, f.x, 1); }), "write of")) << "every later pass also fails";
 }
 
 TEST(ActivationStore, FailedReadEndsBackwardPass) {
@@ -306,7 +305,7 @@ tests::MakeSubject subject(const std::optional<ActivationOffloadOptions>& activa
           const torch::Tensor tokens = tests::tokens_of(step, micro, rank);
           torch::Tensor x = net->table(tokens);
           for (std::size_t i = 0; i < net->blocks->size(); ++i) {
-            // The scale is a parameter: it goes in as it is, and is gathered where it is used.
+            // The scale is a parameter. It is passed as it is and gathered when an operator uses it.
             const auto run = [&net = *net, i](const Tensors& in) { return net.block(i).forward(in[0]) * in[1]; };
             x = checkpoint(run, {x, net->scale}, store ? store->checkpoint_options() : CheckpointOptions{});
           }

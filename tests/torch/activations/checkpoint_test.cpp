@@ -1,5 +1,5 @@
-// Activation checkpoints alone: what comes out of them with plain libtorch, what they keep, and what they refuse.
-// checkpoint_stages_test.cpp is about sharded parameters inside them.
+// Activation checkpoints with plain libtorch: their results, the tensors that they keep, and the calls that they
+// refuse. checkpoint_stages_test.cpp tests sharded parameters inside them.
 #include "zero/torch/activations/checkpoint.h"
 
 #include <functional>
@@ -30,7 +30,7 @@ torch::Tensor plain(const Segment& fn, const Tensors& inputs) {
 torch::Tensor kept(const Segment& fn, const Tensors& inputs) {
   return checkpoint(fn, inputs);
 }
-// checkpoint(), or nothing: what runs a segment.
+// Runs a segment: checkpoint(), or a plain call.
 using Runner = torch::Tensor (*)(const Segment&, const Tensors&);
 
 struct Block : torch::nn::Module {
@@ -47,7 +47,7 @@ struct Block : torch::nn::Module {
   torch::nn::Linear up{6, 24}, down{24, 6};
 };
 
-// Loss, gradients of input and parameters, and the generator's state at the end, of a chain of blocks.
+// Results of a chain of blocks: the loss, the gradients of input and parameters, and the generator's last state.
 Tensors results_of_chain(Runner run, double dropout) {
   torch::manual_seed(11);
   const torch::Tensor input = torch::randn({3, 6}).requires_grad_();
@@ -56,7 +56,7 @@ Tensors results_of_chain(Runner run, double dropout) {
   for (int i = 0; i < 3; ++i) blocks.push_back(std::make_shared<Block>(dropout));
   for (const auto& block : blocks) x = run([block](const Tensors& in) { return block->forward(in[0]); }, {x});
   const torch::Tensor loss = x.square().mean();
-  torch::rand({5});  // between the passes the generator goes on
+  torch::rand({5});  // the generator advances between the two runs
   loss.backward();
   Tensors results{loss.detach(), input.grad(), generator_state()};
   for (const auto& block : blocks) {
@@ -69,8 +69,7 @@ TEST(Checkpoint, MatchesRunWithout) {
   EXPECT_TRUE(same_bits(results_of_chain(plain, 0), results_of_chain(kept, 0)));
 }
 
-// As without a checkpoint.
-
+// Dropout and generator behave as without a checkpoint.
 TEST(Checkpoint, KeepsDropoutAndGenerator) {
   EXPECT_TRUE(same_bits(results_of_chain(plain, 0.3), results_of_chain(kept, 0.3)));
   EXPECT_FALSE(same_bits(results_of_chain(plain, 0.3), results_of_chain(plain, 0))) << "nothing was dropped";
@@ -89,7 +88,7 @@ torch::Tensor nested(int depth, const torch::Tensor& x) {
 }
 
 TEST(Checkpoint, NestsBeyondOneThreadsStack) {
-  // From a depth of 60 libtorch continues a backward pass inside a backward pass on another thread.
+  // From a depth of 60 libtorch continues a nested backward pass on another thread.
   const torch::Tensor x = torch::full({2}, 0.5).requires_grad_(), y = torch::full({2}, 0.5).requires_grad_();
   nested(70, x).sum().backward();
   torch::Tensor expected = y;
@@ -114,8 +113,7 @@ TEST(Checkpoint, ParametersGetGradientsWithoutInputGradients) {
   EXPECT_TRUE(torch::equal(table->weight.grad(), expected + 2));
 }
 
-// Some unused, some without gradient.
-
+// Some outputs are unused, and some have no gradient.
 TEST(Checkpoint, GivesSeveralOutputs) {
   const torch::Tensor x = torch::arange(6, torch::kFloat).reshape({2, 3}).requires_grad_();
   const Tensors out = checkpoint(
@@ -151,8 +149,7 @@ TEST(Checkpoint, RunsFnOnceEachWay) {
   EXPECT_EQ(runs, 2);
 }
 
-// If nothing needs a gradient.
-
+// If nothing needs a gradient, checkpoint() only calls fn.
 TEST(Checkpoint, OnlyCallsFnWithoutGradients) {
   int runs = 0;
   const auto fn = [&runs](const Tensors& in) { return ++runs, in[0].exp(); };
@@ -198,7 +195,7 @@ TEST(Checkpoint, CastsAsInTheFirstRun) {
       };
       loss = run(fn, {torch::ones({2, 4})}).to(torch::kFloat).square().sum();
     }
-    loss.backward();  // outside autocast, as it should be
+    loss.backward();  // outside autocast, as PyTorch recommends
     return layer->weight.grad();
   };
   EXPECT_TRUE(same_bits(gradient(plain), gradient(kept)));
@@ -206,7 +203,8 @@ TEST(Checkpoint, CastsAsInTheFirstRun) {
   EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
 }
 
-// matmul folds other dimensions where no factor requires a gradient, and LSTM has a kernel for inference.
+// If no factor needs a gradient, matmul folds other dimensions, and LSTM has a kernel for inference. The first run of a
+// checkpoint must still have the bits of a recorded run.
 TEST(Checkpoint, ForwardMatchesRecordedRun) {
   torch::manual_seed(6);
   torch::nn::LSTM lstm(torch::nn::LSTMOptions(64, 64).num_layers(2));
@@ -233,17 +231,17 @@ TEST(Checkpoint, ReleasesFnAndInputsAfterBackward) {
   EXPECT_TRUE(watched.expired());
 }
 
-// ---- what is kept
+// ---- kept tensors
 
 struct Held {
-  std::int64_t between = 0;  // the passes
+  std::int64_t between = 0;  // between the forward and the backward pass
   std::int64_t most = 0;
 };
 
 constexpr int kChain = 8;
 constexpr std::int64_t kActivation = 64 * 128 * sizeof(float);
 
-// Five operators a segment, each of which keeps its result of kActivation bytes for backward.
+// A segment has five operators, each of which keeps its result of kActivation bytes for the backward pass.
 Held held_by(Runner run) {
   const torch::Tensor input = torch::ones({64, 128}).requires_grad_();
   const auto held = std::make_shared<HeldBytes>();
@@ -259,25 +257,25 @@ Held held_by(Runner run) {
 
 TEST(Checkpoint, KeepsItsInputsAlone) {
   const Held with = held_by(kept), without = held_by(plain);
-  constexpr std::int64_t kSlack = kActivation / 2;  // scalars, states of the generator
+  constexpr std::int64_t kSlack = kActivation / 2;  // scalars and states of the generator
   EXPECT_NEAR(without.between, 5 * kChain * kActivation, kSlack) << "this is how libtorch keeps results";
   EXPECT_NEAR(with.between, (1 + kChain) * kActivation, kSlack);
 }
 
 TEST(Checkpoint, HoldsOneSegmentAtAPeak) {
   const Held with = held_by(kept), without = held_by(plain);
-  EXPECT_LE(with.most, with.between + 8 * kActivation) << "five results, and a gradient on its way";
+  EXPECT_LE(with.most, with.between + 8 * kActivation) << "five results, and one gradient";
   EXPECT_GE(without.most, without.between);
   EXPECT_LT(with.most, without.most / 2);
 }
 
-// ---- where inputs lie
+// ---- the place of inputs
 
 struct ActivationOffload {
   int packed = 0, unpacked = 0;
 };
 
-// Keeps a copy elsewhere, as a tier would.
+// Keeps a copy elsewhere, as a tier does.
 class OffloadedCopy final : public torch::autograd::SavedVariableHooks {
  public:
   explicit OffloadedCopy(ActivationOffload& activation_offload) : activation_offload_(activation_offload) {}
@@ -310,7 +308,7 @@ TEST(Checkpoint, InputsMayLieElsewhere) {
   EXPECT_TRUE(same_bits(x.grad(), z.grad()));
 }
 
-// ---- what is refused
+// ---- refused calls
 
 torch::Tensor exp_of(const torch::Tensor& x) {
   return checkpoint([](const Tensors& in) { return in[0].exp(); }, {x});
@@ -366,8 +364,7 @@ TEST(CheckpointRefuses, GradientsOfChosenTensors) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-// Between the two passes.
-
+// The outputs of fn change between its two runs.
 TEST(CheckpointRefuses, FunctionWithChangingOutputs) {
   int runs = 0;
   const torch::Tensor x = torch::ones({3}).requires_grad_();
@@ -386,8 +383,7 @@ TEST(CheckpointRefuses, FunctionWithChangingOutputs) {
                    "undefined in the second"));
 }
 
-// The error of fn reaches the caller, and the generator is restored.
-
+// If fn throws, its error reaches the caller, and the generator is restored.
 TEST(CheckpointRefuses, SilenceIfFnThrowsInBackward) {
   torch::manual_seed(1);
   int runs = 0;

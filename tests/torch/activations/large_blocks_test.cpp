@@ -10,10 +10,9 @@
 namespace zero {
 namespace {
 
-// And their memory returns.
-
+// Blocks of all sizes also return to the allocator.
 TEST(LargeBlocks, TensorsOfAllSizesKeepValues) {
-  const torch::Tensor before = torch::ones({1 << 20});  // of the allocator there was
+  const torch::Tensor before = torch::ones({1 << 20});  // from the previous allocator
   keep_large_blocks();
   keep_large_blocks();
   for (const std::int64_t numel : {0, 1, 1000, 1 << 18, 5'000'001}) {
@@ -29,8 +28,7 @@ TEST(LargeBlocks, FreedBlockServesNextTensor) {
   EXPECT_EQ(torch::ones({4 << 20}).const_data_ptr(), first);
 }
 
-// On another thread.
-
+// The tensor is freed on another thread.
 TEST(LargeBlocks, TensorMayBeFreedElsewhere) {
   keep_large_blocks();
   torch::Tensor tensor = torch::ones({4 << 20});

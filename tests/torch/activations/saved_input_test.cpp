@@ -17,8 +17,7 @@ TEST(SavedInput, ReturnsAtItsGraphsRoot) {
   EXPECT_EQ(leaf.const_data_ptr(), x.const_data_ptr()) << "no copy";
 }
 
-// None if the input needed none.
-
+// If the input needs no gradient, neither does its saved leaf.
 TEST(SavedInput, NeedsGradientLikeItsInput) {
   EXPECT_FALSE(SavedInput(torch::ones({2}), nullptr).leaf().requires_grad());
   EXPECT_FALSE(SavedInput(torch::arange(3), nullptr).leaf().requires_grad());

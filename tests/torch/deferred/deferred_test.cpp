@@ -69,8 +69,7 @@ TEST(Deferred, LeavesTheGlobalGeneratorAlone) {
   EXPECT_TRUE(torch::equal(torch::rand({4}), expected));
 }
 
-// A construction that reads values.
-
+// The construction reads a value.
 TEST(Deferred, ValueReadIsRefusedByOperator) {
   try {
     deferred([] { return std::make_shared<torch::nn::LinearImpl>(torch::rand({1}).item().toFloat() > 2 ? 3 : 4, 4); });
@@ -82,7 +81,6 @@ TEST(Deferred, ValueReadIsRefusedByOperator) {
 }
 
 // In every world and at every stage.
-
 TEST(Deferred, AttachedWeightsMatchEverywhere) {
   std::vector<torch::Tensor> reference;
   for (const auto& [world, stage] : {std::pair{1, 0}, {2, 1}, {2, 3}, {3, 3}}) {
@@ -99,9 +97,9 @@ TEST(Deferred, AttachedWeightsMatchEverywhere) {
   }
 }
 
-// ---- tensors with values: those of Python's torch.tensor(), numbers beside tensors, tensors made before
+// ---- tensors with values: torch.tensor() in Python, numbers beside tensors, tensors made before
 
-// Makes a buffer under deferred(), and without it: both have the same bits.
+// Makes a buffer with and without deferred(). Both have the same bits.
 void expect_same_buffer(const std::function<torch::Tensor()>& make) {
   struct Holder : torch::nn::Module {};
   const auto net = deferred([&] {
@@ -135,7 +133,7 @@ TEST(DeferredConstants, LaterChangesDoNotCount) {
   EXPECT_TRUE(torch::equal(build_deferred(made, "made"), torch::tensor({1.f, 2.f})));
 }
 
-// The 8 is a wrapped number: the result is fp32, and it divides a whole number without a change of type.
+// The 8 is a wrapped number: the result is fp32, and the division does not change the type of the 8.
 TEST(DeferredConstants, NumbersBesideTensorsStayNumbers) {
   expect_same_buffer([] { return torch::arange(5) / 8; });
   expect_same_buffer([] { return torch::pow(2.0, torch::arange(4, torch::kFloat)); });
@@ -143,7 +141,7 @@ TEST(DeferredConstants, NumbersBesideTensorsStayNumbers) {
   expect_same_buffer([] { return 1.0 / torch::pow(10000, torch::arange(0, 8, 2) / 8.0); });
 }
 
-// torch::zeros({3}) has the type that is the default when it is called, not when it is built.
+// torch::zeros({3}) has the default type at the time of the call, not at the time of its construction.
 TEST(Deferred, ReplayUsesTheRecordedDefaultType) {
   const c10::ScalarType usual = c10::typeMetaToScalarType(c10::get_default_dtype());
   c10::set_default_dtype(c10::scalarTypeToTypeMeta(torch::kBFloat16));

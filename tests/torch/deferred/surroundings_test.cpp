@@ -20,11 +20,10 @@ TEST(GeneratorScope, DrawsAgainAndLeavesNoTrace) {
   EXPECT_TRUE(torch::equal(generator_state(), before));
 }
 
-// A generator holds the second of a pair.
-
+// The generator draws normals in pairs and keeps the second one. Its saved state includes that number.
 TEST(GeneratorScope, KeepsHalfDrawnNormals) {
   torch::manual_seed(4);
-  torch::normal(0, 1, {1});  // of the two normals that come at a time, one is left in the generator
+  torch::normal(0, 1, {1});  // draws a pair, so one number stays in the generator
   const torch::Tensor then = generator_state();
   const torch::Tensor first = torch::normal(0, 1, {1});
   torch::normal(0, 1, {3});
@@ -53,8 +52,7 @@ TEST(GeneratorScope, EndsWithAnException) {
   EXPECT_TRUE(torch::equal(generator_state(), before));
 }
 
-// After it has set them.
-
+// AutocastScope sets type and cache, and restores both at its end.
 TEST(AutocastScope, RestoresTypeAndCache) {
   const Autocast outer = Autocast::now();
   ASSERT_FALSE(outer.enabled);

@@ -35,8 +35,7 @@ TEST(MetaMemory, WhatAutogradKeepsLivesUntilBackward) {
   EXPECT_EQ(memory.live_bytes() - own, 64 * 64 * 4) << "the gradient";
 }
 
-// Later tensors are not counted.
-
+// Tensors that change after the end of a MetaMemory do not count.
 TEST(MetaMemory, TensorsMayOutliveIt) {
   torch::Tensor tensor;
   {

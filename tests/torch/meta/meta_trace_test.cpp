@@ -43,7 +43,7 @@ TEST(MetaTrace, MatchesRealStepsTrace) {
   });
 }
 
-// As a program in another language has them.
+// A program in another language has only tensors.
 TEST(MetaTrace, TensorsNeedNoModule) {
   const auto model = deferred([] { return std::make_shared<Chain>(); });
   const auto loss = [&](int) {

@@ -47,8 +47,8 @@ Subject mlp() {
           }};
 }
 
-// A list and a loop whose later half adds the results of the earlier half, as a U-Net does. The first result is used in
-// every section.
+// A list and a loop, whose second half adds the results of the first half, as in a U-Net. Every section uses the first
+// result.
 struct Skips : torch::nn::Module {
   Skips() {
     register_module("down", down);
@@ -106,7 +106,7 @@ TEST(AttachPipeline, TwoAndThreeSectionsKeepBits) {
   }
 }
 
-// Without a pipeline, passes() is the loop that a program writes.
+// Without a pipeline, passes() equals a program's own loop.
 TEST(AttachPipeline, OnePositionEqualsAttach) {
   const AttachOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
   const PipelinedRun run = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
@@ -128,7 +128,7 @@ TEST(AttachPipeline, StagesOverShardsKeepBits) {
   }
 }
 
-// A rank of SharedMemoryKeepsBits, in a process of its own: autograd does not work in a child that only forked.
+// A rank of SharedMemoryKeepsBits in its own process. Autograd does not work in a child that only forked.
 TEST(PipelineRank, KeepsBits) {
   const char* const text = std::getenv("ZERO_TEST_PIPELINE_RANK");
   if (text == nullptr) GTEST_SKIP() << "is a rank of a test of AttachPipeline";
@@ -185,7 +185,7 @@ TEST(AttachPipeline, OrdersKeepBits) {
           PipelineOptions{.pipeline = 2, .schedule = PassOrder::kZbV},
           PipelineOptions{.pipeline = 2, .sections = 4, .schedule = PassOrder::kInterleaved}}) {
       const bool needs_four = pipeline.sections > 3 || pipeline.schedule == PassOrder::kZbV;
-      if (subject.name == "tied" && needs_four) continue;  // it has too few parts
+      if (subject.name == "tied" && needs_four) continue;  // the tied net has too few parts
       SCOPED_TRACE(subject.name + ", " + std::string(name_of(pipeline.schedule)));
       expect_same_bits(train_pipelined(2, kSteps, options, pipeline, subject.make), plain);
     }
@@ -212,7 +212,7 @@ TEST(AttachPipeline, SendsThePlannedBytes) {
   }
 }
 
-// The lookup is computed where the head is, so the table exists once.
+// The lookup is computed on the rank of the head, so the table exists once.
 TEST(AttachPipeline, TiedParametersHaveOneHome) {
   const PipelinedRun run = train_pipelined(2, 1, {.stage = 0, .accumulate = 2}, {.pipeline = 2}, tests::tied_net);
   EXPECT_TRUE(says(run.text, "section 0 on rank 1 of a line")) << run.text;

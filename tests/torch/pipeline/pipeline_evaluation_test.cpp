@@ -14,12 +14,12 @@ namespace zero {
 namespace {
 
 struct Evaluated {
-  std::vector<double> losses;  // of a rank, before and after a step
+  std::vector<double> losses;  // of one rank, before and after a step
   double after_load = 0;
 };
 
 Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& path, bool saves) {
-  static std::mutex generator;  // the ranks are threads, and share libtorch's generator
+  static std::mutex generator;  // ranks are threads that share libtorch's generator
   const tests::Subject subject = [] {
     const std::lock_guard lock(generator);
     torch::manual_seed(7);

@@ -1,4 +1,5 @@
-// train_pipelined(): a short training run over the lines of a pipeline, with everything that must equal a run without.
+// train_pipelined(): a short training run over the lines of a pipeline. Records everything that must equal a run
+// without a pipeline.
 #pragma once
 
 #include <map>
@@ -12,14 +13,14 @@
 namespace zero::tests {
 
 struct PipelinedRun {
-  std::vector<double> losses;  // every micro-batch of every step
+  std::vector<double> losses;  // of every micro-batch of every step
   std::vector<double> grad_norms;
   std::map<std::string, torch::Tensor> parameters;
   std::vector<torch::Tensor> given_back;  // in registration order, after the attachment ended
-  std::string text;                       // of the plan
+  std::string text;                       // text of the plan
 };
 
-// The run of one rank. Losses are those of its line; `given_back` is its own.
+// Runs one rank. The losses are those of its line; `given_back` has its own parameters.
 inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, const AttachOptions& options,
                                const PipelineOptions& pipeline, double lr = 1e-2) {
   PipelinedRun result;
@@ -41,7 +42,8 @@ inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, co
   return result;
 }
 
-// Every rank in its own thread, subjects as in train(). Returns the run of the last position of data rank 0's line.
+// Runs every rank in its own thread, with subjects as in train(). Returns the run of the last rank of the line of data
+// rank 0.
 inline PipelinedRun train_pipelined(int world, int num_steps, const AttachOptions& options,
                                     const PipelineOptions& pipeline, const MakeSubject& make, double lr = 1e-2) {
   std::vector<Subject> subjects;

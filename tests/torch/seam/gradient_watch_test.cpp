@@ -12,7 +12,7 @@ namespace {
 
 using tests::TiedNet;
 
-// The read of `p.grad` in Python, and in much code of C++.
+// Reads .grad() of each parameter, as `p.grad` in Python does.
 void read_all(const std::vector<torch::Tensor>& parameters) {
   for (const torch::Tensor& parameter : parameters) EXPECT_FALSE(parameter.grad().defined());
 }
@@ -55,7 +55,7 @@ TEST(GradientReads, StepEndsThem) {
   });
 }
 
-// libtorch would find no gradient either: a parameter that the loss does not use, and a frozen one.
+// Also in plain libtorch these parameters have no gradient: the loss does not use one, and another one is frozen.
 TEST(GradientReads, AbsentGradientsDoNotCount) {
   TiedNet net;
   net.block(0).up->weight.set_requires_grad(false);
@@ -81,7 +81,7 @@ TEST(GradientReads, FrozenPassesDoNotCount) {
   });
 }
 
-// As a hook after accumulation of Python does, and any node of the graph.
+// Hooks of the graph, such as Python's hooks after accumulation, may read .grad() inside a backward pass.
 TEST(GradientReads, WithinBackwardDoNotCount) {
   TiedNet net;
   tests::on_every_rank(1, [&](World& ranks) {
@@ -109,7 +109,7 @@ TEST(GradientReads, ZeroedParametersDoNotCount) {
   });
 }
 
-// The order of Module._apply() of Python: the types are compared, and then .grad is read.
+// Module._apply() in Python compares the types and then reads .grad.
 TEST(GradientReads, MoveWithoutEffectDoesNotCount) {
   with_gradients([](TiedNet& net, Engine& engine) {
     for (torch::Tensor& parameter : net.parameters()) {

@@ -16,8 +16,8 @@
 namespace zero {
 namespace {
 
-// What a machine without a GPU, or a wheel without CUDA, makes of a wish for one.
-// With the reason and the wheel that could use the GPU.
+// A GPU is requested on a machine without one, or with a libtorch without CUDA. The error has the reason and the wheel
+// with CUDA.
 TEST(TorchDevice, RefusesCpuOnlyLibtorch) {
   const std::string why_not = try_torch_cuda();
   if (why_not.empty()) GTEST_SKIP() << "this libtorch uses a GPU";
@@ -45,8 +45,7 @@ TEST(TorchDevice, GpuBackwardStaysOnCallersThread) {
   EXPECT_TRUE(has_threads());
 }
 
-// Those that libtorch compares.
-
+// libtorch reports both switches.
 TEST(TorchDevice, NumericsSetBothComparedSwitches) {
   at::Context& context = at::globalContext();
   set_gpu_numerics({.tf32 = true});
@@ -58,8 +57,7 @@ TEST(TorchDevice, NumericsSetBothComparedSwitches) {
   EXPECT_FALSE(context.allowTF32CuDNN());
 }
 
-// The workspace of products.
-
+// Determinism also sets the workspace of matrix products.
 TEST(TorchDevice, DeterminismCoversOperatorsAndWorkspace) {
   at::Context& context = at::globalContext();
   ::unsetenv("CUBLAS_WORKSPACE_CONFIG");

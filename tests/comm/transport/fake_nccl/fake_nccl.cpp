@@ -1,4 +1,4 @@
-// The functions of libnccl.so.2 that the plug-in calls, on a machine without a GPU.
+// The functions of libnccl.so.2 that the plug-in calls, for machines without a GPU.
 #include "tests/comm/transport/fake_nccl/fake_nccl.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct UniqueId {
 
 zero::FakeNccl state;
 
-// A message between two ranks: the k-th from one to the other.
+// The k-th message from one rank to another.
 struct Message {
   const void* sent = nullptr;
   std::size_t bytes = 0;
@@ -45,7 +45,7 @@ struct World {
 std::mutex worlds_mutex;
 std::map<std::string, std::shared_ptr<World>> worlds;
 
-// Of the calling thread, between ncclGroupStart and ncclGroupEnd.
+// State of the calling thread between ncclGroupStart and ncclGroupEnd.
 struct Group {
   int depth = 0;
   std::vector<std::tuple<ncclComm*, zero::FakeStream*, std::function<bool()>>> messages;
@@ -81,7 +81,7 @@ void add_to(char* sum, const char* data, std::size_t numel, int type) {
   }
 }
 
-// Goes on until both sides have come. `stuck`: as it was when the message was queued.
+// A piece that ends when both sides have posted. It keeps the value that `stuck` has now.
 std::function<bool()> piece_of(ncclComm* comm, int from, int to, const void* sent, void* received, std::size_t bytes) {
   const bool sends = from == comm->rank;
   const int number = comm->numbers[{sends ? to : from, sends}]++;
@@ -102,7 +102,7 @@ std::function<bool()> piece_of(ncclComm* comm, int from, int to, const void* sen
   };
 }
 
-// Pieces of one group go on together.
+// The pieces of one group progress together.
 void queue(zero::FakeStream* stream, std::vector<std::function<bool()>> pieces) {
   stream->push([pieces, done = std::make_shared<std::vector<bool>>(pieces.size(), false)] {
     bool all = true;
@@ -178,7 +178,7 @@ Result ncclCommInitRankConfig(ncclComm** comm, int num_ranks, UniqueId id, int r
 }
 Result ncclCommAbort(ncclComm* comm) {
   *comm->aborted = true;
-  {  // its memory may go
+  {  // the rank's memory may be freed
     const std::lock_guard guard(comm->world->mutex);
     for (auto& [key, message] : comm->world->messages)
       if (std::get<0>(key) == comm->rank && !message.received) message.sent = nullptr;
@@ -219,7 +219,8 @@ Result ncclRecv(void* data, std::size_t bytes, int, int peer, ncclComm* comm, vo
                               piece_of(comm, peer, comm->rank, nullptr, data, bytes));
   return kSuccess;
 }
-// As along a ring: the rank after the block's owner begins, the owner adds last, and each sum is rounded to the elements' type.
+// Adds along a ring: the rank after the block's owner begins, and the owner adds last. Each sum is rounded to the
+// elements' type.
 Result ncclReduceScatter(const void* in, void* out, std::size_t numel, int type, int operation, ncclComm* comm,
                          void* stream) {
   if (operation != kSum || (type != kFloat32 && type != kBFloat16)) return kInvalidArgument;
@@ -251,7 +252,7 @@ Result ncclAllGather(const void* in, void* out, std::size_t bytes, int, ncclComm
   for (int peer = 0; peer < comm->num_ranks; ++peer) {
     char* const block = blocks + static_cast<std::size_t>(peer) * bytes;
     if (peer == comm->rank) {
-      if (block == in) continue;  // in place: ranks that are ahead read it already
+      if (block == in) continue;  // in place: other ranks may already read it
       pieces.push_back([=] {
         std::memmove(block, in, bytes);
         return true;
