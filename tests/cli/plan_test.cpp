@@ -343,7 +343,7 @@ TEST_F(PlanSlow, RefusesUnsupportedOffload) {
       {"--zero.optimizer '{disk = 1}' --zero.disk disk --zero.disk_memory 1KiB",
        {"zero.disk_memory = 1.00 KiB", "too small by", "a rank places"}},
       {"--zero.optimizer '{disk = 1}'", {"zero.disk = []", "no folder is set", "with a folder on each disk"}},
-      // The plan has no room for states on the host. The engine has none there for the tiles of states on disk.
+      // The solver has no room for states on the host. The engine has none there for the tiles of states on disk.
       {"--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory 1KiB", {"zero.host_memory", "a rank needs"}}};
   for (const Refused& row : refused) {
     const Ran planned = folder_.zero("plan c.toml -n 2 " + row.flags);

@@ -1,6 +1,6 @@
-// `zero export` writes what transformers wrote. A model begins with transformers' weights (model.init) and is not
-// changed. Its export has the same tensors, bit for bit, and an equal config.json, so transformers loads both alike.
-// tests/train/transformers_numbers.py wrote the folders. The test needs no Python.
+// `zero export` writes the same model as transformers. A run begins with transformers' weights (model.init) and does
+// not change them. Its export has the same tensors, bit for bit, and an equal config.json, so transformers loads both
+// alike. tests/train/transformers_numbers.py wrote the folders. The test needs no Python.
 #include <cstdint>
 #include <filesystem>
 #include <set>

@@ -1,5 +1,5 @@
 #pragma once
-// cut_run(): a run that compares cuts of units. In the last step the bias of h.0 has no gradient, so its elements are
+// cut_run(): a run that compares cuts of units. In the last step the bias of h.0 has no gradient. Its elements are then
 // not updated, and its update count differs from the rest.
 #include <vector>
 

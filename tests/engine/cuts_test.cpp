@@ -1,5 +1,5 @@
-// Cuts change no bit, not even of the gradient norm, by which these runs clip. Units that are cut by whole parameters
-// or by hashed blocks train like units in equal ranges, at every stage, on every tier, with every optimizer.
+// Cuts change no bit, not even of the gradient norm, by which these runs clip. Units in whole parameters or hashed
+// blocks train like units in equal ranges. This holds at every stage, on every tier, with every optimizer.
 #include <cmath>
 
 #include <fmt/format.h>

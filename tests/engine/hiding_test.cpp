@@ -16,7 +16,8 @@ constexpr int kBlocks = 24;
 constexpr std::int64_t kNumel = 20480;  // of each block
 constexpr int kRanks = 2;
 constexpr int kSteps = 3;
-// The model waits for the first unit in any case, so it is tiny. The first of many blocks is gathered ahead with it.
+// The model always waits for its first unit, which is tiny, and for the first block, which is gathered ahead with it.
+// There are many blocks, so these waits are short.
 std::vector<ParamSpec> specs() {
   std::vector<ParamSpec> specs{{.name = "wte", .shape = {16}, .own_unit = true}};
   for (int i = 0; i < kBlocks; ++i) specs.push_back({.name = fmt::format("h.{}.w", i), .shape = {kNumel}});

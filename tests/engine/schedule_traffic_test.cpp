@@ -1,4 +1,4 @@
-// Disk traffic of a schedule equals the traffic that an engine counts, to the byte: both count whole pages, and every
+// Disk traffic of a schedule equals the traffic that an engine counts, to the byte. Both count whole pages, and every
 // byte of a state on disk is in exactly one tile of a pass.
 #include <gtest/gtest.h>
 

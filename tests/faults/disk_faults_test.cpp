@@ -1,6 +1,6 @@
-// `zero train` whose saves fail while it trains: on a full disk (only as root, who can mount one) and on a disk that
-// fails (strace). The run continues or ends, as `checkpoint.on_error` says. Earlier checkpoints are whole. Once the
-// disk works again, a later save succeeds.
+// `zero train` whose saves fail while it trains: on a full disk, and on a disk that fails (strace). Only root can mount
+// the full disk. The run continues or ends, as `checkpoint.on_error` says. Earlier checkpoints are whole. Once the disk
+// works again, a later save succeeds.
 #include <csignal>
 #include <fstream>
 #include <memory>

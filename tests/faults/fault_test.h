@@ -27,8 +27,8 @@ constexpr std::chrono::seconds kAllGone{20};
 
 class FaultTest : public testing::Test {
  protected:
-  // Names that are new since the test began must disappear, except those of other programs, such as another test's
-  // mpirun: sockets at which processes meet, and files that are mapped into their memory.
+  // Names that are new since the test began must disappear: sockets at which processes meet, and files that are mapped
+  // into memory. Names of other programs are ignored, such as those of another test's mpirun.
   void TearDown() override {
     std::set<std::string> left = new_names(before_);
     const auto deadline = Clock::now() + std::chrono::seconds(20);

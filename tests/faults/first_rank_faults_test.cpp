@@ -45,7 +45,7 @@ TEST_P(FirstRank, IsNamedInEveryLaunch) {
   }
 }
 
-// The rank fails twice in a row with the same status as the others. Its place is given up.
+// The rank fails twice in a row, with the same status as the other ranks. Its place is given up.
 class FirstRankPlaces : public FaultTest {};
 
 TEST_F(FirstRankPlaces, GivesUpRankThatLeavesTwice) {

@@ -116,8 +116,8 @@ TEST_F(MachinesFaults, DeadServerRestartsAll) {
   }
 }
 
-// A worker is killed at any moment of any of its lives: before it meets the others, while it trains, and within 40 ms
-// of its return.
+// A worker is killed at any moment of any of its lives. It may be before it meets the other ranks, while it trains, or
+// within 40 ms of its return.
 TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
   run_whole(training("whole", {"-n", "2"}));
   const int rounds = num_trials("ZERO_MACHINES_KILLS", 1, 36);
@@ -168,7 +168,7 @@ TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   strike(third.wait_for_rank(5), SIGKILL);
   for (const char* const lost : {"rank 3 (worker 0) is lost", "rank 5 (worker 2) is lost"})
     ASSERT_TRUE(first.wait_for(lost)) << first.text();
-  // The last worker is stopped, or the run could end before the others are back.
+  // The last worker is stopped, or the run could end before the killed workers are back.
   strike(other, SIGSTOP);
   for (const char* const back :
        {"rank 3 (worker 0) is back in a new process", "rank 5 (worker 2) is back in a new process"})

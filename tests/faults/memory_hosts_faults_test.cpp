@@ -46,8 +46,8 @@ class MemoryHostsFaults : public HostsFaultTest {
 
 constexpr const char* kFromMemory = "an in-memory checkpoint that the launchers kept";
 
-// A dead rank costs only the steps since the newest checkpoint in memory. A dead launcher costs those since the newest
-// on disk.
+// A dead rank costs only the steps since the newest checkpoint in memory. A dead launcher costs the steps since the
+// newest checkpoint on disk.
 TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}, {}), "undisturbed");
   for (const std::string& stage : in_full_tier() ? Flags{"0", "1", "2", "3"} : Flags{"1"}) {

@@ -138,8 +138,8 @@ TEST_P(ReplacementFaults, DeadServerOverridesAReplacement) {
   EXPECT_EQ(command.finish(), 3);
 }
 
-// A worker is killed at any moment of any of its lives: before it meets the others, in its first collectives, while it
-// trains, and while it returns.
+// A worker is killed at any moment of any of its lives. It may be before it meets the other ranks, in its first
+// collectives, while it trains, or while it returns.
 TEST_P(ReplacementFaults, WorkerKillsChangeNoBit) {
   const nlohmann::json whole = undisturbed("whole", 2);
   const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);

@@ -1,5 +1,5 @@
-// Restart: one restart in the output of `zero train` (train.log_every = 1): the step from which the run continued, the
-// last step before, and the newest checkpoint on disk at that time.
+// Restart: one restart in the output of `zero train` (train.log_every = 1). It has the step from which the run
+// continued, the last step before, and the newest checkpoint on disk.
 //
 //   for (const Restart& restart : restarts_in(command.text())) EXPECT_LE(restart.repeated(), memory_every);
 #pragma once

@@ -13,8 +13,8 @@
 //
 // One thread makes all file calls of a rank in sequence, so the n-th call is the same in every run.
 // --wait: prints "thread TID" and begins when it reads a line.
-// --cut: before the N-th call of rank --victim (default 0), or at its end, the ext4 at MOUNT loses all data that is not
-// on the disk. Everything ends with status 9.
+// --cut: the power fails before the N-th call of rank --victim (default 0), or at its end. The ext4 at MOUNT then loses
+// all data that is not on the disk, and everything ends with status 9.
 // --commit: before the N-th call, the file system writes all data to the disk, as it does every few seconds.
 // --no-sync: fsync does nothing, to prove that a cut loses data.
 #include <atomic>

@@ -118,8 +118,8 @@ TEST_F(TrainingFaults, TerminatedRunFinishesItsStep) {
   EXPECT_EQ(command.text().find("failed"), std::string::npos) << "no rank is to blame: " << command.text();
 }
 
-// The signal ends a rank that still loads libtorch. A rank that has loaded it keeps the signal until the end of a step,
-// but must not wait for the other rank until comm.timeout.
+// The signal ends a rank that still loads libtorch. A rank that has loaded it keeps the signal until the end of a step.
+// It must not wait for the other rank until comm.timeout.
 TEST_F(TrainingFaults, TerminatedStartEndsEarly) {
   for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     WatchedCommand command(train({"-n", "2"}));

@@ -1,6 +1,6 @@
-// Law 2 for placements of a real model: a gpt2 whose states and activations are on any tier. It has the loss bits,
-// gradient norms and parameters of a gpt2 that keeps all of them on the device and recomputes nothing, at every stage.
-// RC_PARAMS="max_success=1000" draws more than 25 random cells (100 in the full tier).
+// Law 2 for placements of a real model: a gpt2 whose states and activations are on any tier. At every stage it has the
+// loss bits, gradient norms and parameters of a gpt2 that keeps everything on the device. RC_PARAMS="max_success=1000"
+// draws more than 25 random cells (100 in the full tier).
 #include <array>
 #include <map>
 #include <tuple>

@@ -1,9 +1,9 @@
 // Law 2 over processes: `zero train` as users start it, on every transport and under every launcher. It has the bits of
 // the same training on threads of one process.
 //
-// Each cell of process_cells.h trains a small GPT on real text. It must have the loss bits, gradient norms and weights
-// of an in_process run at stage 3, with the same world, type and micro-batches and all states on the device. Each of
-// these references is made once.
+// Each cell of process_cells.h trains a small GPT on real text. Its loss bits, gradient norms and weights must equal
+// those of an in_process run at stage 3. That run has the same world, type and micro-batches, and all states on the
+// device. Each of these references is made once.
 #include <algorithm>
 #include <map>
 #include <memory>

@@ -8,10 +8,10 @@
 //   (stage, type, micro-batches)        the place and the type in which gradients are accumulated
 //   (transport, world) at stage 3       sizes that no world divides, gathered over every wire
 //
-// Two rules leave out combinations: mpi needs mpirun to start its ranks, and kHalf needs gathered units to release, so
-// stage 3 and two ranks or more. A greedy search over twenty seeds found the table: it always takes the cell with the
-// most missing pairs. It is the shortest table found, and among those needs the fewest reference runs. The compiler
-// checks below that the table is complete.
+// Two rules leave out combinations. mpi needs mpirun to start its ranks. kHalf needs gathered units to release, which
+// means stage 3 and at least two ranks. A greedy search over twenty seeds found the table: it always takes the cell
+// with the most missing pairs. It is the shortest table found, and of equally short tables it needs the fewest
+// reference runs. The compiler checks below that the table is complete.
 #pragma once
 
 #include <array>

@@ -21,7 +21,7 @@ namespace zero {
 
 using Json = nlohmann::json;
 
-// What this machine lacks for the transport, or "".
+// Returns why this machine cannot use the transport, or "".
 inline std::string missing(std::string_view transport) {
   const auto statuses = transport_statuses();
   if (transport != "in_process" &&

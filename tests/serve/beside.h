@@ -26,9 +26,9 @@ void await_event(Event event) {
 }
 
 // Worker 2 pauses until another worker is in clock `until`. Worker 0 passes clock 3 only after worker 2 has paused. It
-// passes clock `until` + 8 only after worker 2 has begun two clocks from `until` on, so the push of the first of these
-// clocks counts. With `both_wait`, worker 1 also waits at clock 3. Otherwise it might reach `until` before worker 2
-// pauses.
+// passes clock `until` + 8 only after worker 2 has begun two clocks from `until` on. So worker 2's push of the first of
+// these clocks counts. With `both_wait`, worker 1 also waits at clock 3. Otherwise it might reach `until` before worker
+// 2 pauses.
 class Beside {
  public:
   explicit Beside(std::int64_t until, bool both_wait = false) : until_(until), both_wait_(both_wait) {}

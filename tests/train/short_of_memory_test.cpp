@@ -78,8 +78,8 @@ TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
     } catch (const ConfigError& error) {
       EXPECT_EQ(error.key(), "memory");
       const std::string said = error.what();
-      // In the first run libtorch finds no room. In later runs a gather may find none, and the error then depends on
-      // the plan.
+      // In the first run libtorch finds no room. In later runs a gather may find none. The placement then decides which
+      // states are on the device.
       if (num_runs == 0) expect_says(said, {"parameter ", "moment "});
       expect_says(
           said, {num_runs == 0 ? "small is full in step 1: CUDA out of memory. Tried to allocate "

@@ -114,7 +114,8 @@ TEST_P(ProcessArrivals, LosableRankEndsNobody) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
     if (comm.rank() == 2) {
-      for (const int other : {0, 1}) EXPECT_EQ(take_number(comm, other), other) << "both ranks know that it may be lost";
+      for (const int other : {0, 1})
+        EXPECT_EQ(take_number(comm, other), other) << "both ranks know that it may be lost";
       kill(getpid(), SIGKILL);
     }
     send_number(comm, comm.rank(), 2);

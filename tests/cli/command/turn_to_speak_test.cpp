@@ -27,7 +27,7 @@ TEST(TurnToSpeak, OneRankPrintsCommonErrors) {
       << "the first rank of another host";
 }
 
-// If several ranks miss a failed rank, one of them also prints at once.
+// If several ranks miss a failed rank, only one of them prints at once.
 TEST(TurnToSpeak, OwnErrorsAreReportedAtOnce) {
   const Error own("rank 2: index out of range");
   const IoError of_a_disk("/disk", "write", 5);

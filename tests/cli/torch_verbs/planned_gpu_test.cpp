@@ -190,7 +190,7 @@ TEST_F(PlannedGpu, UnusableOneEndsWithARemedy) {
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=0", "there is no GPU");
   expect_refused("--run.device cuda:2", "FAKE_CUDA_DEVICES=2", "there are 2 GPUs");
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=2",
-                 "use torch ");  // libtorch is the CPU's, or lacks libraries
+                 "use torch ");  // libtorch is for the CPU, or lacks libraries
 }
 
 }  // namespace

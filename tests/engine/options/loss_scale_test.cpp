@@ -126,8 +126,8 @@ TEST(LossScale, WhatCannotBeOneIsRefused) {
 
 // ---- in an engine ---------------------------------------------------------------------------------------------------
 
-// The state of this rank on which the next step depends: parameters in their own type and in full precision, and each
-// optimizer state, with the average of the weights.
+// The state of this rank on which the next step depends: parameters in their own type and in full precision, and all
+// optimizer states. The average of the weights is one of them.
 struct Everything {
   std::vector<std::uint32_t> weights;
   std::vector<std::byte> states;

@@ -1,7 +1,7 @@
 // Replicas: states that every rank holds whole are compared. A changed bit is found, and its rank is named. There are
 // no other alarms.
 //
-// ZERO_FLIPS=1000 sets the number of random flips per test. By default it is small.
+// ZERO_FLIPS=1000 sets the number of random flips per test. The default is small.
 #include "zero/engine/states/replicas.h"
 
 #include <cstdlib>
