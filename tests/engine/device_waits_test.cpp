@@ -260,17 +260,16 @@ std::string kind_of(const std::string& wait) {
 
 // Kinds of waits that sometimes order nothing that touches the same bytes, with the reason for the wait.
 const std::map<std::string, std::string> kSometimesIdle{
-    {"lane down waits for lane up",
-     "all sums are on the device when the first is gathered, and each gather says it again"},
-    {"lane down waits for lane update", "a unit is gathered again, and no update came between"},
-    {"lane reduce waits for lane up",
-     "sums that go on: the wait for one unit covers the next, unless something came between"},
+    {"lane down waits for lane up", "all sums are on the device at the first gather, and each gather repeats the wait"},
+    {"lane down waits for lane update", "a unit is gathered again without an update in between"},
+    {"lane reduce waits for lane up", "sums that continue: the wait for one unit often covers the next unit"},
     {"lane up waits for lane compute", "if parameters are sharded, no operator reads the bytes that the host writes"},
-    {"lane up waits for lane update", "tiles of one pass: the first says it for the others"},
-    {"lane update waits for lane up", "the host has waited for sums before an update, or another tile says it"},
-    {"lane up waits for lane down", "a block of a sum that has left: the host has seen it down before another is due"},
+    {"lane up waits for lane update", "tiles of one pass: the first tile's wait covers the other tiles"},
+    {"lane update waits for lane up",
+     "the host has waited for sums before the update, or another tile's wait covers it"},
+    {"lane up waits for lane down", "a block of a sum: the host has seen its copy down before the next block"},
     {"the host waits for lane up", "a staged block: the host also waits for a copy down before it writes there"},
-    {"the host waits for lane down", "gradients that have left: the last one's wait covers the others"},
+    {"the host waits for lane down", "offloaded gradients: the last wait covers the earlier ones"},
 };
 
 // Kinds of waits that no program here needs, with the reason for the wait.
@@ -278,8 +277,8 @@ const std::map<std::string, std::string> kNeverNeeded{
     {"the host waits for lane compute", "an engine's end waits for all lanes"},
     {"the host waits for lane gather", "an engine's end waits for all lanes"},
     {"the host waits for lane update", "an engine's end waits for all lanes"},
-    {"lane up waits for lane gather", "linked devices: the host has seen the gather done"},
-    {"lane up waits for lane reduce", "linked devices: the host has seen the sum done"},
+    {"lane up waits for lane gather", "linked devices: the host has waited for the gather"},
+    {"lane up waits for lane reduce", "linked devices: the host has waited for the sum"},
 };
 
 // Dropping a wait causes a race or other bits, unless other waits imply it. An implied wait is one without which the
