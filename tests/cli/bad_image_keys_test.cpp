@@ -1,4 +1,4 @@
-// What a user can get wrong in the keys of images: each ends with status 2, the key, and what would be right.
+// Wrong keys of images: each ends with status 2, and the refusal names the key and a right value.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 struct WrongKey {
-  std::string name;  // of the test
+  std::string name;  // name of the test
   std::string kind, line;
   std::vector<std::string> says;
 };

@@ -1,8 +1,8 @@
-// What a user can get wrong, from the command line to the bytes of a file: each ends with status 2 and one screen that
-// says which key or file, what it holds and what would be right, and leaves no trace.
+// A user's mistakes, from the command line to the bytes of a file. Each ends with status 2 and one screen that names
+// the key or file, its content and the remedy. No file is changed.
 //
-// One row a mistake. A row runs in a folder that holds a good configuration (c.toml), good data and files that are
-// broken in one way each; `toml`, if given, is written to bad.toml for the row to use.
+// Each row is one mistake. It runs in a folder with a good configuration (c.toml), good data, and files that are each
+// broken in one way. If a row has `toml`, that text is written to bad.toml.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace {
 constexpr int kScreen = 24;  // lines
 
 struct Mistake {
-  std::string name;  // a claim's subject: "AnUnknownKey"
+  std::string name;  // subject of a claim: "AnUnknownKey"
   std::string arguments;
   std::vector<std::string> says;
   std::string toml = "";
@@ -53,7 +53,7 @@ dir = "run"
 threads = 1
 )";
 
-// A mistake that stands in the file: in the first of `keys`, whose line the refusal must name.
+// A mistake in the first of `keys` of a configuration file. The refusal must name the line of this key.
 Mistake in_file(std::string name, const std::vector<std::string>& keys, std::vector<std::string> says,
                 const std::string& flags = "", std::string environment = "") {
   std::string toml = changed(kGood, keys);
@@ -64,7 +64,7 @@ Mistake in_file(std::string name, const std::vector<std::string>& keys, std::vec
 
 using namespace small_weights;
 
-// As a JSON string of GPT-2's vocabulary has a byte.
+// The name of a byte in a JSON string of GPT-2's vocabulary.
 std::string byte_name(int byte) {
   const std::string name = to_alphabet(std::string(1, static_cast<char>(byte)));
   return name == "\"" || name == "\\" ? "\\" + name : name;
@@ -86,7 +86,7 @@ class PreparedFolder : public Folder {
     tokens.resize(400);
     tokens[30] = 400;
     write("beyond.bin", bytes_of(tokens));
-    // An llm.c file that announces more tokens than follow.
+    // An llm.c file that announces more tokens than it has.
     std::vector<std::int32_t> header(256);
     header[0] = 20240520;
     header[1] = 1;
@@ -101,7 +101,7 @@ class PreparedFolder : public Folder {
     write("third.tsv", "sentence\tlabel\nit is good\t1\nit is odd\t2\n");
     write("pictures/cat/1.png", "\x89PNG\r\n\x1a\nand then nothing of a picture");
     write_tokenizer("tok", "a b\n");
-    write_tokenizer("broken", "a b\na c\n");  // which makes "ac", and no token is that
+    write_tokenizer("broken", "a b\na c\n");  // merges to "ac", which is not a token
     write("rows.csv", "1,2,3\n4,5,6\n7,not a number,9\n");
     write("good.csv", "1,2,3\n4,5,6\n7,8,9\n2,3,4\n5,6,7\n8,9,1\n");
     write("cut.safetensors", safetensors("{" + entry("a", "4", 0, 16) + "}", 10));
@@ -123,7 +123,7 @@ class PreparedFolder : public Folder {
     write(name + "/merges.txt", "#version: 0.2\n" + merges);
   }
 
-  // Every file and folder, with contents and time of the last change; what the command prints goes to dot files.
+  // Every file and folder, with contents and time of the last change. The command's own output goes to dot files.
   std::map<std::string, std::string> state() const {
     std::map<std::string, std::string> found;
     for (const auto& at : std::filesystem::recursive_directory_iterator(path())) {
@@ -164,15 +164,14 @@ class BadInputOfARankSlow : public BadInput {
     if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   }
 };
-// No trace is printed and no file is changed.
-
+// No stack trace is printed, and no file is changed.
 TEST_P(BadInputOfARankSlow, StatusTwoFitsOneScreen) {
   expect_refusal(GetParam());
 }
 
 using Mistakes = std::vector<Mistake>;
 
-// Seen by the command itself, before libtorch is loaded or a rank is started.
+// Mistakes that the command itself finds, before libtorch is loaded or a rank is started.
 Mistakes of_configuration() {
   return {
       {"AnUnknownKeyGetsTheNearOne",
@@ -334,7 +333,7 @@ Mistakes of_configuration() {
   };
 }
 
-// Seen by whoever reads the data, the weights or the machine.
+// Mistakes that are found when the data, the weights or the machine are read.
 Mistakes of_files() {
   const std::string tokens = "data.kind = \"tokens\"";
   const auto bert = [](const std::string& key, const std::string& data = "data.kind = \"tsv\"") {
@@ -420,7 +419,7 @@ Mistakes of_files() {
               {"other.safetensors", "has no transformer.", "zero inspect"}),
       in_file("ARunFolderThatHoldsARun", {"run.dir = \"held\""},
               {"run.dir = held", "holds a run already", "--overwrite"}),
-      // For root, too: nobody makes a folder here.
+      // A path at which even root cannot create a folder.
       in_file("AFolderThatCannotBeWritten", {"run.dir = \"/proc/zero/run\""}, {"run.dir = ", "/proc", "may write to"}),
       in_file(
           "ATransportBetweenGpusAlone", {"comm.transport = \"nccl\""},
@@ -451,7 +450,7 @@ Mistakes of_files() {
   };
 }
 
-// The same when a launcher watches the ranks: what all of them say is said once, and passed on.
+// Mistakes on several ranks under a launcher. An error that all ranks have is printed once and passed on.
 Mistakes of_several_ranks() {
   const auto seen_by_ranks = {"ATableOfTextsThatIsRagged",
                               "AClassThatIsNoNumber",
@@ -478,7 +477,7 @@ Mistakes of_several_ranks() {
   return mistakes;
 }
 
-// A dry run refuses what the run would.
+// A dry run refuses the mistakes that the run refuses.
 Mistakes of_dry_runs() {
   Mistakes mistakes = of_files();
   for (Mistake& mistake : mistakes) mistake.arguments += " --dry-run";
@@ -498,7 +497,7 @@ class PreparedFolderTest : public testing::Test {
   }
 };
 
-// Nobody but the ranks can see that they were told different things: started by hand, as a wrong script would.
+// The ranks are started by hand, as a wrong script would, so only they can find that their keys differ.
 TEST_F(PreparedFolderTest, DisagreeingRanksNameRankAndKeys) {
   const PreparedFolder folder;
   const auto before = folder.state();

@@ -1,4 +1,4 @@
-// Each key of tables, given wrong: `zero train` refuses it with status 2, names the key and what to do, and makes no folder.
+// Wrong keys of tables: `zero train` refuses each with status 2, names the key and the remedy, and creates no folder.
 #include <cstdint>
 #include <filesystem>
 #include <string>

@@ -1,7 +1,6 @@
-// A model that is larger than what a rank may take: 200 million parameters, 763 MiB, on four ranks. The kernel caps
-// each rank's private memory at 450 MiB (`ulimit -d`); its parameter shard lies in a shared window of 191 MiB besides.
-// All of a rank together is less than the weights: it works only because no rank ever builds or gathers the whole
-// model.
+// A model that is larger than a rank's limit: 200 million parameters, 763 MiB, on four ranks. The kernel limits each
+// rank's private memory to 450 MiB (`ulimit -d`). Its parameter shard has 191 MiB in a shared window. A rank's memory
+// is less than the weights together, so training works only if no rank ever builds or gathers the whole model.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,7 @@ std::string config() {
          ", 1]\n[data]\nkind = \"csv\"\npath = \"rows.csv\"\nvalidation = 0\n"
          "[train]\nsteps = 2\nbatch = 2\n[optimizer]\nname = \"sgd\"\nlr = 1e-3\n[schedule]\nname = \"constant\"\n"
          "warmup = 0\n[zero]\nstage = 3\ndevice_memory = \"min\"\n[run]\ndir = \"run\"\n"
-         "[checkpoint]\nevery = 0\n";  // one takes 32 MiB of blocks beside the states
+         "[checkpoint]\nevery = 0\n";  // a checkpoint takes 32 MiB of blocks beside the states
 }
 
 std::string rows() {
@@ -65,7 +64,7 @@ TEST_F(CappedModelFull, RefusesModelsThatDoNotFit) {
   const Ran ran = train(1);
   EXPECT_EQ(ran.status, 2) << ran.errors;
   EXPECT_NE(ran.errors.find("use more ranks, a higher stage or a smaller model"), std::string::npos) << ran.errors;
-  EXPECT_EQ(ran.errors.find("frame #"), std::string::npos) << "a stack of addresses teaches nobody";
+  EXPECT_EQ(ran.errors.find("frame #"), std::string::npos) << "a stack trace does not help the user";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A configuration in which some keys are changed, and the line on which a key stands.
+// changed(): a configuration with some changed keys. line_of(): the line of a key.
 //
 //   const std::string toml = changed("[data]\npath = \"a.txt\"\n", {"data.path = \"b.txt\"", "zero.stage = 1"});
 //   line_of(toml, "zero.stage")      // 4
@@ -10,7 +10,8 @@
 
 namespace zero {
 
-// From 1; 0 where it does not stand there. `added`: gets the line behind the head of its section; 0 where there is none.
+// The line of `key`, from 1, or 0 if it is missing. `added` gets the line after the head of its section, or 0 if there
+// is none.
 inline int line_of(const std::string& toml, const std::string& key, int* added = nullptr) {
   const std::string section = key.substr(0, key.find('.')), name = key.substr(section.size() + 1);
   std::istringstream lines(toml);
@@ -25,7 +26,8 @@ inline int line_of(const std::string& toml, const std::string& key, int* added =
   return 0;
 }
 
-// `keys`: each a line of TOML under its full name. One that stands there is replaced; others begin their section.
+// Each of `keys` is a line of TOML with a full name. An existing key is replaced. A new key is inserted first in its
+// section.
 inline std::string changed(std::string toml, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
     const std::string full = key.substr(0, key.find(" = ")), section = full.substr(0, full.find('.'));

@@ -1,4 +1,4 @@
-// `zero train --train.checkpoint_activations true`, as a user asks for it when activations do not fit.
+// `zero train --train.checkpoint_activations true`, for activations that do not fit.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -55,7 +55,7 @@ TEST_F(CheckpointActivationsSlow, OffloadedOnesTrainToSameBits) {
     EXPECT_EQ(offloaded->at("loss_bits"), none.at("loss_bits"));
     EXPECT_EQ(offloaded->at("parameters_sha256"), none.at("parameters_sha256"));
     EXPECT_EQ(offloaded->at("val_loss"), none.at("val_loss"));
-    // Of each micro-batch the input of three blocks: 2 samples of 32 tokens, 32 features each.
+    // For each micro-batch, the inputs of three blocks: 2 samples of 32 tokens with 32 features.
     EXPECT_EQ(offloaded->at("activations_peak_bytes"), (Json{3 * 8192, 3 * 8192}));
   }
   EXPECT_FALSE(none.contains("activations_peak_bytes"));
@@ -66,11 +66,10 @@ TEST_F(CheckpointActivationsSlow, OffloadedOnesTrainToSameBits) {
   EXPECT_GT(disk.at("disk_bytes")[0].at("activation"), 0);
   EXPECT_NE(disk.at("disk"), "");
   EXPECT_GE(link.at("link_down_bytes_per_step")[0].get<std::int64_t>(), 2 * 3 * 8192);
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk")) << "nothing is left behind";
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk")) << "no file is left";
 }
 
-// The refusal comes before anything is written.
-
+// The refusal comes before any file is written.
 TEST_F(CheckpointActivationsSlow, RefusesOffloadToAMissingDisk) {
   const Ran ran = folder_.zero(
       "train c.toml --train.checkpoint_activations true --train.offload_activations disk --run.dir run "
@@ -93,7 +92,7 @@ TEST_F(CheckpointActivationsSlow, OffloadedOnesCountInTheBudget) {
   }
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "refused"));
 
-  // Moments beside them: a budget that holds either, and not both.
+  // With moments: a budget that holds inputs or moments, but not both.
   const std::string moments = "--zero.optimizer '{host=1}' ";
   const Json both = report_of("-n 2 " + offloaded + moments + "--zero.host_memory 64MiB", "both");
   ASSERT_TRUE(both.is_object());

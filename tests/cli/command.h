@@ -1,4 +1,4 @@
-// The built command, run as a user would.
+// Folder: runs the built command as a user does.
 #pragma once
 
 #include <cstdio>
@@ -20,7 +20,7 @@ struct Ran {
   std::string output, errors;
 };
 
-// A folder of one's own in which commands run; gone when the test ends.
+// A temporary folder in which commands run. It is removed at the end of the test.
 class Folder {
  public:
   const std::filesystem::path& path() const { return folder_.path(); }
@@ -36,7 +36,7 @@ class Folder {
     return text.str();
   }
 
-  // `zero ARGUMENTS`, as a shell reads them; `before` goes in front: variables, other commands.
+  // Runs `zero ARGUMENTS` in a shell. `before` precedes the command: variables, or other commands.
   Ran zero(const std::string& arguments, const std::string& before = "") const {
     const std::string line = "cd '" + path().string() +
                              "' && export XDG_CACHE_HOME=\"$PWD/.cache\" && exec >.out 2>.err </dev/null && " + before +

@@ -1,4 +1,4 @@
-// The scripts and pages that are made from the tables of verbs and options.
+// Completion scripts and the manual page, which are made from the tables of verbs and options.
 #include <gtest/gtest.h>
 
 #include "app/config/options/option.h"
@@ -10,7 +10,7 @@ namespace {
 
 class Completion : public testing::Test {
  protected:
-  // What bash offers after `zero WORDS`, the last of them half written; one line each.
+  // The words that bash offers after `zero WORDS`, one per line. The last of WORDS is incomplete.
   std::string offered(const std::string& words) const {
     folder_.write("zero.bash", folder_.zero("completion bash").output);
     folder_.write("ask.sh", "zero() { '" + std::string(built::kCommand) +
@@ -33,7 +33,6 @@ TEST_F(Completion, BashOffersVerbsFlagsKeysValues) {
 }
 
 // Each script has every verb and key.
-
 TEST_F(Completion, EveryShellReadsItsScript) {
   for (const std::string shell_name : {"bash", "zsh", "fish"}) {
     const Ran script = folder_.zero("completion " + shell_name);
@@ -54,7 +53,6 @@ TEST_F(Completion, AnotherShellIsRefused) {
 }
 
 // The page has every key and verb.
-
 TEST_F(Completion, ManReadsTheManualPage) {
   const Ran page = folder_.zero("man");
   EXPECT_EQ(page.status, 0) << page.errors;

@@ -1,4 +1,4 @@
-// `zero convert` as a user meets it; which key becomes which is in tests/config/deepspeed/deepspeed_test.cpp.
+// `zero convert` on the command line. tests/config/deepspeed/deepspeed_test.cpp tests the conversion of each key.
 #include <gtest/gtest.h>
 
 #include "tests/cli/command.h"

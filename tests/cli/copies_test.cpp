@@ -1,5 +1,5 @@
-// `--zero.group`: processes that hold one copy of the model in each group train what others train, go on where others
-// stopped, and say what crosses between groups.
+// `--zero.group`: each group of processes holds one copy of the model. Such runs train the same model as other runs,
+// continue their checkpoints, and report the bytes between groups.
 #include <vector>
 
 #include <fmt/format.h>
@@ -48,7 +48,6 @@ TEST_F(GroupsSlow, TrainAndContinueWithSameBits) {
 }
 
 // The size of a group must divide the number of ranks.
-
 TEST_F(GroupsSlow, RefusesSizesThatLeaveARemainder) {
   const Ran ran = folder_.zero("train c.toml -n 4 --zero.group 3", "timeout 60");
   EXPECT_EQ(ran.status, 2) << ran.errors;
@@ -93,12 +92,11 @@ TEST_F(GroupsSlow, DefaultToRanksOfOneMachine) {
   EXPECT_FALSE(says(plan("--comm.reduce_wire int8"), "copies 2"));
 }
 
-// Also if each machine has one rank.
-
+// Also, all ranks form one group if each machine has one rank.
 TEST_F(GroupsSlow, AllRanksIfMachinesLackRoom) {
   const Ran alone = folder_.zero("plan c.toml -n 2 --machines 2");
   EXPECT_TRUE(says(one_line(alone.output), "all 2 ranks hold one copy of the model: each machine has one rank"));
-  // All that a rank of four needs, and less than one of two does.
+  // The budget suffices for a rank of four, but not for a rank of two.
   const Json four = Json::parse(folder_.zero("plan c.toml -n 4 --zero.group 0 --json").output);
   const auto states = four.at("stages")[3].at("memory_bytes").at("total").get<std::int64_t>();
   const Ran small =
@@ -108,8 +106,7 @@ TEST_F(GroupsSlow, AllRanksIfMachinesLackRoom) {
       << small.output;
 }
 
-// A sum passes from copy to copy, which with many of them takes longer than gathers from all ranks.
-// Sums along a long chain of copies take longer than gathers from all ranks.
+// A sum passes from copy to copy. With many copies, this takes longer than gathers over all ranks.
 TEST_F(GroupsSlow, AllRanksForALongChain) {
   const auto plan = [&](const std::string& flags) {
     const Ran ran = folder_.zero("plan c.toml --train.batch 1 " + flags);
@@ -122,10 +119,10 @@ TEST_F(GroupsSlow, AllRanksForALongChain) {
       << many;
 }
 
-// Machines that a launcher tells of, on this one.
+// Several machines according to the launcher's flags. All ranks run on this machine.
 class GroupsOfMachines : public Groups {
  protected:
-  // What rank 0 prints; `sizes`: ranks of each machine.
+  // Returns rank 0's output. `sizes` has the number of ranks of each machine.
   Ran train_on(const std::vector<int>& sizes, const std::string& run, const std::string& flags = "") const {
     int world = 0, rank = 0;
     for (const int size : sizes) world += size;
@@ -148,8 +145,7 @@ class GroupsOfMachines : public Groups {
   const EnvironmentVariable token_{"ZERO_TOKEN", "a token of the tests"}, interface_{"ZERO_COMM_INTERFACE", "lo"};
 };
 
-// Trains to the bits of one group of all ranks.
-
+// The bits equal those of one group of all ranks.
 TEST_F(GroupsOfMachines, OneMachineGroupsKeepBits) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const Ran ran = train_on({2, 2}, "machines");

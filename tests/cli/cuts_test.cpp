@@ -1,5 +1,5 @@
-// `--zero.shards`: processes that own whole parameters or hashed blocks train what equal ranges train, go on where others
-// stopped, and the plan says what they own and how much moves.
+// `--zero.shards`: ranks that own whole parameters or hashed blocks train the same bits as with equal ranges, and
+// continue other runs. The plan lists each rank's share and the bytes that move.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -33,8 +33,7 @@ TEST_F(CutsSlow, TrainAndContinueWithSameBits) {
   for (const Json& norm : ranges.at("grad_norms")) EXPECT_GT(norm, 0.25) << "the test must clip";
 }
 
-// Cuts by weights train and continue with the bits of equal ranges.
-
+// Weighted cuts train and continue with the bits of equal ranges.
 TEST_F(CutsSlow, WeightedKeepBitsWhenContinued) {
   const Json ranges = report_of("-n 3", "ranges");
   ASSERT_TRUE(ranges.is_object());
@@ -43,7 +42,7 @@ TEST_F(CutsSlow, WeightedKeepBitsWhenContinued) {
   ASSERT_TRUE(half.is_object());
   EXPECT_EQ(half.at("sent_bytes_per_step")[0], half.at("planned_sent_bytes")) << "of rank 0";
   EXPECT_LT(half.at("sent_bytes_per_step")[1], half.at("sent_bytes_per_step")[0]);
-  const Json rest = report_of("-n 3 --zero.shards weighted --zero.stage 2 --checkpoint.every 3", "cut");  // as measured
+  const Json rest = report_of("-n 3 --zero.shards weighted --zero.stage 2 --checkpoint.every 3", "cut");  // measured
   ASSERT_TRUE(rest.is_object());
   EXPECT_EQ(rest.at("loss_bits"), ranges.at("loss_bits"));
   EXPECT_EQ(rest.at("parameters_sha256"), ranges.at("parameters_sha256"));

@@ -1,4 +1,4 @@
-// Checkpoints that cannot be read, as a user of several ranks sees them.
+// Unreadable checkpoints of several ranks.
 #include <filesystem>
 
 #include "tests/cli/training_test.h"
@@ -14,7 +14,6 @@ class DamagedCheckpoints : public TrainingTest {
 };
 
 // Files of all ranks are damaged, and one rank reports them.
-
 TEST_F(DamagedCheckpoints, AreReportedOnce) {
   report_of("-n 2", "run");
   for (const char* step : {"step-00000002", "step-00000004"})

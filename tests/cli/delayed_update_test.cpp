@@ -1,5 +1,5 @@
-// `[zero] delayed_update` on real text: at a moderate learning rate it converges as the exact run does, though not with
-// its bits.
+// `[zero] delayed_update` on real text: at a moderate learning rate it converges like the exact run, although with
+// other bits.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -53,7 +53,7 @@ TEST_F(DelayedUpdateOnTextFull, ConvergesAsTheExactRunDoes) {
   EXPECT_EQ(late.at("delayed_steps"), 300 - 40);
   EXPECT_NE(late.at("parameters_sha256"), exact.at("parameters_sha256"));
   const double wanted = exact.at("val_loss"), seen = late.at("val_loss");
-  EXPECT_LT(wanted, 2.85) << "of 5.5 in the beginning";
+  EXPECT_LT(wanted, 2.85) << "the loss begins at 5.5";
   EXPECT_NEAR(seen, wanted, 0.03 * wanted);
 }
 using DelayedUpdateOnTextSlow = DelayedUpdateOnText;

@@ -1,4 +1,4 @@
-// run.device, as a user meets it on a machine without a GPU: what is refused, and what is not.
+// run.device on a machine without a GPU: which commands are refused, and which work.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -72,8 +72,7 @@ TEST_F(DeviceOfARun, UnknownDeviceListsTheKnown) {
   EXPECT_CONTAINS(matmul.errors, "a CPU always multiplies with all bits");
 }
 
-// On a machine without a GPU, which the run does not mention.
-
+// On a machine without a GPU, `auto` is the CPU, and the run prints no warning.
 TEST_F(DeviceOfARun, AutoKeepsTheCpusBits) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   if (!find_gpus(/*memory=*/false).none_here) GTEST_SKIP() << "a GPU or a driver is there";
@@ -113,11 +112,11 @@ TEST_F(DeviceOfARun, GpuPlanExplainsMissingTimes) {
   EXPECT_FALSE(json.contains("predicted"));
   folder().write("no_flops.toml", "[cluster]\nhosts = 1\nranks = 1\n");
   const Ran unknown = zero("plan c.toml --run.device cuda --cluster no_flops.toml");
-  EXPECT_EQ(unknown.status, 2) << "the CPU's speed is no GPU's";
+  EXPECT_EQ(unknown.status, 2) << "the CPU's speed is not a GPU's";
   EXPECT_CONTAINS(unknown.errors, "cluster.flops");
 }
 
-// A run's report, as `zero train` on such a device leaves it.
+// The report of a run on `device`.
 std::string report_of(const std::string& device, const std::string& more) {
   return R"({"system": "zero.cpp", "world": 1, "device": ")" + device +
          R"(", "profile": {"forward_seconds": 0.5, "backward_seconds": 1.25, "update_seconds": 0.25, "states_on_device": true})" +
@@ -150,14 +149,14 @@ TEST_F(DeviceOfARun, GpuPlanUsesGpuRunsRates) {
   const auto there = predicted("--world 1"), on_host = predicted("--world 1 --zero.optimizer '{host = 1}'");
   EXPECT_EQ(there["forward"]["seconds"], 0.5);
   EXPECT_EQ(there["backward"]["seconds"], 1.25);
-  EXPECT_NEAR(there["update"]["seconds"].get<double>(), 0.25, 0.25 * 0.01) << "as the run did it";
-  EXPECT_GT(on_host["update"]["busy"]["link up"].get<double>(), 0) << "by the run's link";
-  EXPECT_GT(on_host["update"]["busy"]["update"].get<double>(), 0) << "by the host of the run";
+  EXPECT_NEAR(there["update"]["seconds"].get<double>(), 0.25, 0.25 * 0.01) << "the update runs where the run did it";
+  EXPECT_GT(on_host["update"]["busy"]["link up"].get<double>(), 0) << "the rate is the run's link";
+  EXPECT_GT(on_host["update"]["busy"]["update"].get<double>(), 0) << "the rate is the run's host";
   EXPECT_CONTAINS(one_line(zero("plan c.toml --run.device cuda --profile gpu").output),
                   "computation and rates of the GPU measured by the run of --profile");
   folder().write("no_flops.toml", "[cluster]\nhosts = 1\nranks = 1\n");
   EXPECT_EQ(zero("plan c.toml --run.device cuda --profile gpu --cluster no_flops.toml").status, 0)
-      << "the run says what the GPU computes";
+      << "the run's profile has the GPU's computation";
 }
 
 TEST_F(DeviceOfARun, PlanIgnoresOtherDevicesProfiles) {
@@ -200,7 +199,7 @@ TEST_F(DeviceOfARun, PlanCountsOffloadedActivationsByTier) {
     return nlohmann::json::parse(plan.output, nullptr, false)["memory"];
   };
   std::filesystem::create_directory(folder().path() / "disk");
-  constexpr std::int64_t kInput = 2 * 16 * 8 * 4, kBlock = 4096;  // which a copy on its way takes
+  constexpr std::int64_t kInput = 2 * 16 * 8 * 4, kBlock = 4096;  // of one copy in transfer
   const auto of_rank = [](const auto& json) { return json["rank"]["activation_bytes"].template get<std::int64_t>(); };
   const auto on_host = [](const auto& json) { return json["host"]["needed_bytes"].template get<std::int64_t>(); };
   const auto stay = memory("none"), host = memory("host"), disk = memory("disk");

@@ -1,5 +1,5 @@
-// Keys of distributed training that contradict each other, or the ranks: each is refused with status 2 before anything starts,
-// by its name, with what to write instead, and nothing is written. What else servers refuse: served_test.cpp.
+// Keys of distributed training that contradict each other or the number of ranks. Each is refused by name, with status
+// 2 and a remedy, before anything starts or is written. served_test.cpp has more refusals of servers.
 #include <filesystem>
 #include <string>
 
@@ -24,8 +24,7 @@ class DistributedInput : public TrainingTest {
   }
 };
 
-// The group does not divide the ranks, or is of no use.
-
+// Such a group does not divide the ranks, or has no effect.
 TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
   const char* const divides = "use 2; or leave it out";
   expect_refused("-n 4 --zero.secondary_group 3", "zero.secondary_group = 3: 4 ranks hold one copy of the model",
@@ -44,7 +43,6 @@ TEST_F(DistributedInput, RefusesBadSecondaryGroups) {
 }
 
 // A group must divide the number of ranks.
-
 TEST_F(DistributedInput, RefusesGroupThatLeavesARemainder) {
   expect_refused("-n 4 --zero.group 3", "zero.group = 3: 4 ranks cannot be divided into groups of this size",
                  "use 0 (all ranks hold one copy of the model), or one of 1, 2, 4");
@@ -70,7 +68,7 @@ TEST_F(DistributedInput, RefusesStalenessWithLocalSteps) {
                  "leave it out, or use sync.mode stale or async");
 }
 
-// Codecs are for weights, gradients and differences of copies. What steers a run has no key.
+// Only weights, gradients and differences of copies have codecs. Control traffic has no such key.
 TEST_F(DistributedInput, RefusesCodecOnControlTraffic) {
   expect_refused("-n 2 --comm.control_wire int8", "comm.control_wire", "outer_wire");
   folder_.write("d.toml", "[comm]\ncontrol_wire = \"int8\"\n");

@@ -1,5 +1,5 @@
-// A run folder that an earlier version left (tests/cli/earlier_run, by commit d2f3add: three steps of a small GPT on two
-// ranks) is read, exported and gone on with.
+// The run folder of an earlier version is read, exported and continued. tests/cli/earlier_run holds it: three steps of
+// a small GPT on two ranks, by commit d2f3add.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST_F(EarlierVersion, ContinuesFromItsCheckpoint) {
   const auto losses = nlohmann::json::parse(folder_.read("run/report.json"));
   ASSERT_EQ(losses.at("loss_bits").size(), 6U);
   for (std::size_t step = 0; step < 3; ++step) EXPECT_EQ(losses.at("loss_bits").at(step), before.at(step));
-  // As if it had not been interrupted: so its moments arrived, too.
+  // The losses equal those of an uninterrupted run, so the moments were also read.
   const Ran whole = folder_.zero("train run/config.toml -n 2 --run.dir whole --train.steps 6", "timeout 100");
   ASSERT_EQ(whole.status, 0) << whole.errors;
   const auto uninterrupted = nlohmann::json::parse(folder_.read("whole/report.json"));

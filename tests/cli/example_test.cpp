@@ -1,6 +1,6 @@
-// examples/shakespeare, as its first lines say to run it: `zero train examples/shakespeare/shakespeare.toml -n 2` from
-// a folder that has examples/, with a few steps instead of two thousand. Then what a user does with the run: inspect it
-// and generate from it.
+// examples/shakespeare, run as its first lines say: `zero train examples/shakespeare/shakespeare.toml -n 2` in a folder
+// that has examples/. It runs a few steps instead of two thousand. Then the run is inspected, and text is generated
+// from it.
 #include <algorithm>
 #include <cmath>
 #include <iostream>
@@ -29,9 +29,9 @@ constexpr const char* kTrain =
     "train examples/shakespeare/shakespeare.toml -n 2 --train.steps 12 --schedule.warmup 2 --train.eval_every 6 "
     "--train.eval_batches 2 --train.sample 40";
 constexpr const char* kRun = "runs/shakespeare";  // [run] dir of the example
-constexpr double kUniformLoss = 5.545;            // ln 256: of who knows nothing about bytes
+constexpr double kUniformLoss = 5.545;            // ln 256: the loss of a uniform guess of bytes
 
-// Trained once; every test looks at the same run.
+// The example is trained once, and every test reads the same run.
 class ShakespeareExample : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -65,7 +65,8 @@ TEST_F(ShakespeareExampleSlow, TrainsStageThreeOnTwoRanks) {
   EXPECT_EQ(report.at("transport"), "shared_memory");
   EXPECT_EQ(report.at("skipped_steps"), 0);
   ASSERT_EQ(report.at("losses").size(), 12u);
-  EXPECT_NEAR(report.at("losses").front().get<double>(), kUniformLoss, 0.1) << "nothing is learned before step 1";
+  EXPECT_NEAR(report.at("losses").front().get<double>(), kUniformLoss, 0.1)
+      << "the loss before step 1 is that of a guess";
   EXPECT_LT(report.at("losses").back().get<double>(), kUniformLoss - 0.5) << "it learns";
 }
 
@@ -76,7 +77,7 @@ TEST_F(ShakespeareExampleSlow, TellsTheValidationLoss) {
   char shown[32];
   std::snprintf(shown, sizeof shown, "val_loss %.4f", val_loss);
   EXPECT_NE(trained_.output.find(shown), std::string::npos) << shown << " is not in\n" << trained_.output;
-  EXPECT_NE(trained_.output.find("step 6/12  val_loss"), std::string::npos) << "also on the way";
+  EXPECT_NE(trained_.output.find("step 6/12  val_loss"), std::string::npos) << "also during the run";
 }
 
 TEST_F(ShakespeareExampleSlow, PrintsPlanAndSample) {
@@ -86,7 +87,7 @@ TEST_F(ShakespeareExampleSlow, PrintsPlanAndSample) {
   ASSERT_NE(sample, std::string::npos) << trained_.output;
   ASSERT_NE(done, std::string::npos) << trained_.output;
   const std::size_t begin = sample + std::string("\nsample:\n").size();
-  EXPECT_EQ(done - begin, 40u) << "a byte a token";
+  EXPECT_EQ(done - begin, 40u) << "one byte per token";
 }
 
 TEST_F(ShakespeareExampleSlow, InspectReadsItsRunFolder) {
@@ -112,7 +113,8 @@ TEST_F(ShakespeareExampleSlow, GeneratesTextFromTheRun) {
   const Ran first = folder_->zero(arguments);
   EXPECT_EQ(first.status, 0) << first.errors;
   EXPECT_TRUE(first.output.starts_with("ROMEO:")) << first.output;
-  EXPECT_EQ(first.output.size(), std::string("ROMEO:").size() + 30 + 1) << "a byte a token, and the end of the line";
+  EXPECT_EQ(first.output.size(), std::string("ROMEO:").size() + 30 + 1)
+      << "one byte per token, and the end of the line";
   EXPECT_EQ(folder_->zero(arguments).output, first.output) << "the same seed";
   EXPECT_NE(folder_->zero(arguments + " --seed 7").output, first.output) << "another seed";
 }
@@ -138,7 +140,8 @@ TEST_F(ShakespeareExampleSlow, SecondRunIsAlreadyDone) {
   EXPECT_EQ(folder_->read(std::string(kRun) + "/report.json"), before);
 }
 
-// Of examples, which are long: the full tier has the first stage, too, whose bits smaller models show in tests/train.
+// The stages of long examples. The full tier adds stage 0. Smaller models in tests/train compare the bits of all
+// stages.
 std::vector<int> some_stages() {
   return in_full_tier() ? std::vector{3, 0} : std::vector{3};
 }
@@ -146,19 +149,18 @@ std::vector<int> some_stages() {
 struct DigitExample {
   const char* name;
   const char* example;
-  double accuracy;  // at least
+  double accuracy;  // lower bound
   const char* flags = "";
-  double training_loss = 0;  // at least: digits that are moved anew each time are harder
+  double training_loss = 0;  // lower bound: random shifts make digits harder
 };
 
 constexpr const char* kWideMlp = "--model.sizes '[784, 512, 512, 10]' --data.augment shift";
 
-// A tenth of each example's steps: far enough to see that it learns, and the same bits at the first stage and the last.
+// A tenth of each example's steps, enough to see that the model learns. Stages 0 and 3 give the same bits.
 class MnistExample : public testing::TestWithParam<DigitExample> {};
 using MnistExampleSlow = MnistExample;
 
-// The model learns digits.
-
+// Each model learns digits.
 TEST_P(MnistExampleSlow, EveryStageGivesTheSameWeights) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const DigitExample& tried = GetParam();
@@ -189,7 +191,7 @@ INSTANTIATE_TEST_SUITE_P(Networks, MnistExampleSlow,
                                          DigitExample{"wide_mlp", "mnist_mlp", 0.91, kWideMlp, 0.4}),
                          [](const auto& given) { return std::string(given.param.name); });
 
-// Examples that read text, in a few steps: they learn, and the same bits come of the first stage and the last.
+// Examples that read text, in a few steps. The models learn, and stages 0 and 3 give the same bits.
 struct TextExample {
   std::string example;
   double loss_at_most;  // on validation data
@@ -200,7 +202,6 @@ class TextExamples : public testing::TestWithParam<TextExample> {};
 using TextExamplesSlow = TextExamples;
 
 // Each model learns.
-
 TEST_P(TextExamplesSlow, EveryStageGivesTheSameWeights) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   const Folder folder;
@@ -234,7 +235,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TextExamplesSlow,
                                          TextExample{"bert_classification", 0.75, false}),
                          [](const auto& given) { return given.param.example; });
 
-// The commands of examples/README.md that train otherwise, in a few steps: the examples' batches are shared out among them.
+// Commands of examples/README.md with other kinds of training, in a few steps. Workers or copies share an example's
+// batches.
 struct OtherWay {
   const char* name;
   const char* arguments;
@@ -264,14 +266,14 @@ INSTANTIATE_TEST_SUITE_P(
                              "--train.sample 0 --data.validation 0.02"}),
     [](const auto& given) { return std::string(given.param.name); });
 
-// The published figures: whole runs of examples, minutes each, with three seeds; their median counts.
+// The published figures: whole runs of examples, minutes each, with three seeds. The median counts.
 struct Figure {
   const char* name;
   const char* example;
-  const char* figure;  // of report.json
-  double bound;        // losses: at most; accuracies: at least
+  const char* figure;  // key of report.json
+  double bound;        // upper bound of losses, lower bound of accuracies
   const char* flags = "";
-  const Figure* rival = nullptr;  // measured, too: this one's figure is as good, or better
+  const Figure* rival = nullptr;  // also measured; this figure must be as good, or better
   int epochs = 0;                 // 0: the example's own steps
 };
 
@@ -318,7 +320,7 @@ TEST_P(FiguresFull, MedianOfThreeSeedsReachesThem) {
 }
 
 constexpr Figure kGpt2{"gpt2", "shakespeare", "val_loss", 1.90};
-// Both have the same budget: model size, tokens and steps.
+// Both models have the same budget: model size, tokens and steps.
 INSTANTIATE_TEST_SUITE_P(Examples, FiguresFull,
                          testing::Values(Figure{"llama_and_gpt2", "shakespeare_llama", "val_loss", 1.90, "", &kGpt2},
                                          Figure{"char_lstm", "shakespeare_lstm", "val_loss", 1.75},
@@ -330,8 +332,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, FiguresFull,
                                                 /*rival=*/nullptr, /*epochs=*/40}),
                          [](const auto& given) { return std::string(given.param.name); });
 
-// Coefficients and constant of the least squares: the normal equations of the rows that the example learns from, solved in
-// double by elimination.
+// Coefficients and constant of the least squares. The normal equations of the training rows are solved in double by
+// elimination.
 std::vector<double> least_squares(const CsvTable& table, std::int64_t rows) {
   const auto inputs = static_cast<std::size_t>(table.num_columns - 1), size = inputs + 1;
   std::vector<std::vector<double>> equations(size, std::vector<double>(size + 1));

@@ -1,4 +1,4 @@
-// Checkpoints as a user meets them: listed, verified, exported, and taken by another run.
+// Checkpoints on the command line: listed, verified, exported, and used by another run.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -43,7 +43,7 @@ TEST_F(ExportSlow, ListsVerifiesAndExportsCheckpoints) {
   EXPECT_EQ(run["checkpoints"][0]["ranks"], 2);
   const Ran exported = folder_.zero("export run -o weights.safetensors");
   EXPECT_EQ(exported.status, 0) << exported.errors;
-  // What is exported are the weights that the run ended with: the next run starts from them, with any ranks.
+  // The export has the final weights of the run. The next run starts from them, with any number of ranks.
   EXPECT_EQ(folder_.read("weights.safetensors").size() > 1000, true);
   const Ran next = folder_.zero("train c.toml -n 3 --model.init weights.safetensors --run.dir next --train.steps 1");
   EXPECT_EQ(next.status, 0) << next.errors;
@@ -87,7 +87,7 @@ TEST_F(ExportSlow, ShardsHaveAnIndex) {
   EXPECT_TRUE(fs::exists(folder_.path() / index["weight_map"]["transformer.wte.weight"].get<std::string>()));
 }
 
-// As many files as it likes: another run, of any number of ranks, has the same weights.
+// An export may have any number of files. Another run, on any number of ranks, has the same weights.
 TEST_F(ExportSlow, ShardsStartARun) {
   const Json report = report_of("-n 2", "run");
   fs::create_directory(folder_.path() / "shards");
@@ -130,7 +130,7 @@ TEST_F(ExportSlow, WritesTransformersConfigAndKeepsFiles) {
   const Json of_run = Json::parse(folder_.read("run/config.json"), nullptr, false);
   EXPECT_EQ(of_run["n_positions"], 16);
   EXPECT_EQ(of_run["torch_dtype"], "bfloat16");
-  EXPECT_EQ(folder_.zero("export run -o new/folder").status, 0) << "its own is written anew";
+  EXPECT_EQ(folder_.zero("export run -o new/folder").status, 0) << "its own file is rewritten";
   folder_.write("mine/config.json", "{\"port\": 80}");
   const Ran kept = folder_.zero("export run -o mine/model.safetensors");
   EXPECT_EQ(kept.status, 0) << kept.errors;
@@ -140,7 +140,7 @@ TEST_F(ExportSlow, WritesTransformersConfigAndKeepsFiles) {
   EXPECT_NE(named.output.find("name the file so"), std::string::npos) << named.output;
 }
 
-// What a checkpoint's configuration leaves open is read off its weights; the finished run says the same.
+// A size that the checkpoint's configuration lacks is read from its weights. The finished run has the same config.json.
 TEST_F(ExportSlow, DescribesLlamaAndBertForTransformers) {
   std::string lines;
   for (int i = 0; i < 40; ++i) lines += i % 2 ? "all the world is a stage\n" : "and the men and women merely players\n";
@@ -170,9 +170,8 @@ TEST_F(ExportSlow, FinishedRunNamesItsWeights) {
   EXPECT_NE(exported.errors.find("finished run are in run/model.safetensors"), std::string::npos) << exported.errors;
 }
 
-// Where python has transformers, its GPT-2 takes the export (the logits: tests/train/transformers_logits_test.cpp), and ours
-// takes what it writes, in one file or several.
-// Files that transformers writes train here.
+// If python has transformers, its GPT-2 reads the export (tests/train/transformers_logits_test.cpp compares logits).
+// zero.cpp also trains from files that transformers writes, one or several.
 TEST_F(ExportSlow, TransformersFilesWorkBothWays) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;
@@ -230,7 +229,7 @@ class ExportOfImages : public TrainingTest {
   }
 };
 
-// Images of 13 x 17 pixels whose labels are sorted: what a program needs to know of inputs is beside the weights.
+// Images of 13 x 17 pixels with sorted labels. A file beside the weights describes the inputs.
 TEST_F(ExportOfImages, InputsAreDescribedBesideTheWeights) {
   report_of("", "run");
   const Json json = Json::parse(folder_.read("run/preprocessor_config.json"));
@@ -246,7 +245,8 @@ TEST_F(ExportOfImages, InputsAreDescribedBesideTheWeights) {
   EXPECT_EQ(folder_.read("exported/preprocessor_config.json"), folder_.read("run/preprocessor_config.json"));
 }
 
-// Shifts and flips depend on the seed and the sample's number in the run. Other sums of the same samples differ in last bits.
+// Shifts and flips depend only on the seed and the sample's number in the run. Sums in another order differ in the last
+// bits.
 TEST_F(ExportOfImages, AugmentsAlikeInEachWorld) {
   const auto first_loss = [&](const std::string& flags, const std::string& run) {
     return report_of(flags, run).at("losses").front().get<double>();

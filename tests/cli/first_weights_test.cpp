@@ -1,5 +1,5 @@
-// model.init with a config.json beside the weights: what it tells is compared before a run begins, and before a dry run says
-// that one would. tests/train/transformers_numbers.py wrote the folder.
+// model.init with a config.json beside the weights: its values are compared before a run or a dry run.
+// tests/train/transformers_numbers.py wrote the folder.
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -49,7 +49,7 @@ TEST_F(FirstWeights, TakenWithValuesFromTheRefusal) {
   const std::string keys = " --model.heads 4 --model.rope_theta 500 --model.norm_eps 1e-06";
   const Ran ran = folder_.zero("train c.toml -n 2" + keys);
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  // The weights of that run are compared in the same way, by its own files.
+  // That run's weights are also compared, with the run's own files.
   const Ran next =
       folder_.zero("train c.toml --dry-run --run.dir next --model.init run" + keys + " --model.rope_theta 600");
   EXPECT_EQ(next.status, 2);
@@ -58,8 +58,8 @@ TEST_F(FirstWeights, TakenWithValuesFromTheRefusal) {
   EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir next --model.init run" + keys).status, 0);
 }
 
-// Weights alone: no file tells that the head is no copy of the table of tokens.
-// By the run and by its dry run.
+// Without config.json, no file says whether the head is a copy of the token table. The run and the dry run report the
+// skipped head.
 TEST_F(FirstWeights, SkippedHeadIsReported) {
   fs::remove(folder_.path() / "llama/config.json");
   const std::string note =

@@ -1,4 +1,4 @@
-// Text from the weights of a run, as a user asks for it.
+// `zero generate`: text from the weights of a run.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -21,8 +21,7 @@ class GenerateText : public TrainingTest {
   }
 };
 
-// The run is finished or not.
-
+// The run may be unfinished.
 TEST_F(GenerateText, RunOrCheckpointWritesText) {
   report_of("", "run");
   const Ran finished = text_of("run");
@@ -32,7 +31,7 @@ TEST_F(GenerateText, RunOrCheckpointWritesText) {
   EXPECT_EQ(of_checkpoint.status, 0) << of_checkpoint.errors;
   EXPECT_EQ(of_checkpoint.output, finished.output) << "the same weights";
   EXPECT_NE(of_checkpoint.errors.find("step 4: "), std::string::npos) << of_checkpoint.errors;
-  // As a kill after step 2 would have left it.
+  // Leaves the folder as a kill after step 2 would.
   for (const char* file : {"report.json", "model.safetensors", "checkpoints/step-00000004"})
     fs::remove_all(folder_.path() / "run" / file);
   const Ran unfinished = text_of("run");
@@ -51,7 +50,7 @@ TEST_F(GenerateText, SaysItsSeed) {
   EXPECT_EQ(usual.errors, "seed 1337; another --seed draws another text\n");
   EXPECT_EQ(folder_.zero("generate run --prompt all --tokens 40 --seed 1337").output, usual.output);
   EXPECT_NE(folder_.zero("generate run --prompt all --tokens 40 --seed 7").output, usual.output);
-  EXPECT_EQ(text_of("run").errors, "") << "at temperature 0 nothing is drawn";
+  EXPECT_EQ(text_of("run").errors, "") << "at temperature 0 no token is drawn";
 }
 
 TEST_F(GenerateText, TakesTheBestCheckpoint) {
@@ -77,7 +76,7 @@ TEST_F(GenerateText, TakesTheBestCheckpoint) {
   }
 }
 
-// The tokenizer of a folder may be learned anew; its numbers are then those of other weights.
+// If a folder's tokenizer is learned anew, its tokens do not fit the weights.
 TEST_F(GenerateText, RefusesAnotherTokenizer) {
   const auto tokenize = [&](int size) {
     const Ran ran = folder_.zero("tokenize input.txt --learn tok --size " + std::to_string(size) + " -o tokens.bin");
@@ -86,7 +85,7 @@ TEST_F(GenerateText, RefusesAnotherTokenizer) {
   tokenize(258);
   report_of("--data.kind tokens --data.path tokens.bin --data.tokenizer tok --model.vocab 0", "run");
   EXPECT_EQ(text_of("run").status, 0);
-  std::filesystem::remove_all(folder_.path() / "tok");  // another is not replaced
+  std::filesystem::remove_all(folder_.path() / "tok");  // an existing tokenizer would not be replaced
   tokenize(256);
   const Ran other = text_of("run");
   EXPECT_EQ(other.status, 2);

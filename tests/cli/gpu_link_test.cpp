@@ -37,7 +37,7 @@ TEST(GpuLink, NeedsOneGpuPerRank) {
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda"), gpus_here(2), 2, kLink));
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda:1"), gpus_here(2), 1, kLink));
   EXPECT_NO_THROW(require_gpu_link(config_on("cuda"), gpus_here(1), std::nullopt, kLink))
-      << "the launcher shares GPUs out";
+      << "the launcher assigns GPUs";
   expect_says(refusal("cuda", 2, 3),
               {"comm.transport = nccl: 3 ranks would share 2 GPUs, and NCCL refuses two ranks on one GPU",
                "start one rank for each GPU (-n 2), or leave out comm.transport"});

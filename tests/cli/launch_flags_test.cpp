@@ -25,7 +25,7 @@ TEST(LaunchFlags, DefaultIsOneRankOneMachine) {
   EXPECT_EQ(options.ranks, 1);
   EXPECT_EQ(options.nodes, 1);
   EXPECT_EQ(options.master_address, "127.0.0.1");
-  EXPECT_EQ(options.master_port, 0) << "a free one is found at the start";
+  EXPECT_EQ(options.master_port, 0) << "a free port is found at the start";
   EXPECT_EQ(options.max_restarts, 0);
   EXPECT_TRUE(options.bind_cores);
   EXPECT_TRUE(options.shown_ranks.empty());
@@ -36,8 +36,7 @@ TEST(LaunchFlags, TheBackendIsATransport) {
   EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--backend", "pigeon", "x"}); }), "allowed: auto, in_process"));
 }
 
-// Unless told another.
-
+// The port is torchrun's, unless the user gives another.
 TEST(LaunchFlags, SeveralMachinesUseTorchrunsPort) {
   EXPECT_EQ(parse({"--nnodes", "2", "--node-rank", "1", "--master-addr", "h", "x"}).master_port, 29500);
   const LaunchOptions options = parse({"--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "host0:29400", "x"});
@@ -106,7 +105,7 @@ TEST(LaunchFlags, LastRanksMayFail) {
   EXPECT_EQ(parse({"--nnodes", "3", "-n", "1", "--node-rank", "1", "--master-addr", "h", "--spared-from", "2", "x"})
                 .spared_from,
             2)
-      << "ranks of two machines, of which none may fail";
+      << "ranks of two machines, and none may fail";
 }
 
 TEST(LaunchFlags, ScriptsGoToPythonByDefault) {

@@ -66,8 +66,7 @@ TEST_F(LaunchCommand, BackendIsTheRanksTransport) {
   EXPECT_EQ(launch("--backend gloo -- sh -c 'echo $ZERO_COMM_TRANSPORT'").output, "gloo\n");
 }
 
-// 3 for a failed rank; 2 and 4 are passed on from the rank.
-
+// The status is 3 for a failed rank. A rank's status 2 or 4 is passed on.
 TEST_F(LaunchCommand, PassesOnExitStatuses) {
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'exit 1'").status, 3);
   EXPECT_EQ(launch("--nproc-per-node 2 -- sh -c 'exit 2'").status, 2);
@@ -111,7 +110,7 @@ TEST_F(LaunchedTraining, KeepsGlobalBatchWithoutARank) {
 }
 
 TEST_F(LaunchCommand, RankZeroGetsPipedInput) {
-  EXPECT_EQ(launch("--nproc-per-node 2 -- cat", "echo piped |").output, "piped\n") << "and the other ranks nothing";
+  EXPECT_EQ(launch("--nproc-per-node 2 -- cat", "echo piped |").output, "piped\n") << "the other ranks read nothing";
 }
 
 struct BadLaunch {

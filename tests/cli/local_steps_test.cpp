@@ -1,4 +1,4 @@
-// `--sync.mode local`: copies of the model train apart, and what a run leaves is the model that they share.
+// `--sync.mode local`: copies of the model train apart, and a run saves the model that they share.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -23,7 +23,6 @@ class TrainedApart : public TrainingTest {
 using TrainedApartSlow = TrainedApart;
 
 // A round is the steps between two outer steps.
-
 TEST_F(TrainedApartSlow, ContinueWithinRoundsWithSameBits) {
   const std::string local = "--sync.mode local --sync.local_steps 4 ";
   const Json whole = report_of("-n 2 " + local, "whole");
@@ -60,8 +59,7 @@ TEST_F(TrainedApartSlow, CopiesExchangeOnlyInOuterSteps) {
   }
 }
 
-// With the bits of an uninterrupted run.
-
+// The continued run has the bits of an uninterrupted run.
 TEST_F(TrainedApartSlow, ContinueWithFragmentsInFlight) {
   const std::string local =
       "--train.eval_every 5 --sync.mode local --sync.local_steps 4 --sync.fragments 2 --sync.overlap 2 ";

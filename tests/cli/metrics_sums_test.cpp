@@ -1,4 +1,4 @@
-// Bytes in metrics.jsonl, summed over its steps, are those of report.json, in every way of training.
+// Bytes in metrics.jsonl, summed over all steps, equal those of report.json, in every mode of training.
 #include <map>
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ class MetricsSums : public TrainingTest {
  protected:
   MetricsSums() : TrainingTest(small_gpt(at_one_rate("steps = 10\nbatch = 2\neval_every = 4\nlog_every = 3\n"))) {}
 
-  // Over the lines of steps: the sum of a key, or of a key of an object in them. Nothing: no line has it.
+  // The sum of a key, or of a key in the object `of`, over the lines of steps. Null if no line has it.
   Json sum(const std::string& run, const std::string& key, const std::string& of = "") const {
     Json total;
     for (const Json& line : json_lines(folder_.read(run + "/metrics.jsonl"))) {
@@ -67,7 +67,7 @@ TEST_F(MetricsSums, EveryModeEqualsReport) {
   }
 }
 
-// Outer steps after steps 4, 8 and 12, and one with which the run ends.
+// There are outer steps after steps 4, 8 and 12, and one more ends the run.
 TEST_F(MetricsSums, LastLineCountsTheOuterStep) {
   const Json report =
       report_of("-n 2 --train.steps 13 --train.eval_every 0 --sync.mode local --sync.local_steps 4", "run");
@@ -77,18 +77,17 @@ TEST_F(MetricsSums, LastLineCountsTheOuterStep) {
   const Json last = json_lines(folder_.read("run/metrics.jsonl")).at(12);
   EXPECT_EQ(last.at("step"), 13);
   EXPECT_EQ(last.at("sent_between_copies"), planned);
-  EXPECT_EQ(last.at("ranks").at("sent_bytes").at("copies").at("none").at(1), planned) << "rank 1's, too";
+  EXPECT_EQ(last.at("ranks").at("sent_bytes").at("copies").at("none").at(1), planned) << "also rank 1's bytes";
 }
 
-// Fragments that are on their way when training ends arrive, and all units are merged once more.
+// Fragments in exchange at the end of training are merged. Then all units are merged once more.
 TEST_F(MetricsSums, OverlappedSumsAreAllCounted) {
   const std::string local = "-n 2 --train.eval_every 0 --sync.mode local --sync.local_steps 4 ";
   const Json at_once = report_of("--train.steps 8 " + local, "once");
   const Json overlapped = report_of("--train.steps 10 --sync.overlap 3 " + local, "overlapped");
   const auto planned = at_once.at("copies").at("outer_step").at("planned_sent_bytes").get<std::int64_t>();
   EXPECT_EQ(sum("once", "sent_between_copies"), 2 * planned);
-  EXPECT_EQ(sum("overlapped", "sent_between_copies"), 3 * planned)
-      << "they begin after steps 4 and 8, and the run ends with another";
+  EXPECT_EQ(sum("overlapped", "sent_between_copies"), 3 * planned) << "sums begin after steps 4 and 8, and at the end";
 }
 
 }  // namespace

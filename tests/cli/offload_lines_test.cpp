@@ -1,5 +1,4 @@
-// What `zero train` says of its transfers and of what limits it, where states lie off the device; and where they do
-// not.
+// The lines of `zero train` about its transfers and its limits, with and without states off the device.
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -45,7 +44,7 @@ class OffloadLines : public TrainingTest {
   }
   nlohmann::json report() const { return nlohmann::json::parse(folder_.read("run/report.json"), nullptr, false); }
   std::vector<nlohmann::json> metrics() const { return json_lines(folder_.read("run/metrics.jsonl")); }
-  // What follows `words` in the line that begins with `begin`.
+  // The number after `words` in the line that begins with `begin`.
   static std::string in_line(const std::string& output, const std::string& begin, const std::string& words) {
     const std::size_t at = output.find("\n" + begin);
     if (at == std::string::npos) return "";
@@ -53,7 +52,7 @@ class OffloadLines : public TrainingTest {
     const std::size_t found = line.find(words);
     return found == std::string::npos ? "" : line.substr(found + words.size());
   }
-  // What follows on an indented line is part of the line above.
+  // Joins indented lines with the line above.
   static std::string unwrapped(std::string output) {
     for (std::size_t at; (at = output.find("\n    ")) != std::string::npos;) output.replace(at, 5, " ");
     return output;
@@ -78,8 +77,7 @@ TEST_F(OffloadLinesSlow, MomentsOnDiskNameTheBottleneck) {
   EXPECT_GT(report()["predicted"]["seconds"].get<double>(), 0);
 }
 
-// Each step's metrics have its bytes, the report has the medians of a step.
-
+// Metrics have each step's bytes, and the report has the medians.
 TEST_F(OffloadLinesSlow, MetricsReportMovedBytes) {
   train("--zero.optimizer '{disk = 1}'");
   const auto lines = metrics();
@@ -112,16 +110,15 @@ TEST_F(OffloadLinesSlow, ResidentRunMentionsNoTiers) {
   EXPECT_FALSE(report().contains("transfers"));
 }
 
-// A device budget is enough to have rates probed.
-
+// A device budget is enough for a run to probe rates.
 TEST_F(OffloadLinesSlow, NextRunReusesProbedRates) {
   constexpr const char* kKept = ".cache/zero.cpp/rates.json";
   train_without_disk("--zero.device_memory 900KiB");
-  EXPECT_GT(report()["host_memory_bytes"][0]["total"].get<std::int64_t>(), 0) << "so something was chosen";
+  EXPECT_GT(report()["host_memory_bytes"][0]["total"].get<std::int64_t>(), 0) << "so states were placed on the host";
   const std::string kept = folder_.read(kKept);
   EXPECT_NE(kept.find("update_numel"), std::string::npos);
   train_without_disk("--zero.device_memory 900KiB");
-  EXPECT_EQ(folder_.read(kKept), kept) << "another probe would hardly find the same";
+  EXPECT_EQ(folder_.read(kKept), kept) << "another probe would give other rates";
 }
 
 TEST_F(OffloadLinesSlow, TwoDisksHoldWhatOneHolds) {
@@ -134,7 +131,7 @@ TEST_F(OffloadLinesSlow, TwoDisksHoldWhatOneHolds) {
   const nlohmann::json two = report();
   EXPECT_EQ(two["parameters_sha256"], one["parameters_sha256"]);
   EXPECT_NE(two["disk"].get<std::string>().find("2 paths"), std::string::npos) << two["disk"];
-  // What is read is not always as much: parameters whose tile is still being written are taken from there.
+  // The bytes read may differ, because parameters are not read from disk while their tile is still being written.
   EXPECT_EQ(two["transfers"][0]["disk"]["written_bytes"], one["transfers"][0]["disk"]["written_bytes"]);
   EXPECT_GT(two["transfers"][0]["disk"]["read_bytes"].get<std::int64_t>(), 0);
 }

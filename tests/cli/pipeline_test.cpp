@@ -1,4 +1,4 @@
-// `[parallel]`: processes that share one model as a pipeline, over each transport; plans, and refused keys.
+// `[parallel]`: processes share one model as a pipeline, over each transport. Also plans and refused keys.
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 

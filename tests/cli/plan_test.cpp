@@ -1,4 +1,4 @@
-// `zero plan` of what leaves the device: where it lies and how long a step takes.
+// `zero plan`: the tiers of states off the device, and the length of a step.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -55,8 +55,8 @@ TEST_F(PlanSlow, DryRunPrintsButWritesNothing) {
   ASSERT_EQ(served.status, 0) << served.errors;
   EXPECT_NE(served.output.find("\ntime: not known in all: how long workers wait"), std::string::npos) << served.output;
   const Ran without_data = folder_.zero("train c.toml --dry-run --data.path nowhere.txt");
-  EXPECT_EQ(without_data.status, 2) << "a plan needs no data, a run does";
-  EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "nor a folder that it can write";
+  EXPECT_EQ(without_data.status, 2) << "a plan needs no data, but a run does";
+  EXPECT_EQ(folder_.zero("train c.toml --dry-run --run.dir /proc/run").status, 2) << "and a writable folder";
 }
 
 TEST_F(PlanSlow, DryRunDescribesTheRunsFolder) {
@@ -112,7 +112,6 @@ TEST_F(PlanSlow, DryRunHasDataNotes) {
 }
 
 // The run has no launcher.
-
 TEST_F(PlanSlow, NamesKeysWithoutEffect) {
   const auto errors = [&](const std::string& flags) {
     return folder_.zero("train c.toml --dry-run " + flags, "ZERO_LOG_LEVEL=warn").errors;
@@ -148,8 +147,7 @@ TEST_F(PlanSlow, DryRunTimesTriedPasses) {
   EXPECT_EQ(folder_.zero("train c.toml --json").status, 2) << "a run's numbers are in its folder";
 }
 
-// The disk takes time.
-
+// The plan's update takes longer with the disk.
 TEST_F(PlanSlow, BudgetMovesStatesToDisk) {
   const auto roomy = plan("--zero.disk disk --zero.device_memory 64MiB");
   EXPECT_EQ(roomy["tiers"]["disk"]["total"], 0);
@@ -158,7 +156,7 @@ TEST_F(PlanSlow, BudgetMovesStatesToDisk) {
   EXPECT_GT(tight["tiers"]["disk"]["total"].get<int>(), 0);
   EXPECT_LE(tight["tiers"]["device"]["total"].get<int>(), 1200 << 10);
   const auto bound = tight["predicted"]["update"]["bound"].get<std::string>();
-  EXPECT_TRUE(bound.starts_with("disk")) << bound << ": by what its two ways share";
+  EXPECT_TRUE(bound.starts_with("disk")) << bound << ": bound by the sum of both directions";
   const auto seconds = [](const nlohmann::json& plan) { return plan["predicted"]["update"]["seconds"].get<double>(); };
   EXPECT_GT(seconds(tight), seconds(roomy));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "disk"));
@@ -169,11 +167,11 @@ TEST_F(PlanSlow, EightBitMomentsTakeAQuarter) {
   const auto coded = plan("--optimizer.name adamw8bit --zero.optimizer '{host=1}'");
   const auto narrow = coded["stages"][0]["memory_bytes"];
   const double elements = wide["moment"].get<double>() / 8;
-  EXPECT_NEAR(narrow["moment"].get<double>(), (2 + 8 / 256.0) * elements, 0.05 * elements) << "padding is more";
+  EXPECT_NEAR(narrow["moment"].get<double>(), (2 + 8 / 256.0) * elements, 0.05 * elements) << "padding adds more";
   EXPECT_EQ(narrow["parameter"], narrow["gradient"]);
   const auto on_host = coded["tiers"]["host"]["moment"].get<std::int64_t>();
   const auto on_device = coded["tiers"]["device"]["moment"].get<std::int64_t>();
-  EXPECT_EQ(on_host, on_device * 64) << "codes there, scales here";
+  EXPECT_EQ(on_host, on_device * 64) << "codes on the host, scales on the device";
 }
 
 TEST_F(PlanSlow, TwoPassRulesReadDiskTwice) {
@@ -195,10 +193,9 @@ TEST_F(PlanSlow, TwoPassRulesReadDiskTwice) {
   EXPECT_EQ(folder_.zero(flags).output.find("passes"), std::string::npos);
 }
 
-// If the data is on this machine.
-
+// The data must be on this machine.
 TEST_F(PlanSlow, TurnsEpochsIntoSteps) {
-  // 8,024 bytes are 251 windows of 32 tokens; a step of 2 ranks takes 2.
+  // 8,024 bytes are 251 windows of 32 tokens. A step of 2 ranks takes 2 windows.
   const std::int64_t windows = (static_cast<std::int64_t>(folder_.read("input.txt").size()) - 1 + 31) / 32;
   const Ran ran = folder_.zero("plan c.toml -n 2 --train.epochs 3");
   const std::string line = "steps: " + std::to_string((3 * windows + 1) / 2) + " make 3 epochs of the training data";
@@ -237,8 +234,7 @@ TEST_F(PlanSlow, ScheduleShowsMovesBetweenTiers) {
     EXPECT_NE(ran.output.find(line), std::string::npos) << line << "\n" << ran.output;
 }
 
-// With the cost of each remedy.
-
+// The refusal names the cost of each remedy.
 TEST_F(PlanSlow, RefusalNamesShortageAndCosts) {
   const Ran ran = folder_.zero(
       "plan c.toml -n 2 --zero.disk disk --zero.disk_memory 16KiB --zero.device_memory 800KiB "
@@ -301,7 +297,7 @@ TEST_F(PlanSlow, FetchesAPersistentUnitOnce) {
   EXPECT_GT(disk_seconds(minimum, "backward"), 0);
 }
 
-// 1.5 TiB of states: no run here could hold them, and a plan is for any machine.
+// The states take 1.5 TiB. No run here could hold them, but a plan may be for any machine.
 TEST_F(PlanSlow, IgnoresThisMachinesFreeMemory) {
   const auto optimizer = [&](const std::string& tier) {
     return plan("--model.width 65536 --zero.disk disk --zero.optimizer '{" + tier + " = 1}'")["tiers"][tier]["total"]
@@ -335,8 +331,7 @@ TEST_F(PlanSlow, RowNamesTheComputationsSource) {
   EXPECT_NE(one_line(estimated.output).find("computation estimated: "), std::string::npos) << estimated.output;
 }
 
-// The same words and the same status: a plan of what a run refuses would be no plan.
-// What a run refuses for host or disk, a plan refuses.
+// If a run is refused because of host or disk, its plan is refused with the same words and status.
 TEST_F(PlanSlow, RefusesUnsupportedOffload) {
   struct Refused {
     std::string flags;
@@ -348,7 +343,7 @@ TEST_F(PlanSlow, RefusesUnsupportedOffload) {
       {"--zero.optimizer '{disk = 1}' --zero.disk disk --zero.disk_memory 1KiB",
        {"zero.disk_memory = 1.00 KiB", "too small by", "a rank places"}},
       {"--zero.optimizer '{disk = 1}'", {"zero.disk = []", "no folder is set", "with a folder on each disk"}},
-      // The programme leaves the host no room for states, and the engine none for the tiles of what is on disk.
+      // The solver has no room for states on the host. The engine has none there for the tiles of states on disk.
       {"--zero.disk disk --zero.device_memory 1200KiB --zero.host_memory 1KiB", {"zero.host_memory", "a rank needs"}}};
   for (const Refused& row : refused) {
     const Ran planned = folder_.zero("plan c.toml -n 2 " + row.flags);
@@ -381,14 +376,13 @@ TEST_F(PlanSlow, NamesLowerStageThatFits) {
   const auto memory = plan("")["memory"];
   EXPECT_EQ(memory["fits"], true);
   EXPECT_EQ(memory["needed_bytes"], 2 * memory["rank"]["total_bytes"].get<std::int64_t>());
-  EXPECT_GT(memory["rank"]["activation_bytes"], 2 * 32 * 256 * 4) << "the logits and what the loss makes of them";
+  EXPECT_GT(memory["rank"]["activation_bytes"], 2 * 32 * 256 * 4) << "the logits and the loss's tensors";
   EXPECT_EQ(plan("--machines 2")["memory"]["ranks_of_a_machine"], 1);
   const std::string one = one_line(folder_.zero("plan c.toml -n 1").output);
   EXPECT_NE(one.find("1 rank of this machine needs "), std::string::npos) << one;
 }
 
-// With checkpoints they take less.
-
+// With activation checkpoints they take less.
 TEST_F(PlanSlow, ActivationsGrowWithTheBatch) {
   const auto activations = [this](const std::string& flags) {
     return plan("--model.layers 8 " + flags)["memory"]["rank"]["activation_bytes"].get<double>();
@@ -399,7 +393,7 @@ TEST_F(PlanSlow, ActivationsGrowWithTheBatch) {
   EXPECT_DOUBLE_EQ(activations("--train.accumulate 4"), one) << "one micro-batch at a time";
 }
 
-// 1.5 TiB of states.
+// The states take 1.5 TiB.
 TEST_F(PlanSlow, NamesShortageAndRemedy) {
   const std::string flags = "--zero.stage 1 --model.width 65536";
   const auto memory = plan(flags)["memory"];
@@ -427,8 +421,8 @@ TEST_F(PlanSlow, RanksShareTooFewCores) {
                        many["computation"]["flops_per_second"].get<double>());
 }
 
-// A rate that all cores gave is not divided by the threads that shared them.
-// However many threads a rank has.
+// The probed rate is that of all cores. The plan must not divide it by the number of threads again, however many a rank
+// has.
 TEST_F(PlanSlow, CountsEachCoreOnce) {
   for (const char* threads : {"1", "64", "4096"}) {
     const Ran ran = folder_.zero(std::string("plan c.toml --json --run.threads ") + threads, "timeout 60");
@@ -455,9 +449,9 @@ TEST_F(PlanSlow, ClusterPlanNamesTheFastestWay) {
   const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml");
   ASSERT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("cluster: 2 machines of 4 ranks"), std::string::npos) << ran.output;
-  // The file names no speed within a machine, so nothing there takes time; the largest shards have the most pieces.
+  // The file names no speed within a machine, so transfers there take no time. The largest shards have the most pieces.
   EXPECT_NE(one_line(ran.output).find("best: --zero.stage 0 --zero.group 1."), std::string::npos) << ran.output;
-  EXPECT_EQ(folder_.zero("plan c.toml -n 2 --cluster cluster.toml").status, 2) << "the file says how many ranks";
+  EXPECT_EQ(folder_.zero("plan c.toml -n 2 --cluster cluster.toml").status, 2) << "the file has the number of ranks";
   EXPECT_EQ(folder_.zero("plan c.toml --cluster nowhere.toml").status, 2);
   const Ran served = folder_.zero("plan c.toml --cluster cluster.toml --sync.mode async");
   EXPECT_EQ(served.status, 0) << served.errors;
@@ -465,7 +459,7 @@ TEST_F(PlanSlow, ClusterPlanNamesTheFastestWay) {
       << served.output;
 }
 
-// Whatever this machine has: the model is too large for any.
+// The model is too large for any machine, so this machine's memory does not matter.
 TEST_F(PlanSlow, ClusterIsJudgedByItsFile) {
   const std::string huge = "plan c.toml --cluster cluster.toml --model.layers 96 --model.width 12288 --model.heads 96 ";
   const auto write = [&](const std::string& memory) {
@@ -519,7 +513,7 @@ TEST_F(PlanSlow, PlansTenThousandRanks) {
     EXPECT_NE(said.find(part), std::string::npos) << part << '\n' << ran.output;
 }
 
-// Of a model that no disk here holds.
+// No disk here holds the model.
 TEST_F(PlanSlow, RanksShareOneDisksRoom) {
   const auto room = [&](const std::string& ranks) {
     const Ran ran = folder_.zero(
@@ -542,14 +536,13 @@ TEST_F(PlanSlow, CountsTheTimeOfMuonsMatrices) {
   EXPECT_GT(update(plan(wide + " --optimizer.name muon")), 2 * update(plan(wide)));
 }
 
-// A disk with too little room is not taken for a fast one.
-
+// The plan must not treat a disk without enough room as a fast disk.
 TEST_F(PlanSlow, SmallDiskIsNotFast) {
   const Ran little =
       folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.disk_memory 1MiB --zero.optimizer '{disk = 1}'");
   EXPECT_NE(one_line(little.output).find("without the disk, which may be too small"), std::string::npos)
       << little.output;
-  EXPECT_EQ(plan("--zero.disk disk")["predicted"]["counts_disk"], true) << "nothing is to lie there";
+  EXPECT_EQ(plan("--zero.disk disk")["predicted"]["counts_disk"], true) << "no state goes to disk";
   const Ran here = folder_.zero("plan c.toml -n 2 --zero.disk disk --zero.optimizer '{disk = 1}'");
   EXPECT_EQ(one_line(here.output).find("without the disk"), std::string::npos) << here.output;
 }

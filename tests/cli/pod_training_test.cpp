@@ -1,4 +1,4 @@
-// The manifest for Kubernetes: two launchers, as in its two pods, whose variables are those of the manifest; both on this machine.
+// The manifest for Kubernetes: two launchers on this machine, with the variables of the manifest's two pods.
 #include <string>
 
 #include <fmt/format.h>
@@ -14,8 +14,7 @@ class PodTraining : public TrainingTest {
   PodTraining() : TrainingTest(small_gpt(at_one_rate("steps = 6\nglobal_batch = 4\neval_every = 0\n"))) {}
 };
 
-// With the variables of the manifest.
-
+// The launchers have the variables of the manifest.
 TEST_F(PodTraining, TwoLaunchersTrainTogether) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "this build has no Gloo";
   const nlohmann::json alone = report_of("-n 4", "alone");

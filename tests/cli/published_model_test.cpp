@@ -1,5 +1,5 @@
-// A published folder (weights, config.json, generation_config.json, a tokenizer) trains without its shapes being typed, and
-// comes out of the run and of `zero export` with all that its files said. tests/train/transformers_numbers.py wrote the weights.
+// A published folder (weights, config.json, generation_config.json, a tokenizer) trains without given shapes. The run
+// and `zero export` keep all values of its files. tests/train/transformers_numbers.py wrote the weights.
 #include <filesystem>
 #include <string>
 
@@ -27,7 +27,7 @@ class PublishedModel : public TrainingTest {
     for (int i = 0; i < 400; ++i) tokens += {static_cast<char>(i * 5 % 29), '\0'};
     folder_.write("tokens.bin", tokens);
   }
-  // A copy of a folder of tests/train/transformers, with other values in its config.json.
+  // Copies a folder of tests/train/transformers, and changes values in its config.json.
   Json published(const std::string& name, const Json& patch) const {
     const fs::path from = fs::path(built::kSourceFolder) / "tests/train/transformers" / name;
     fs::copy(from, folder_.path() / name);
@@ -77,7 +77,7 @@ TEST_F(PublishedModel, GivenDropoutWinsAndIsPrinted) {
   EXPECT_EQ(json("run/config.json")["summary_first_dropout"], 0.1);
 }
 
-// A run that goes on, or is exported before its end, has them without the folder of the first weights.
+// A run that continues, or that is exported before its end, keeps the files without the folder of model.init.
 TEST_F(PublishedModel, AnUnfinishedRunHasTheFiles) {
   const Json config = published("llama", {{"attention_dropout", 0.2}, {"my_key", "mine"}});
   const std::string flags = "train c.toml --data.kind tokens --data.path tokens.bin --run.dir run ";
@@ -85,7 +85,7 @@ TEST_F(PublishedModel, AnUnfinishedRunHasTheFiles) {
   ASSERT_EQ(ran.status, 0) << ran.errors;
   EXPECT_TRUE(
       says(ran.output, "note: attention_dropout = 0.2 of llama/config.json is not done: a llama has no dropout"));
-  EXPECT_EQ(json("run/config.json"), config) << "positions are no weights: max_position_embeddings stays";
+  EXPECT_EQ(json("run/config.json"), config) << "positions have no weights, so max_position_embeddings stays";
   fs::remove_all(folder_.path() / "llama");
   for (const char* const name : {"run/model.safetensors", "run/report.json"}) fs::remove(folder_.path() / name);
   const Ran exported = folder_.zero("export run -o out");
@@ -139,7 +139,7 @@ TEST_F(PublishedModel, TableWordsAreTheRunsClasses) {
   EXPECT_EQ(folder_.zero(flags + "--train.steps 3", "timeout 250").status, 0);
 }
 
-// Where python has transformers, it loads the run and generates with its own bos, eos and tokenizer.
+// If python has transformers, it loads the run and generates with the run's own bos, eos and tokenizer.
 TEST_F(PublishedModel, TransformersReadsTheRun) {
   const auto python = transformers_python();
   if (!python) GTEST_SKIP() << kNoTransformers;

@@ -1,4 +1,4 @@
-// `zero train` goes on elsewhere: with other threads, or another processor.
+// `zero train` continues on another machine: with other threads, or another processor.
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 

@@ -1,5 +1,6 @@
-// `--sync.servers` with `--zero.shards`: servers that own hashed blocks, whole parameters or ranges by weight train what those with
-// equal ranges train, go on where others stopped, and the plan says what they own, what crosses and how much moves.
+// `--sync.servers` with `--zero.shards`: servers that own hashed blocks, whole parameters or weighted ranges. They
+// train the same bits as with equal ranges, and continue other runs. The plan lists each server's share, the bytes that
+// cross and the bytes that move.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -21,8 +22,7 @@ class ServedCutRuns : public TrainingTest {
                                /*width=*/64)) {}
 };
 
-// The bits are those of equal ranges.
-
+// The bits equal those of equal ranges.
 TEST_F(ServedCutRuns, AnotherCutContinuesWithSameBits) {
   const Json ranges = report_of("-n 2", "ranges");
   ASSERT_TRUE(ranges.is_object());
@@ -37,8 +37,8 @@ TEST_F(ServedCutRuns, AnotherCutContinuesWithSameBits) {
   EXPECT_EQ(rest.at("grad_norms"), ranges.at("grad_norms"));
 }
 
-// A checkpoint's older weights are bytes of one cut: of another one workers go on with the newest, and the run says so.
-// A stale run in another cut continues with the newest weights.
+// A checkpoint's older weights are stored by cut. A stale run with another cut continues with the newest weights, and
+// says so.
 TEST_F(ServedCutRuns, OlderWeightsNeedTheirCut) {
   const std::string stale = "-n 4 --sync.mode stale --sync.servers 2 --sync.staleness 2 --checkpoint.every 3 ";
   const std::string weighted = "--zero.shards weighted --zero.shard_weights ";

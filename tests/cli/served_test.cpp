@@ -21,8 +21,7 @@ class Served : public TrainingTest {
 };
 using ServedSlow = Served;
 
-// The bits are those of a run of the workers without servers.
-
+// The bits equal those of a run of the same workers without servers.
 TEST_F(ServedSlow, WithoutStalenessMatchWorkersBits) {
   const Json plain = report_of("-n 2", "plain");
   const Json served = report_of("-n 3 --sync.mode stale", "served");
@@ -136,7 +135,7 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
   EXPECT_CONTAINS(other.errors, "train.seed = 1337 -> 1");
   EXPECT_EQ(other.errors.find("run.dir"), std::string::npos) << other.errors;
   EXPECT_CONTAINS(other.errors, "use its own config.toml");
-  // Another worker's push in its place, with the sum of the line that was.
+  // The line names another worker's push, but keeps the old checksum.
   std::string log = folder_.read("recorded/pushes.log");
   const std::size_t line = log.find("\npush ") + 1, worker = line + std::string("push ").size();
   log[worker] = log[worker] == '0' ? '1' : '0';
@@ -149,7 +148,8 @@ TEST_F(ServedSlow, AsynchronousRunsAreReplayed) {
     EXPECT_FALSE(std::filesystem::exists(folder_.path() / refused)) << refused;
 }
 
-// Threads decide the last bits: those of the recorded run, whatever they would be here. The transport decides none.
+// The last bits depend on the number of threads, so a replay takes that of the recorded run. They do not depend on the
+// transport.
 TEST_F(ServedSlow, ReplayTakesThreadsOverAnyTransport) {
   const std::string async = "-n 2 --sync.mode async --train.batch 8 ";
   const Json recorded = report_of(async + "--run.threads 2 ", "recorded");
@@ -184,8 +184,8 @@ TEST_F(ServedSlow, TruncatedLogIsNotReplayed) {
   ASSERT_TRUE(report_of(async, "recorded").is_object());
   std::string log = folder_.read("recorded/pushes.log");
   EXPECT_EQ(std::ranges::count(log, '\n'), 1 + 3 + 2 * 8 + 1)
-      << "a line for each rank and push, between the first and the last";
-  for (const int left : {20, 11}) {  // lines: one is missing, and ten are
+      << "one line per rank and push, between the first and the last";
+  for (const int left : {20, 11}) {  // number of lines: without one, and without ten
     while (std::ranges::count(log, '\n') > left) log.erase(log.rfind('\n', log.size() - 2) + 1);
     folder_.write("recorded/pushes.log", log);
     const Ran cut = folder_.zero("train c.toml --run.dir cut --replay recorded " + async);
@@ -203,7 +203,7 @@ TEST_F(ServedSlow, BytesAreThoseOfTheFormula) {
   ASSERT_TRUE(plan.is_object()) << ran.errors;
   const Json& planned = plan.at("served");
   EXPECT_EQ(planned.at("workers"), 2);
-  const std::int64_t clocks = 2 * 8;  // of both workers
+  const std::int64_t clocks = 2 * 8;  // sum of both workers
   EXPECT_EQ(report.at("served").at("pushed_bytes"), clocks * planned.at("pushed_bytes").get<std::int64_t>());
   EXPECT_EQ(report.at("served").at("pulled_bytes"), clocks * planned.at("pulled_bytes").get<std::int64_t>());
 }

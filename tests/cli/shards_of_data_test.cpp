@@ -1,4 +1,4 @@
-// Training on tokens that lie in several files.
+// Training on tokens in several files.
 #include <cstdint>
 #include <string>
 
@@ -44,8 +44,7 @@ TEST_F(ShardsOfData, TrainTheBitsOfTheWhole) {
       says(folder_.read("shards-2/config.toml"), R"(path = ["shards/t_1.bin", "shards/t_2.bin", "shards/t_3.bin"])"));
 }
 
-// If the files changed, it reports that.
-
+// If the files changed, the run reports that.
 TEST_F(ShardsOfData, ContinuedRunTakesSameSamples) {
   const auto whole = report_of(std::string(kShards) + "-n 2", "whole");
   report_of(std::string(kShards) + "-n 2 --train.steps 3 --schedule.warmup 3 --schedule.name constant", "cut");

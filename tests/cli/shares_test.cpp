@@ -1,4 +1,4 @@
-// train.share, as a user gives it.
+// train.share on the command line.
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 

@@ -1,4 +1,4 @@
-// Files of weights for a small GPT-2 and a small BERT, and safetensors files that are broken on purpose.
+// small_weights: weight files for a small GPT-2 and a small BERT, and safetensors files that are broken on purpose.
 //
 //   folder.write("gpt2.safetensors", small_weights::file_of(small_weights::kGpt2Weights));
 #pragma once

@@ -19,8 +19,7 @@ std::string refusal(const std::vector<std::string>& axes) {
   return message_of<ConfigError>([&] { points(axes); });
 }
 
-// There is a run for each combination.
-
+// Each combination is one run.
 TEST(SweepGrid, LastAxisChangesFirst) {
   const auto grid = points({"zero.stage=0,3", "ranks=1,2"});
   ASSERT_EQ(grid.size(), 4U);

@@ -1,4 +1,4 @@
-// `zero sweep`, as a user would run it.
+// `zero sweep` on the command line.
 #include <filesystem>
 
 #include "tests/cli/training_test.h"
@@ -32,7 +32,7 @@ TEST_F(SweepSlow, TrainsAndComparesEachCombination) {
   const auto hash_of = [&](const std::string& run) {
     return nlohmann::json::parse(folder_.read("grid/" + run + "/report.json")).at("parameters_sha256");
   };
-  EXPECT_EQ(hash_of("stage-0_ranks-2"), hash_of("stage-3_ranks-2")) << "stages have the same bits";
+  EXPECT_EQ(hash_of("stage-0_ranks-2"), hash_of("stage-3_ranks-2")) << "all stages have the same bits";
   EXPECT_TRUE(says(folder_.read("grid/report.html"), "stage-3_ranks-1"));
 
   const Ran second = folder_.zero(line, "timeout 250");
@@ -73,7 +73,7 @@ TEST_F(SweepSlow, WhatWouldBeIgnoredIsRefused) {
   EXPECT_TRUE(says(folder_.zero("sweep c.toml --over ranks=1,2 -n 3").errors, "-n = 3: --over ranks=... says"));
 }
 
-// The model is larger than this budget, which the configuration alone does not show.
+// The model is larger than this budget. The configuration does not show that.
 TEST_F(SweepSlow, FailedRunDoesNotStopOthers) {
   const Ran ran = folder_.zero("sweep c.toml --over zero.device_memory=1KiB,auto --dir grid", "timeout 250");
   EXPECT_EQ(ran.status, 2) << ran.output;

@@ -1,4 +1,4 @@
-// `zero train --run.timeline timeline.json`, as a user asks for it to see what hides behind what.
+// `zero train --run.timeline timeline.json`: the timeline of a run, which shows what overlaps.
 #include <map>
 #include <set>
 
@@ -79,19 +79,17 @@ TEST_F(TimelineOfRun, HasThreeStepsOfEachRank) {
   }
 }
 
-// At most as many as the run has.
-
+// The timeline has at most as many steps as the run.
 TEST_F(TimelineOfRun, HasTheRequestedSteps) {
   train("--run.timeline_steps 2");
   EXPECT_EQ(count(trace(), "forward"), 2);
   train("--run.timeline_steps 100 --overwrite");
   EXPECT_EQ(count(trace(), "forward"), 5) << "all but the first";
   train("--train.steps 1 --overwrite");
-  EXPECT_EQ(count(trace(), "forward"), 1) << "there is no other";
+  EXPECT_EQ(count(trace(), "forward"), 1) << "the run has no other step";
 }
 
-// One forward for each micro-batch.
-
+// Each micro-batch has one forward pass.
 TEST_F(TimelineOfRun, HasDataWaitsAndForwards) {
   train("--train.accumulate 2");
   EXPECT_EQ(count(trace(), "forward"), 6);
@@ -105,12 +103,11 @@ TEST_F(TimelineOfRun, DefaultIsTheFourthStep) {
   EXPECT_EQ(ran.output.find("timeline"), std::string::npos);
   for (const int rank : {0, 1})
     for (const char* phase : {"forward", "backward", "step"}) EXPECT_EQ(count(trace(), phase, rank), 1) << phase;
-  EXPECT_EQ(count(trace(), "evaluate"), 0) << "that is behind the third step";
+  EXPECT_EQ(count(trace(), "evaluate"), 0) << "the evaluation follows the third step";
   EXPECT_LT(std::filesystem::file_size(folder_.path() / "run/timeline.json"), 1U << 16);
 }
 
 // Servers have no timeline.
-
 TEST_F(TimelineOfRun, ServedRunRemovesTheOldOne) {
   folder_.write("c.toml",
                 "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"

@@ -1,4 +1,4 @@
-// `zero tokenize`, as a user would run it.
+// `zero tokenize` on the command line.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -60,7 +60,7 @@ TEST(Tokenize, FindsAddedTokensByName) {
   EXPECT_TRUE(says(wrong.errors, "--specials")) << wrong.errors;
 }
 
-// Cut at any byte, a part would end within a piece.
+// If long text were cut at any byte, a part could end within a word.
 TEST(Tokenize, LongTextHasSameTokens) {
   const Folder folder;
   const std::string text = lines(700'000);  // more than 16 MiB

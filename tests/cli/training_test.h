@@ -1,4 +1,4 @@
-// A folder with a configuration and a text to learn, for tests that run verbs that need libtorch; skipped without it.
+// TrainingTest: a folder with a configuration and a text, for verbs that need libtorch. Skipped without libtorch.
 #pragma once
 
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace zero {
 
-// A GPT of one layer that learns input.txt: its tables, and those that a test adds, of TOML. `data`: more keys of [data].
+// A GPT of one layer that learns input.txt. `tables` are more tables of TOML, `data` more keys of [data].
 inline std::string small_gpt(const std::string& tables, const std::string& data = "", int width = 16) {
   return "[model]\nlayers = 1\nwidth = " + std::to_string(width) +
          "\nheads = 2\ncontext = 16\nvocab = 256\n[data]\npath = \"input.txt\"\n" + data + tables;
 }
 
-// Tables of a run whose learning rate is the same in each step, so that a run of fewer steps begins as a longer one does.
-// `train`: keys of [train].
+// Tables of a run with a constant learning rate, so a shorter run begins like a longer one. `train` has keys of
+// [train].
 inline std::string at_one_rate(const std::string& train) {
   return "[train]\n" + train + "[schedule]\nname = \"constant\"\nwarmup = 0\n[run]\nthreads = 1\n";
 }
 
 class TrainingTest : public testing::Test {
  protected:
-  // `config` becomes c.toml; its data is input.txt.
+  // Writes `config` to c.toml. Its data is input.txt.
   explicit TrainingTest(const std::string& config) : config_(config) {}
   void SetUp() override {
     if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and this verb needs it";
@@ -34,13 +34,13 @@ class TrainingTest : public testing::Test {
     while (text.size() < 8000) text += "all the world's a stage, and all the men and women merely players. ";
     folder_.write("input.txt", text);
   }
-  // report.json of `zero train c.toml` into the folder `run`.
+  // Runs `zero train c.toml` in the folder `run`, and returns its report.json.
   nlohmann::json report_of(const std::string& flags, const std::string& run) const {
     const Ran ran = folder_.zero("train c.toml --run.dir " + run + " " + flags, "timeout 250");
     EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
     return nlohmann::json::parse(folder_.read(run + "/report.json"), nullptr, /*allow_exceptions=*/false);
   }
-  // The newest "ranks" in metrics.jsonl of the run; null where there are none.
+  // The newest "ranks" in the run's metrics.jsonl, or null if there are none.
   nlohmann::json last_ranks(const std::string& run) const {
     nlohmann::json found;
     for (const nlohmann::json& line : json_lines(folder_.read(run + "/metrics.jsonl")))

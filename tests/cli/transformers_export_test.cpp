@@ -1,6 +1,6 @@
-// What `zero export` writes is what transformers wrote: of a model that began with transformers' weights (model.init) and was
-// not changed, the same tensors, bit for bit, and a config.json that says the same. So transformers loads the one as it loads
-// the other. tests/train/transformers_numbers.py wrote the folders; no Python is needed here.
+// `zero export` writes the same model as transformers. A run begins with transformers' weights (model.init) and does
+// not change them. Its export has the same tensors, bit for bit, and an equal config.json, so transformers loads both
+// alike. tests/train/transformers_numbers.py wrote the folders. The test needs no Python.
 #include <cstdint>
 #include <filesystem>
 #include <set>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 struct Published {
-  std::string folder;  // of tests/train/transformers
+  std::string folder;  // in tests/train/transformers
   std::string model;   // keys of [model]
   std::string data;    // keys of [data]
 
@@ -49,7 +49,7 @@ std::vector<Published> published() {
 
 class TransformersExport : public TrainingTest, public testing::WithParamInterface<Published> {
  protected:
-  // One step at a rate of 0.
+  // The run has one step with a learning rate of 0.
   TransformersExport()
       : TrainingTest(
             "[model]\ncontext = 11\ninit = \"" + GetParam().path().string() + "\"\n" + GetParam().model + "[data]\n" +
@@ -80,7 +80,7 @@ std::set<std::string> names_of(const SafetensorsSet& set) {
   return names;
 }
 
-// `key` of a config.json as transformers 5 writes it.
+// The value of `key` in a config.json of transformers 5.
 Json at_key(const Json& config, const std::string& key) {
   if (key == "rope_theta") return config.value("rope_parameters", Json::object()).value(key, Json());
   if (key == "torch_dtype") return config.value("dtype", Json());
@@ -93,7 +93,7 @@ void expect_same_tensors(const SafetensorsSet& ours, const SafetensorsSet& their
   for (const SafetensorsSet::Tensor& tensor : theirs.tensors()) {
     const std::string& name = tensor.entry->name;
     const SafetensorsSet::Tensor* const mine = ours.find(name);
-    if (mine == nullptr) continue;  // its name is told above
+    if (mine == nullptr) continue;  // the comparison of names has reported it
     EXPECT_EQ(tensor.entry->dtype, ElementType::kF32) << name;
     EXPECT_EQ(mine->entry->dtype, tensor.entry->dtype) << name;
     EXPECT_EQ(mine->entry->shape, tensor.entry->shape) << name;
@@ -102,7 +102,7 @@ void expect_same_tensors(const SafetensorsSet& ours, const SafetensorsSet& their
 }
 
 void expect_same_model(const Json& ours, const Json& theirs) {
-  // Of training alone: transformers drops a tenth unless told otherwise.
+  // Keys of training only: by default transformers drops a tenth.
   const std::set<std::string> dropouts{"attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout_prob",
                                        "attention_probs_dropout_prob"};
   int same = 0;

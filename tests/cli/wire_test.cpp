@@ -1,4 +1,4 @@
-// `--comm.*_wire`: fewer bytes cross, as many as the plan says, and a run stays one that can be repeated and continued.
+// `--comm.*_wire`: fewer bytes cross, as many as planned. A run can still be repeated and continued.
 #include <cmath>
 
 #include "tests/cli/training_test.h"
@@ -15,8 +15,7 @@ class TrainedOverAWire : public TrainingTest {
 };
 using TrainedOverAWireSlow = TrainedOverAWire;
 
-// Also when the run continues.
-
+// The continued run also has the same bits.
 TEST_F(TrainedOverAWireSlow, ThreadsAndProcessesHaveSameBits) {
   const std::string wire = "-n 2 --comm.reduce_wire int8 --comm.gather_wire int8 ";
   const Json whole = report_of(wire, "whole"), threads = report_of(wire + "--comm.transport in_process", "threads");
@@ -34,8 +33,7 @@ TEST_F(TrainedOverAWireSlow, ThreadsAndProcessesHaveSameBits) {
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-// Between two outer steps, with the same bits.
-
+// The run continues between two outer steps, with the same bits.
 TEST_F(TrainedOverAWireSlow, CodedOuterStepsContinueIdentically) {
   const std::string local = "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire int8 ";
   const Json whole = report_of(local, "whole");
@@ -57,8 +55,7 @@ TEST_F(TrainedOverAWireSlow, CodedOuterStepsContinueIdentically) {
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-// With the same bits.
-
+// The continued run has the same bits.
 TEST_F(TrainedOverAWireSlow, CodedGroupGradientsContinueIdentically) {
   const std::string groups = "-n 2 --zero.group 1 --comm.outer_wire int8 ";
   const Json whole = report_of(groups, "whole"), exact = report_of("-n 2 --zero.group 1", "exact");
@@ -79,8 +76,7 @@ TEST_F(TrainedOverAWireSlow, CodedGroupGradientsContinueIdentically) {
   EXPECT_EQ(rest.at("parameters_sha256"), whole.at("parameters_sha256"));
 }
 
-// The largest elements are sent; what was kept continues.
-
+// Only the largest elements are sent. The residuals are continued.
 TEST_F(TrainedOverAWireSlow, TopKOuterStepsKeepResiduals) {
   const std::string local =
       "-n 2 --sync.mode local --sync.local_steps 2 --comm.outer_wire topk --comm.outer_topk 0.05 ";
@@ -122,7 +118,7 @@ TEST_F(TrainedOverAWireSlow, SendsWhatIsPlanned) {
       stage.at("formula").at("sent_bytes").get<double>() / uncoded.at(3).at("formula").at("sent_bytes").get<double>();
   EXPECT_NEAR(ratio, (2 * (0.5 + 4 / 256.0) + 1 + 4 / 256.0) / 12, 1e-9);
   EXPECT_GT(plan.at("stages").at(2).at("sent_bytes").get<double>(), stage.at("sent_bytes").get<double>())
-      << "below stage 3 parameters cross as they are";
+      << "below stage 3 parameters are not coded";
 }
 
 TEST_F(TrainedOverAWireSlow, RefusesImpossibleOnesBeforeStarting) {

@@ -1,5 +1,5 @@
-// Adafactor in an engine: the kernel's steps on one rank, and the same bits at every stage, on every tier and on any number of
-// ranks, with as many bytes as a plan says.
+// Adafactor in an engine: one rank takes the kernel's steps. Every stage, tier and number of ranks gives the same bits
+// and holds as many bytes as planned.
 #include <bit>
 #include <mutex>
 
@@ -24,7 +24,8 @@ namespace {
 
 const AdafactorOptions kAdafactor{.weight_decay = 0.1};
 
-// Rows that blocks of a sum cut, a parameter of more dimensions, vectors, and a matrix that gets no gradient in one step.
+// Matrices whose rows cross the blocks of a sum, a tensor of four dimensions, vectors, and a matrix that gets no
+// gradient in one step.
 std::vector<ParamSpec> shapes(DType dtype) {
   std::vector<ParamSpec> specs = block_specs(dtype);
   specs.push_back({.name = "conv", .shape = {6, 3, 5, 5}, .dtype = dtype});
@@ -43,7 +44,7 @@ ScriptedRun train(int world, const AttachOptions& options, DType dtype, bool ali
                                                       }});
 }
 
-// What the kernel makes of a whole parameter, with the gradients of a model of one rank.
+// The kernel's result for a whole parameter, with the gradients of a model on one rank.
 std::vector<float> by_hand(const ParamSpec& spec, int param, int num_steps) {
   const auto numel = static_cast<std::size_t>(spec.numel());
   const bool factored = spec.shape.size() > 1;
@@ -129,7 +130,7 @@ TEST(Adafactor, StagesAndTiersKeepBits) {
   }
 }
 
-// With the same gradients on each of 2 or 4 ranks their mean is a rank's own, to the last bit.
+// If 2 or 4 ranks have the same gradients, their mean equals one rank's gradient to the last bit.
 TEST(Adafactor, AnyNumberOfRanksKeepsBits) {
   const AttachOptions options{.optimizer = kAdafactor};
   const ScriptedRun alone = train(1, options, DType::kFloat32);
@@ -150,8 +151,7 @@ TEST(Adafactor, WeightAverageKeepsItsSteps) {
   EXPECT_EQ(train(2, options, DType::kBFloat16), plain);
 }
 
-// A float for each row and column, at every stage, within the smallest budget.
-
+// Adafactor holds one float for each row and column, at every stage and in the smallest budget.
 TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
   std::vector<ParamSpec> specs = shapes(DType::kFloat32);
   std::erase_if(specs, [](const ParamSpec& spec) { return !spec.trainable; });
@@ -177,8 +177,7 @@ TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
   }
 }
 
-// Updates before the sums are known, and copies that train apart.
-
+// Adafactor needs sums over whole parameters first, so it refuses delayed updates. It also refuses local steps.
 TEST(Adafactor, RefusesEarlyUpdatesAndLocalSteps) {
   const auto refusal = [](AttachOptions options) {
     options.optimizer = kAdafactor;

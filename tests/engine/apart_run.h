@@ -1,4 +1,4 @@
-// Copies of a scripted model that train apart on ranks that are threads, and the bits that they came to.
+// Apart: the results of copies of a scripted model that train apart, on ranks that are threads.
 //
 //   const Apart seen = train_apart(4, small_specs(), {.group = 2, .local = LocalSteps{.steps = 2}}, 5);
 //   EXPECT_EQ(seen.own[2], seen.own[3]);                     // two ranks of a copy
@@ -19,9 +19,9 @@ namespace zero {
 
 using ApartBits = std::vector<std::uint32_t>;
 
-// By rank.
+// One element for each rank.
 struct Apart {
-  std::vector<ApartBits> own, shared;  // weights of the rank's copy, and those that the copies share; without padding
+  std::vector<ApartBits> own, shared;  // weights of the rank's copy; shared weights; no padding
   std::vector<std::vector<StepReport>> steps;
   std::vector<EngineReport> reports;
 };
@@ -39,7 +39,7 @@ inline ApartBits apart_bits(ScriptedModel& model) {
 
 using AfterStep = std::function<void(ScriptedModel&, int step)>;
 
-// `after`: each step.
+// `after` runs after each step.
 inline Apart train_apart(
     int world, const std::vector<ParamSpec>& specs, const AttachOptions& options, int steps,
     const AfterStep& after = [](ScriptedModel&, int) {}) {
@@ -62,7 +62,7 @@ inline Apart train_apart(
     model.engine().states().exchange_averages();
     seen.shared[rank] = apart_bits(model);
     model.engine().states().exchange_averages();
-    EXPECT_EQ(apart_bits(model), seen.own[rank]) << "an exchange and back changes nothing";
+    EXPECT_EQ(apart_bits(model), seen.own[rank]) << "two exchanges change nothing";
   });
   return seen;
 }

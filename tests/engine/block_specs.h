@@ -1,5 +1,5 @@
-// A model of blocks large enough that a shard has several blocks of a disk, or a unit several tiles: an embedding, two
-// blocks, a frozen table, and a small rest.
+// block_specs: a model with large blocks: an embedding, two blocks, a frozen table and a small rest. A shard covers
+// several blocks of a disk, or a unit covers several tiles.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Copies of a model: some ranks hold each, and all together train what as many ranks without copies train, to the bit.
+// Copies of a model: several ranks hold each copy. All ranks together train the same bits as equally many ranks without
+// copies.
 #include <cmath>
 #include <limits>
 
@@ -130,7 +131,7 @@ TEST(Copies, HoldStatesOfOneCopysRank) {
   }
 }
 
-// Beside that, partial sums on their way between copies: of the largest unit, in fp32.
+// Copies also hold partial sums that move between them: those of the largest unit, in fp32.
 TEST(Copies, StageOneBlockPerActiveSum) {
   const auto units = make_units(small_specs(DType::kBFloat16), {});
   std::int64_t largest = 0;
@@ -140,7 +141,7 @@ TEST(Copies, StageOneBlockPerActiveSum) {
     const AttachOptions options{.stage = 0, .group = group, .device_memory = MemoryBudget::parse(memory)};
     return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
   };
-  EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 nothing is staged otherwise";
+  EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 only sums are staged";
   EXPECT_EQ(staging(4, 2, "auto"), 2 * largest);
   EXPECT_EQ(staging(4, 2, "min"), largest);
 }
@@ -160,8 +161,8 @@ TEST(CopiesSlow, KeepABudgetInBytes) {
   }
 }
 
-// Gathers and sums stay in a copy; between copies a shard crosses once from the first and from the last, else twice.
-// The plan and the formula agree.
+// Gathers and sums stay within a copy. The first and the last copy send a shard once, other copies send it twice. The
+// plan and the formula agree.
 TEST(Copies, SendPlannedBytes) {
   for (const int copies : {2, 3}) {
     for (const int accumulate : {1, 2}) {
@@ -188,17 +189,16 @@ TEST(Copies, SendPlannedBytes) {
         }
         Placement placement = place(options.stage, options.reduce, accumulate);
         placement.copies = copies;
-        EXPECT_EQ(all / (2 * copies), sent_between_copies(units, mesh, placement)) << "in the mean";
+        EXPECT_EQ(all / (2 * copies), sent_between_copies(units, mesh, placement)) << "on average over ranks";
         const double formula = seen.reports[0].copies.sent_formula_bytes;
         EXPECT_GT(formula, 0);
-        EXPECT_GE(static_cast<double>(all) / (2 * copies), formula) << "padding comes on top";
+        EXPECT_GE(static_cast<double>(all) / (2 * copies), formula) << "padding is sent in addition";
       }
     }
   }
 }
 
-// One copy saw the infinity.
-
+// Only one copy has the infinity.
 TEST(Copies, InfinityMakesAllCopiesSkip) {
   for (const int stage : {0, 3}) {
     on_ranks(4, [&](Communicator& comm) {
@@ -258,7 +258,7 @@ TEST(Copies, TellGradientsAsTheyAre) {
   }
 }
 
-// Only ranks 1, 3 and 5 hold this shard.
+// Only ranks 1, 3 and 5 hold the shard that differs.
 TEST(Copies, DifferingShardIsFoundAndNamed) {
   for (const int stage : {0, 1, 3}) {
     on_ranks(6, [&](Communicator& comm) {

@@ -1,9 +1,9 @@
-// A communicator that flips one bit of what this rank receives, once: memory or a wire that lies without saying so.
+// CorruptingCommunicator: flips one bit of the data that this rank receives, once, like faulty memory or a faulty wire.
 //
 //   CorruptingCommunicator comm(real, {.operation = Operation::kAllGather, .number = 7, .random = 12345});
 //
-// Collectives of bookkeeping are left alone and not counted. What is flipped: of an all_gather a bit of an element of
-// another rank's block that is not zero, of a reduce_scatter one of the sum.
+// Bookkeeping collectives are neither corrupted nor counted. In an all_gather, a bit of a nonzero element of another
+// rank's block flips. In a reduce_scatter, a bit of the sum flips.
 #pragma once
 
 #include <cstring>
@@ -20,9 +20,9 @@ namespace zero {
 
 struct BitFlip {
   Operation operation = Operation::kAllGather;
-  int number = 0;  // counted from 0, of this operation
+  int number = 0;  // index among the calls of this operation, from 0
   std::uint64_t random = 0;
-  bool high_half = false;  // of a four-byte element: sign, exponent and the first bits behind it
+  bool high_half = false;  // of a four-byte element: sign, exponent and the first mantissa bits
 };
 
 class CorruptingCommunicator final : public ForwardedCommunicator {
@@ -32,7 +32,7 @@ class CorruptingCommunicator final : public ForwardedCommunicator {
       : ForwardedCommunicator(std::move(real)), flip_(flip) {}
 
   bool flipped() const { return flipped_; }
-  int unit() const { return unit_; }  // of the collective that was corrupted
+  int unit() const { return unit_; }  // the unit of the corrupted collective
 
   Work all_gather(std::span<const std::byte> in, std::span<std::byte> out, CommTag tag) override {
     Work work = ForwardedCommunicator::all_gather(in, out, tag);
@@ -49,7 +49,7 @@ class CorruptingCommunicator final : public ForwardedCommunicator {
  private:
   class Flipping final : public Work::Operation {
    public:
-    // Bytes [own, own + own_bytes) are this rank's.
+    // Bytes [own, own + own_bytes) belong to this rank.
     Flipping(CorruptingCommunicator& comm, Work work, std::span<std::byte> out, std::size_t own, std::size_t own_bytes)
         : comm_(comm), work_(std::move(work)), out_(out), own_(own), own_bytes_(own_bytes) {}
     void wait() override {
@@ -71,7 +71,7 @@ class CorruptingCommunicator final : public ForwardedCommunicator {
   }
 
   void flip(std::span<std::byte> out, std::size_t own, std::size_t own_bytes) {
-    std::vector<std::size_t> words;  // of four bytes, not zero
+    std::vector<std::size_t> words;  // indices of nonzero words of four bytes
     for (std::size_t at = 0; at + 4 <= out.size(); at += 4) {
       std::uint32_t word = 0;
       std::memcpy(&word, out.data() + at, 4);
@@ -83,7 +83,7 @@ class CorruptingCommunicator final : public ForwardedCommunicator {
     std::memcpy(&word, out.data() + at, 4);
     const auto drawn = static_cast<unsigned>(flip_->random / words.size());
     unsigned bit = flip_->high_half ? 16 + drawn % 16 : drawn % 32;
-    if ((word >> (bit / 16 * 16) & 0xffffU) == 0) bit ^= 16U;  // of two bf16 the one that is not zero, nor padding
+    if ((word >> (bit / 16 * 16) & 0xffffU) == 0) bit ^= 16U;  // of two bf16 elements, the nonzero one
     word ^= 1U << bit;
     std::memcpy(out.data() + at, &word, 4);
     flipped_ = true;

@@ -1,6 +1,6 @@
 #pragma once
-// A run by which ways of cutting units are compared: a parameter has no gradient in the last step, so its count of updates
-// differs, and its elements are left alone.
+// cut_run(): a run that compares cuts of units. In the last step the bias of h.0 has no gradient. Its elements are then
+// not updated, and its update count differs from the rest.
 #include <vector>
 
 #include "tests/engine/scripted_run.h"

@@ -1,6 +1,5 @@
-// Who owns which elements changes no bit, not even of the gradient's norm, by which these runs clip: units that are cut by
-// whole parameters or by hashed blocks train as those that are cut into equal ranges, at every stage that has the cut, on
-// every tier, with every optimizer.
+// Cuts change no bit, not even of the gradient norm, by which these runs clip. Units in whole parameters or hashed
+// blocks train like units in equal ranges. This holds at every stage, on every tier, with every optimizer.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -25,8 +24,7 @@ AttachOptions cut(AttachOptions options, Cut shards) {
   return options;
 }
 
-// At every stage.
-
+// The bits are equal at every stage.
 TEST(CutsOnAnyDevice, WholeParametersMatchRangeBits) {
   Sweep sweep(5);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -47,8 +45,7 @@ TEST(CutsOnAnyDevice, WholeParametersMatchRangeBits) {
   }
 }
 
-// With any budget.
-
+// The bits are equal with any budget.
 TEST(CutsSlow, HashedBlocksMatchRangeBits) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -202,7 +199,7 @@ TEST(CutsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal({.shards = Cut::kHash, .optimizer = MuonOptions{}}), "use whole"));
 }
 
-// Three matrices in a unit: on two ranks an equal range ends within the second.
+// A unit has three matrices: on two ranks, the first range ends within the second matrix.
 std::vector<ParamSpec> three_matrices() {
   return {{.name = "wte", .shape = {700}, .own_unit = true},
           {.name = "h.0.a", .shape = {60, 32}},
@@ -210,8 +207,7 @@ std::vector<ParamSpec> three_matrices() {
           {.name = "h.0.c", .shape = {60, 32}}};
 }
 
-// Whole matrices. The bits are those of ranges.
-
+// Muon with whole matrices sends as many bytes as AdamW. Its bits are those of equal ranges.
 TEST(Cuts, WholeMuonSendsAdamWBytes) {
   const AttachOptions muon{.optimizer = MuonOptions{}, .clip = 0.5};
   const auto run = [](AttachOptions options, int stage, const OptimizerOptions& optimizer, Cut shards) {
@@ -228,11 +224,11 @@ TEST(Cuts, WholeMuonSendsAdamWBytes) {
     for (std::size_t rank = 0; rank < 2; ++rank) {
       const EngineReport& report = whole.reports[rank];
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << stage;
-      // Beside it AdamW sends an embedding that is padded to its full size for each rank; Muon's lies in ranges.
+      // AdamW pads the embedding to its full size on each rank. Muon cuts the embedding into ranges.
       const std::int64_t passes = stage == 3 ? 3 : 2, padding = passes * 4 * (704 - 352);
       EXPECT_LE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding * 2 / 3) << stage;
       EXPECT_GE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding) << stage;
-      if (stage == 1) {  // from stage 2 on reductions stage more than updates
+      if (stage == 1) {  // from stage 2 on, reductions stage more than updates
         EXPECT_LT(report.peak_memory[MemoryTag::kStaging], ranges.reports[rank].peak_memory[MemoryTag::kStaging])
             << "two of three matrices";
       }
@@ -259,7 +255,7 @@ TEST(Cuts, WholeMatricesHoldTheirShardsDirections) {
   const std::int64_t workspace = matrix_bytes(ranges, 2, sharded) - 4 * 3 * kMatrix;
   EXPECT_GT(workspace, 0);
   EXPECT_EQ(matrix_bytes(whole, 2, sharded), 4 * 2 * kMatrix + workspace);
-  EXPECT_EQ(matrix_bytes(whole, 2, replicated), 4 * 4 * kMatrix + workspace) << "each rank directs all of them";
+  EXPECT_EQ(matrix_bytes(whole, 2, replicated), 4 * 4 * kMatrix + workspace) << "each rank directs all matrices";
 }
 
 TEST(CutsOnAnyDevice, EachMuonMatrixHasOneRank) {
@@ -271,7 +267,7 @@ TEST(CutsOnAnyDevice, EachMuonMatrixHasOneRank) {
   const double one = matrix_flops(units_of({specs.front()}, 1, options), 1, placement, matrices);
   EXPECT_GT(one, 0);
   EXPECT_EQ(matrix_flops(units_of(specs, 3, options), 3, placement, matrices), 2 * one)
-      << "the middle one has a part of both";
+      << "the middle rank has a part of both matrices";
   const auto by_rows = [](const MatrixShape& matrix) { return static_cast<double>(matrix.rows); };
   EXPECT_EQ(matrix_cost(units_of(specs, 3, options), 3, placement, by_rows), 2 * 160);
   options.shards = Cut::kWhole;

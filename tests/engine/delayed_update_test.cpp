@@ -1,4 +1,4 @@
-// The one-step delayed update: what it is, and that it is the same wherever states lie.
+// The one-step delayed update: its result, and equal bits on every tier.
 #include <atomic>
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::string name_of(const Case& c) {
   return fmt::format("{} ranks, stage {}, {}, {} micro-batches", c.world, c.stage, name_of(c.dtype), c.accumulate);
 }
 
-// A unit larger than a tile, so that one may be left half updated.
+// One unit is larger than a tile, so an update can stop halfway through it.
 std::vector<ParamSpec> specs(DType dtype) {
   return block_specs(dtype, {.embedding = {280, 950}, .frozen = 2000});
 }
@@ -53,8 +53,8 @@ class Delayed : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// Gradients that do not depend on the parameters are the same in both runs: then a delayed run ends where the exact one
-// does, and the model has seen each state a step later.
+// Makes gradients that do not depend on the parameters, so both runs have the same gradients. A delayed run then ends
+// with the exact run's weights, and the model sees each state one step later.
 void constant_gradients(ScriptedModel& model, int step) {
   model.edit = [step](int param, std::int64_t element, float) {
     return noise(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(param),
@@ -63,8 +63,7 @@ void constant_gradients(ScriptedModel& model, int step) {
 }
 using DelayedSlow = Delayed;
 
-// The last one at the end.
-
+// finish() applies the last gradient.
 TEST_F(DelayedSlow, AppliesGradientsOneStepLate) {
   for (const int stage : {2, 3}) {
     const Case c{.stage = stage};
@@ -91,7 +90,7 @@ TEST_F(DelayedSlow, AppliesGradientsOneStepLate) {
 TEST_F(DelayedSlow, BeginsAfterItsExactSteps) {
   const ScriptedRun exact = train({}, {}, 3);
   const ScriptedRun late = train({}, delayed(/*exact_steps=*/2), 3);
-  // The third gradient waits for a fourth step, which never comes: applied at the end.
+  // The third gradient would wait for a fourth step. finish() applies it instead.
   EXPECT_EQ(late.reports[0].delayed_steps, 1);
   EXPECT_EQ(late.weights, exact.weights);
   EXPECT_EQ(late.checksums, exact.checksums);
@@ -142,8 +141,7 @@ TEST_F(DelayedSlow, SkipsNonFiniteGradients) {
   EXPECT_EQ(run(true).reports[0].delayed_steps, 3);
 }
 
-// States move, and units are used between steps.
-
+// States move between tiers, and units are used between steps.
 TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
   const auto still = train({}, delayed(), 6);
   AttachOptions options = delayed();
@@ -160,7 +158,7 @@ TEST_F(DelayedSlow, MovesAndExtraUsesChangeNothing) {
   EXPECT_GE(moved.reports[0].replans, 2);
 }
 
-// Steps that are not one forward and one backward pass: every rank's weights after some of them.
+// Every rank's weights after a run whose steps may have other passes than one forward and one backward.
 std::vector<std::vector<std::uint32_t>> weights_after(const AttachOptions& options,
                                                       const std::function<void(ScriptedModel&)>& steps) {
   std::vector<std::vector<std::uint32_t>> weights(2);
@@ -183,15 +181,14 @@ TEST_F(DelayedSlow, StepWithoutBackwardLosesNoGradient) {
   EXPECT_EQ(weights_after(late, steps), weights_after(exact, steps));
 }
 
-// On every rank.
-
+// Every rank reads whole weights.
 TEST_F(DelayedSlow, ReadsBeforeTheStepAreWhole) {
   const auto steps = [](bool reads) {
     return [reads](ScriptedModel& model) {
       for (int step = 0; step < 3; ++step) model.train(step);
       if (!reads) return;
       model.forward(model.all_units());
-      model.backward(model.all_units(), 3, 0);  // and then no step
+      model.backward(model.all_units(), 3, 0);  // no step() follows
     };
   };
   for (const int stage : {2, 3}) {
@@ -214,8 +211,7 @@ TEST_F(DelayedSlow, RejectsUseBetweenBackwardAndStep) {
   });
 }
 
-// They are not applied in the middle of a step nor inside a scope.
-
+// Pending gradients are applied neither in the middle of a step nor while a unit is in use.
 TEST_F(DelayedSlow, PendingGradientsWaitForTheStep) {
   weights_after(delayed(), [](ScriptedModel& model) {
     for (int step = 0; step < 3; ++step) model.train(step);
@@ -237,7 +233,7 @@ TEST_F(DelayedSlow, PassesOfAStepShareParameters) {
     on_ranks(2, [&](Communicator& comm) {
       ScriptedModel model(comm, specs(DType::kFloat32), options);
       for (int step = 0; step < 4; ++step) {
-        for (int pass = 0; pass < 2; ++pass) {  // of one step, without a word
+        for (int pass = 0; pass < 2; ++pass) {  // two passes of one step, not announced
           model.forward(model.all_units());
           model.backward(model.all_units(), step, pass);
         }

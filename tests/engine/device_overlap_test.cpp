@@ -1,4 +1,4 @@
-// What goes on beside what, on a device: shown by the order of its operations, without a clock.
+// Overlap on a device: which operations run in parallel, shown by their order, without a clock.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kWorld = 2;
 
-// A model on each of two ranks, whose device has done nothing before the host waits for it, in its third step.
+// Runs `body` in the third step of a model on two ranks. Each device starts work only when the host waits for it.
 void in_third_step(const AttachOptions& options, const std::function<void(ScriptedModel&, RecordedDevice&)>& body) {
   on_ranks(kWorld, [&](Communicator& comm) {
     RecordedDevice device({.far_behind = true});
@@ -28,7 +28,7 @@ void in_third_step(const AttachOptions& options, const std::function<void(Script
   });
 }
 
-// The operations in which operators read the units of a pass, in their order.
+// The operations that read the units in a forward pass, in order.
 std::vector<std::uint64_t> operators_of(ScriptedModel& model, RecordedDevice& device) {
   std::vector<std::uint64_t> operators;
   model.compute = [&] { operators.push_back(device.clocks().size()); };
@@ -68,12 +68,12 @@ TEST(DeviceOverlap, BackwardOverlapsGradientTransfer) {
       };
       model.backward(model.all_units(), 2, 0);
       EXPECT_EQ(num_units, model.units().size());
-      EXPECT_EQ(num_on_the_way, num_units - 1) << "stage " << stage << ": before the first there is none";
+      EXPECT_EQ(num_on_the_way, num_units - 1) << "stage " << stage << ": no transfer precedes the first unit";
     });
   }
 }
 
-// Updates of states on the host, of units with several tiles, on devices that do their work late, in an order that is drawn.
+// States are on the host, and units have several tiles. The devices run late, in a random order.
 TEST(DeviceOverlap, HostUpdatesWhileDeviceWorks) {
   for (const bool delayed : {false, true}) {
     AttachOptions options{.stage = 3, .delayed_update = delayed};

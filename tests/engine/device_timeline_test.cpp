@@ -1,4 +1,4 @@
-// What an engine on a device writes into a timeline: passes, waits, updates and transfers by the device's own clock.
+// The timeline of an engine on a device: passes, waits, updates and transfers, timed by the device's own clock.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -22,7 +22,7 @@ struct Recorded {
   std::vector<TimelineSpan> spans;
   std::vector<std::uint32_t> weights;
   LinkTraffic link;
-  double forward = 0, backward = 0;  // as reports say
+  double forward = 0, backward = 0;  // as in the reports
   EngineReport last;
 
   std::vector<TimelineSpan> of(Activity activity) const {
@@ -38,7 +38,7 @@ struct Recorded {
   }
 };
 
-// Steps of rank 0, each on a device of its own.
+// Steps of rank 0. Each rank has its own device.
 Recorded recorded(int world, AttachOptions options, bool with_timeline = true) {
   Recorded result;
   on_ranks(world, [&](Communicator& comm) {
@@ -69,8 +69,7 @@ bool inside(const TimelineSpan& inner, const TimelineSpan& outer) {
   return outer.begin <= inner.begin + kRounding && inner.end <= outer.end + kRounding;
 }
 
-// Each is there once.
-
+// The timeline has each pass and step exactly once.
 TEST(TimelineOfADeviceOnAnyDevice, PassesAndStepsFollowInOrder) {
   for (const int stage : {0, 1, 2, 3}) {
     const Recorded run = recorded(2, {.stage = stage});
@@ -84,7 +83,7 @@ TEST(TimelineOfADeviceOnAnyDevice, PassesAndStepsFollowInOrder) {
       EXPECT_LE(backward[i].end, step[i].begin + 1e-9) << stage;
       if (i > 0) EXPECT_LE(step[i - 1].end, forward[i].begin + 1e-9) << stage;
     }
-    EXPECT_NEAR(run.seconds(Activity::kForward), run.forward, 1e-9) << "as reports say";
+    EXPECT_NEAR(run.seconds(Activity::kForward), run.forward, 1e-9) << "as in the reports";
   }
 }
 
@@ -98,11 +97,10 @@ TEST(TimelineOfADeviceOnAnyDevice, HasItsWaitsWithinPasses) {
     EXPECT_TRUE(std::ranges::any_of(passes, [&](const TimelineSpan& pass) { return inside(wait, pass); }));
     EXPECT_GE(wait.unit, 0);
   }
-  EXPECT_LT(run.last.profile.forward_seconds, run.last.device_passes->forward_seconds) << "what waits does not compute";
+  EXPECT_LT(run.last.profile.forward_seconds, run.last.device_passes->forward_seconds) << "waits are not computation";
 }
 
-// Of each unit with states on the device.
-
+// Each unit with states on the device has an update span.
 TEST(TimelineOfADeviceOnAnyDevice, ShowsUpdatesOfUnitsThere) {
   const Recorded run = recorded(2, {.stage = 2});
   const auto updates = run.of(Activity::kUpdate);
@@ -121,7 +119,7 @@ TEST(TimelineOfADeviceOnAnyDevice, TransfersSumToLinkTime) {
   EXPECT_LE(run.link.waited_seconds, run.link.busy_seconds + 1e-9);
 }
 
-// What a step moves is what the plan counts, which a link of the host moves, too.
+// A device's link moves as many bytes in a step as planned, and as many as a host's link.
 TEST(LinkOfADevice, MovesAsManyBytesAsHost) {
   const std::vector<ParamSpec> specs{{.name = "wte", .shape = {40, 30}, .own_unit = true},
                                      {.name = "h.0.w", .shape = {50, 60}},
@@ -165,8 +163,7 @@ TEST(TimelineOfADeviceOnAnyDevice, ChangesNoBit) {
   EXPECT_EQ(recorded(2, options, /*with_timeline=*/false).weights, watched.weights);
 }
 
-// If ranks share a model, the prediction counts their exchanges.
-
+// If ranks share a model, the prediction includes their exchanges.
 TEST(TimelineOfADevice, SharedModelsPredictExchanges) {
   const Recorded alone = recorded(1, {.stage = 3}), both = recorded(2, {.stage = 3});
   const auto exchanged = [](const EngineReport& report) {

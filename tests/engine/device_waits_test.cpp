@@ -1,4 +1,4 @@
-// Each wait of an engine on a device is needed: without it there is a race, or other bits; or other waits imply it.
+// Each wait of an engine on a device is needed: without it there is a race or other bits, or other waits imply it.
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -30,17 +30,17 @@ struct Program {
   std::function<void(ScriptedModel&, int step)> before = [](ScriptedModel&, int) {};
   int world = 2;
   bool linked = false;     // devices exchange bytes without the host
-  bool on_a_disk = false;  // its order of operations depends on when the disk answers
+  bool on_a_disk = false;  // the order of operations depends on when the disk answers
   std::vector<ParamSpec> specs = small_specs(dtype);
 };
 
-// Two units whose shards, of two ranks, are two blocks of a tier each.
+// Two units. On two ranks, a shard of each is two blocks of a tier.
 std::vector<ParamSpec> large_specs() {
   return {{.name = "wte", .shape = {128, 128}, .own_unit = true},
           {.name = "head", .shape = {128, 128}, .own_unit = true}};
 }
 
-// Nobody announced it: the sum of each unit goes on from that of the first.
+// An unannounced backward pass: it adds to the sums of the first pass.
 void second_backward(ScriptedModel& model, int step) {
   model.forward(model.all_units());
   model.backward(model.all_units(), step, 7);
@@ -57,7 +57,7 @@ void overflow_in_second_step(ScriptedModel& model, int step) {
   model.edit = [factor](int, std::int64_t, float value) { return factor * value; };
 }
 
-// Weights are exchanged with their averages, and back, while operators may still read them.
+// Exchanges weights with their averages, and back, while operators may still read them.
 void evaluate_averages(ScriptedModel& model, int step) {
   for (int i = 0; step == 1 && i < 2; ++i) {
     model.forward(model.all_units());
@@ -65,7 +65,7 @@ void evaluate_averages(ScriptedModel& model, int step) {
   }
 }
 
-// The host writes all weights, behind an update and while operators may still read them.
+// The host writes all weights after an update, while operators may still read them.
 void write_weights(ScriptedModel& model, int step) {
   if (step != 1) return;
   StateAccess& states = model.engine().states();
@@ -80,7 +80,7 @@ void write_weights(ScriptedModel& model, int step) {
   }
 }
 
-// The host reads states of rows and columns, and writes them.
+// The host reads and writes the states of rows and columns.
 void double_factors(ScriptedModel& model, int step) {
   if (step == 0) return;
   StateAccess& states = model.engine().states();
@@ -89,7 +89,7 @@ void double_factors(ScriptedModel& model, int step) {
     for (float& value : state.values) value *= 2;
 }
 
-// The host reads all states, as a checkpoint does, behind an update and behind a forward pass.
+// The host reads all states, as a checkpoint does, after an update and after a forward pass.
 void read_states(ScriptedModel& model, int step) {
   if (step == 0) return;
   StateAccess& states = model.engine().states();
@@ -215,13 +215,13 @@ struct Outcome {
   std::string error;
   std::vector<std::string> races, waits;  // of rank 0
   std::vector<VectorClock> clocks;
-  bool same_bits(const Outcome& other) const {  // the norm of a skipped step is none
+  bool same_bits(const Outcome& other) const {  // the norm is not compared: a skipped step has none
     return run.weights == other.run.weights && run.checksums == other.run.checksums;
   }
 };
 
-// Rank 0's device drops a wait; nothing is done there before the host waits for it, but where devices are linked: there the host asks
-// until it is done.
+// Rank 0's device drops a wait. Unlinked devices start work only when the host waits for it. Linked devices do not wait
+// for that, because the host polls them until the work is done.
 Outcome outcome_of(const Program& program, std::optional<std::size_t> dropped, std::optional<std::uint64_t> late = {}) {
   const bool far_behind = !program.linked;
   RecordedDevice first({.on_race = OnRace::kList, .late = late, .dropped_wait = dropped, .far_behind = far_behind});
@@ -253,37 +253,36 @@ bool caught(const Outcome& without, const Outcome& whole) {
   return !without.error.empty() || !without.races.empty() || !without.same_bits(whole);
 }
 
-// "lane update waits for lane up"
+// Returns, for example, "lane update waits for lane up".
 std::string kind_of(const std::string& wait) {
   return wait.substr(0, wait.find(" behind"));
 }
 
-// Kinds of which one or another orders nothing that touches the same bytes, and why it is there.
+// Kinds of waits that sometimes order nothing that touches the same bytes, with the reason for the wait.
 const std::map<std::string, std::string> kSometimesIdle{
-    {"lane down waits for lane up",
-     "all sums are on the device when the first is gathered, and each gather says it again"},
-    {"lane down waits for lane update", "a unit is gathered again, and no update came between"},
-    {"lane reduce waits for lane up",
-     "sums that go on: the wait for one unit covers the next, unless something came between"},
-    {"lane up waits for lane compute", "where parameters are sharded, no operator reads what the host writes"},
-    {"lane up waits for lane update", "tiles of one pass: the first says it for the others"},
-    {"lane update waits for lane up", "the host has waited for sums before an update, or another tile says it"},
-    {"lane up waits for lane down", "a block of a sum that has left: the host has seen it down before another is due"},
-    {"the host waits for lane up", "a staged block: the host waits for a copy down, too, before it writes there"},
-    {"the host waits for lane down", "gradients that have left: the last one's wait covers the others"},
+    {"lane down waits for lane up", "all sums are on the device at the first gather, and each gather repeats the wait"},
+    {"lane down waits for lane update", "a unit is gathered again without an update in between"},
+    {"lane reduce waits for lane up", "sums that continue: the wait for one unit often covers the next unit"},
+    {"lane up waits for lane compute", "if parameters are sharded, no operator reads the bytes that the host writes"},
+    {"lane up waits for lane update", "tiles of one pass: the first tile's wait covers the other tiles"},
+    {"lane update waits for lane up",
+     "the host has waited for sums before the update, or another tile's wait covers it"},
+    {"lane up waits for lane down", "a block of a sum: the host has seen its copy down before the next block"},
+    {"the host waits for lane up", "a staged block: the host also waits for a copy down before it writes there"},
+    {"the host waits for lane down", "offloaded gradients: the last wait covers the earlier ones"},
 };
 
-// Kinds that no program here needs, and why they are there.
+// Kinds of waits that no program here needs, with the reason for the wait.
 const std::map<std::string, std::string> kNeverNeeded{
     {"the host waits for lane compute", "an engine's end waits for all lanes"},
     {"the host waits for lane gather", "an engine's end waits for all lanes"},
     {"the host waits for lane update", "an engine's end waits for all lanes"},
-    {"lane up waits for lane gather", "linked devices: the host has seen the gather done"},
-    {"lane up waits for lane reduce", "linked devices: the host has seen the sum done"},
+    {"lane up waits for lane gather", "linked devices: the host has waited for the gather"},
+    {"lane up waits for lane reduce", "linked devices: the host has waited for the sum"},
 };
 
-// The others are implied: the order of all operations is the same without them.
-// Or other bits, unless other waits imply it.
+// Dropping a wait causes a race or other bits, unless other waits imply it. An implied wait is one without which the
+// order of all operations is the same.
 TEST(DeviceWaits, DroppingAnyCausesARace) {
   const TemporaryFolder folder;
   Sweep sweep(/*one_in=*/31);
@@ -295,7 +294,7 @@ TEST(DeviceWaits, DroppingAnyCausesARace) {
     for (std::size_t dropped = 0; dropped < whole.waits.size(); ++dropped) {
       if (!sweep.takes_next()) continue;
       Outcome without = outcome_of(program, dropped);
-      if (dropped >= without.waits.size()) continue;  // it had fewer this time
+      if (dropped >= without.waits.size()) continue;  // this run had fewer waits
       const std::string& wait = without.waits[dropped];
       bool found = caught(without, whole);
       for (std::uint64_t seed = 1; in_full_tier() && !found && seed <= 2; ++seed)

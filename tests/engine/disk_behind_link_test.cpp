@@ -1,5 +1,4 @@
-// Where both a link and a disk are, what goes between disk and device crosses the link as well: as many bytes as the
-// step model charges.
+// A disk behind a link: bytes between disk and device also cross the link, as many as the step model charges.
 #include <gtest/gtest.h>
 
 #include "zero/plan/model/step_model.h"
@@ -11,7 +10,7 @@
 namespace zero {
 namespace {
 
-// The largest has several tiles.
+// The largest unit has several tiles.
 std::vector<ParamSpec> specs() {
   return {{.name = "wte", .shape = {300, 101}, .own_unit = true},
           {.name = "h.0.weight", .shape = {160, 150}},
@@ -36,7 +35,7 @@ struct Crossed {
   double up = 0, down = 0;
 };
 
-// With a rate of a byte a second, seconds are bytes.
+// At a rate of one byte a second, predicted seconds equal bytes.
 Crossed predicted(RankEngine& engine) {
   const Schedule& schedule = engine.schedule();
   StepModel model{.units = engine.units(),

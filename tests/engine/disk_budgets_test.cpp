@@ -1,5 +1,5 @@
-// Folders and budgets at their edges: exactly enough and a byte less, a folder that goes away or is shared, one that
-// may only be read.
+// Folders and budgets at their limits: exactly enough space, one byte less, a folder that is removed, shared or
+// read-only.
 #include <atomic>
 #include <filesystem>
 #include <limits>
@@ -31,8 +31,7 @@ class DiskBudgets : public testing::Test {
 };
 using DiskBudgetsSlow = DiskBudgets;
 
-// The refusal names what is needed.
-
+// The refusal names the bytes that are needed.
 TEST_F(DiskBudgetsSlow, ExactBudgetWorksLessIsRefused) {
   for (const int world : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -52,8 +51,8 @@ TEST_F(DiskBudgetsSlow, ExactBudgetWorksLessIsRefused) {
   }
 }
 
-// What may leave the device leaves it as far as there is room, to the byte; what cannot fit is refused, and nothing
-// else happens.
+// States leave the device as far as their new tier has room, to the byte. If they do not fit, the run is refused,
+// without another effect.
 TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
   int num_runs = 0;
@@ -89,7 +88,7 @@ TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
   EXPECT_GT(num_runs, 20);
 }
 
-// Memory comes and goes as it likes while little of the disk may be used.
+// Free memory varies at random, and only little of the disk may be used.
 TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
   const std::vector<ParamSpec> specs{{.name = "h.0.w", .shape = {100, 99}}, {.name = "h.1.w", .shape = {70, 90}}};
   constexpr int kSteps = 40;
@@ -133,10 +132,10 @@ TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
   EXPECT_GT(num_within_host, 5);
 }
 
-// Each alone would find room, and the second one's file would fail when the first one's is made.
-// The check comes before any file is made.
+// Each rank by itself would find room, but the second rank's file would not fit after the first. The check precedes the
+// creation of any file.
 TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
-  constexpr std::int64_t kMiB = 1 << 20;  // of a rank's file
+  constexpr std::int64_t kMiB = 1 << 20;  // bytes of one rank's file
   FailingCalls calls;
   calls.free_bytes = 2 * kMiB - 1;
   const DiskSeam seam{.files = &calls};
@@ -155,8 +154,7 @@ TEST_F(DiskBudgetsSlow, RanksTogetherMustFitTheDisk) {
   EXPECT_EQ(run(), expected);
 }
 
-// Each keeps to its own budget.
-
+// Each engine keeps to its own budget.
 TEST_F(DiskBudgetsSlow, TwoEnginesShareAFolder) {
   const ScriptedRun expected = scripted_run(1, small_specs(), {.stage = 3}, {});
   std::array<ScriptedRun, 4> runs;
@@ -175,7 +173,7 @@ TEST_F(DiskBudgetsSlow, OutliveAFolderThatGoesAway) {
   options.offload.disk = {gone};
   const auto remove = [&](ScriptedModel&, int step) {
     if (step != 1) return;
-    EXPECT_TRUE(std::filesystem::remove(gone)) << "nothing in it has a name";
+    EXPECT_TRUE(std::filesystem::remove(gone)) << "its files have no names";
   };
   EXPECT_EQ(scripted_run(1, small_specs(), options, {.before = remove}),
             scripted_run(1, small_specs(), {.stage = 3}, {}));

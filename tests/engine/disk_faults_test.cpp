@@ -1,5 +1,5 @@
-// The disk on which states lie fails while a model trains: at each of the requests of a run, in every way. The step
-// ends with an error that says whose bytes, where and why, and nobody gets a wrong result.
+// A disk with states fails while a model trains, at each request of a run, in every way. The step throws an error that
+// names the bytes, the path and the cause. No rank gets a wrong result.
 #include <atomic>
 #include <filesystem>
 #include <iostream>
@@ -28,13 +28,13 @@ constexpr std::int64_t kReserve = std::int64_t{1} << 20;
 constexpr MemoryBudget kLeast{MemoryBudget::Kind::kMin};  // one tile at a time, nothing ahead
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 
-// What a rank knew after each of its steps, and how it ended.
+// The values of one rank after each of its steps, and its error.
 struct RankRun {
   std::vector<double> norms;
   std::vector<double> checksums;  // of the weights that its model read
   std::vector<std::uint32_t> weights;
   std::int64_t replans = 0;
-  std::string error;  // of a disk
+  std::string error;  // of the disk
 };
 
 // The last rank's disk has the seam.
@@ -48,7 +48,7 @@ struct Case {
   std::vector<ParamSpec> specs;
   AttachOptions options;
   int steps = 3;
-  std::function<std::int64_t(int)> free_bytes{};  // by step: states come and go with it
+  std::function<std::int64_t(int)> free_bytes{};  // by step; states move when it changes
   TierRates rates{};
 };
 
@@ -57,7 +57,7 @@ std::string in_words(const Case& c) {
                      c.options.offload.host_memory.kind == MemoryBudget::Kind::kMin ? "one tile" : "several tiles");
 }
 
-// Whatever is asked of it, an engine whose disk failed says the same.
+// After its disk failed, an engine throws the same error from every call.
 void expect_no_way_on(ScriptedModel& model, const std::string& error) {
   RankEngine& engine = model.engine();
   const std::vector<std::byte> bytes(4096);
@@ -75,7 +75,7 @@ void expect_no_way_on(ScriptedModel& model, const std::string& error) {
   for (std::size_t i = 0; i < calls.size(); ++i) EXPECT_EQ(message_of<IoError>(calls[i]), error) << "call " << i;
 }
 
-// `limit`: of a request, on the disk with the seam.
+// `limit` is the timeout of a request on the disk with the seam.
 Outcome train(const Case& c, const std::string& folder, const DiskSeam* seam,
               std::chrono::milliseconds limit = kNoLimit) {
   Outcome run;
@@ -128,7 +128,7 @@ void expect_an_honest_end(const Case& c, const Outcome& run, const Outcome& heal
     EXPECT_TRUE(begins_with(healthy.ranks[index].checksums, run.ranks[index].checksums)) << "rank " << rank;
     EXPECT_TRUE(run.ranks[index].weights.empty()) << "rank " << rank;
     EXPECT_EQ(run.ranks[index].error.empty(), rank < c.world - 1);
-    // The others hear which rank has left them, long before they would give it up.
+    // The other ranks name the rank that left, long before their own timeout.
     const bool told =
         rank == c.world - 1 ? says(run.ends[index], said) : says(run.ends[index], fmt::format("rank {}", c.world - 1));
     EXPECT_TRUE(told) << "rank " << rank << ": " << run.ends[index];
@@ -143,8 +143,7 @@ class DiskFaults : public testing::Test {
   }
   std::string folder() const { return folder_.path().string(); }
 
-  // In the full tier each of the case's requests fails, or one in `stride`, each in some ways: those of all cases
-  // together in all.
+  // In the full tier, one request in `stride` fails, each time in `num_kinds` ways. All cases together use all kinds.
   void fail_everywhere(const Case& c, std::size_t num_kinds, int stride = 1) {
     SCOPED_TRACE(in_words(c));
     Case on_device = c;
@@ -160,7 +159,7 @@ class DiskFaults : public testing::Test {
     ASSERT_GT(counted.num_requests(), 20);
     ASSERT_EQ(healthy.ranks[last].replans >= 2, c.free_bytes != nullptr);
     if (!in_full_tier()) stride *= 11;
-    if (built::kSanitized) stride *= 4;  // what happens at all requests is for builds that are faster
+    if (built::kSanitized) stride *= 4;  // builds without sanitizers are faster and try more requests
     for (int at = 0; at < counted.num_requests(); at += stride) {
       for (std::size_t i = 0; i < num_kinds; ++i) {
         const Kind kind = kKinds[next_kind_++ % kKinds.size()];
@@ -178,7 +177,7 @@ class DiskFaults : public testing::Test {
         if (HasFailure()) return;
       }
     }
-    ++next_kind_;  // so that the next case fails in others
+    ++next_kind_;  // the next case begins with another kind
   }
 
   TemporaryFolder folder_;
@@ -187,8 +186,7 @@ class DiskFaults : public testing::Test {
 };
 using DiskFaultsSlow = DiskFaults;
 
-// Whichever request fails, the run ends.
-
+// The run ends, whichever request fails.
 TEST_F(DiskFaultsSlow, NeverGiveAWrongResult) {
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -213,13 +211,13 @@ TEST_F(DiskFaultsSlow, EndDelayedRuns) {
   fail_everywhere({2, small_specs(), options}, 1);
 }
 
-// Several tiles of a unit are on their way when one of them fails.
+// When one tile fails, several tiles of the unit are in transfer.
 TEST_F(DiskFaultsSlow, EndRunsWithManyTiles) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {700, 900}}, {.name = "h.1.w", .shape = {9}}};
   fail_everywhere({1, large, {.stage = 3, .offload = {.fractions = kAllOnDisk}}}, 1, 3);
 }
 
-// Short of memory after the first step, and free again: states go to the disk, are used there, and come back.
+// Memory is short after the first step, and then free again. States go to the disk, are used there, and return.
 TEST_F(DiskFaultsSlow, EndRunsWhileStatesMove) {
   const auto free_bytes = [](int step) { return step == 1 ? 0 : 20 * kReserve; };
   for (const int world : {1, 2}) {
@@ -250,7 +248,7 @@ TEST_F(DiskFaultsSlow, RecoverableOnesHaveNoEffect) {
   }
 }
 
-// The same requests as pread() and pwrite() of real files.
+// The same requests fail in pread() and pwrite() of real files.
 TEST_F(DiskFaultsSlow, KernelCallFailuresEndRuns) {
   struct FailingAt : FileCalls {
     int call, result;
@@ -278,7 +276,7 @@ TEST_F(DiskFaultsSlow, KernelCallFailuresEndRuns) {
     const bool full = call % 2 == 0;
     const FailingAt failing(call, full ? -ENOSPC : -EIO);
     const Outcome failed = run(failing);
-    if (failing.num_calls <= call) {  // an update that comes sooner saves a read: then no call was so late
+    if (failing.num_calls <= call) {  // an update that finishes earlier saves a read, so this run has no call `call`
       EXPECT_EQ(failed.ends, healthy.ends);
       EXPECT_GT(call, none.num_calls * 9 / 10);
       continue;
@@ -290,8 +288,7 @@ TEST_F(DiskFaultsSlow, KernelCallFailuresEndRuns) {
   }
 }
 
-// The engine could not throw when the error happened.
-
+// The engine could not throw when the error happened, so the next call throws it.
 TEST_F(DiskFaultsSlow, LaterCallsThrowHeldErrors) {
   on_ranks(1, [&](Communicator& comm) {
     FaultyDisk disk;

@@ -1,4 +1,4 @@
-// What an engine refuses, and what it says of itself.
+// An engine's refusals and reports.
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -35,8 +35,7 @@ TEST(EngineOnAnyDevice, RejectsUnannouncedBackwardPasses) {
   }
 }
 
-// The next stage.
-
+// The refusal names the next stage.
 TEST(RankEngine, SmallBudgetNamesMinimumAndStage) {
   on_ranks(2, [](Communicator& comm) {
     const MemoryBudget tiny{.kind = MemoryBudget::Kind::kBytes, .bytes = 1000};
@@ -45,7 +44,7 @@ TEST(RankEngine, SmallBudgetNamesMinimumAndStage) {
     EXPECT_TRUE(says(error, "zero.device_memory"));
     EXPECT_TRUE(says(error, "needs at least"));
     EXPECT_TRUE(says(error, "stage 2 needs"));
-    // Both with all on the host that may go there: the next stage is the cheaper one.
+    // For both stages, as many states as allowed are on the host. The next stage is cheaper.
     const auto size_after = [&error](std::string_view text) {
       return std::stod(error.substr(error.find(text) + text.size()));
     };
@@ -103,7 +102,7 @@ TEST(EngineOnAnyDevice, UpdateMemoryMatchesTheFormula) {
 TEST(RankEngine, ReportRepeatsTheOptions) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2, .device_memory = kMin});
-    EXPECT_EQ(model.engine().report().planned_sent_bytes, 0) << "no plan before the first step";
+    EXPECT_EQ(model.engine().report().planned_sent_bytes, 0) << "there is no plan before the first step";
     for (int step = 0; step < 2; ++step) model.train(step);
     const EngineReport report = model.engine().report();
     EXPECT_EQ(report.world, 2);

@@ -1,4 +1,4 @@
-// What one engine does: reports, refusals, gradients that are missing or not finite. That stages agree:
+// One engine: reports, refusals, and gradients that are missing or not finite. Equal bits at all stages are in
 // stages_test.cpp.
 #include <atomic>
 #include <cmath>
@@ -27,8 +27,7 @@ constexpr MemoryBudget kMin{.kind = MemoryBudget::Kind::kMin};
 
 // ---- the arithmetic -------------------------------------------------------------------------------------------------
 
-// Of AdamW with clipping.
-
+// Clipped AdamW on one rank equals a loop written by hand.
 TEST(RankEngine, OneRankMatchesHandWrittenLoop) {
   on_ranks(1, [](Communicator& comm) {
     const AdamWOptions adamw{.weight_decay = 0.1};
@@ -112,8 +111,7 @@ TEST(EngineOnAnyDevice, Bf16AccumulationMustBeAnnounced) {
   });
 }
 
-// In the ring of the flight recorder.
-
+// The flight ring records the number of steps.
 TEST(EngineOnAnyDevice, RecordsTheNumberOfSteps) {
   RecordedCommunicator comm(std::move(make_in_process(1, std::chrono::seconds(60)).front()), flight_memory(8), {});
   const auto noted = [&] { return read_ring(comm.memory()).value().step; };
@@ -123,7 +121,7 @@ TEST(EngineOnAnyDevice, RecordsTheNumberOfSteps) {
   model.train(1);
   EXPECT_EQ(noted(), 2);
   EngineProgress progress = model.engine().states().progress();
-  progress.steps = 40;  // as a load() does
+  progress.steps = 40;  // load() does the same
   model.engine().states().set_progress(progress);
   EXPECT_EQ(noted(), 40);
   model.train(2);
@@ -146,8 +144,9 @@ TEST(EngineOnAnyDevice, SkipsParametersWithoutAnyGradient) {
       const auto before = model.weights_of("h.1.weight");
       model.has_gradient = [&](int param) { return param != absent; };
       model.train(1);
-      EXPECT_EQ(model.weights_of("h.1.weight"), before) << "stage " << stage << ": not even decayed";
-      // Its moments and its step count waited too: the third step here is the second of one that was never absent.
+      EXPECT_EQ(model.weights_of("h.1.weight"), before) << "stage " << stage << ": not even weight decay applies";
+      // Its moments and its step count did not change. Its third step equals the second step of a model whose gradients
+      // were never missing.
       model.has_gradient = [](int) { return true; };
       model.train(2);
       always.train(1);
@@ -157,8 +156,7 @@ TEST(EngineOnAnyDevice, SkipsParametersWithoutAnyGradient) {
   }
 }
 
-// If one rank has a gradient.
-
+// At least one rank has a gradient.
 TEST(EngineOnAnyDevice, MissingGradientsCountAsZero) {
   for (int stage = 0; stage <= 2; ++stage) {
     on_ranks(3, [&](Communicator& comm) {
@@ -177,8 +175,7 @@ TEST(EngineOnAnyDevice, MissingGradientsCountAsZero) {
   }
 }
 
-// There a unit that is complete early on one rank alone is reduced between other gathers.
-// The error names a rank.
+// At stage 3, a unit that is complete early on only one rank is reduced between other gathers. The error names a rank.
 TEST(EngineOnAnyDevice, ShardedGradientOnOneRankFails) {
   const auto ends = ends_of_ranks(3, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
@@ -228,8 +225,7 @@ TEST(EngineOnAnyDevice, FrozenUnitsKeepTheirBits) {
 
 // ---- gradients that are not finite ----------------------------------------------------------------------------------
 
-// The parameter is named.
-
+// The report names the parameter.
 TEST(EngineOnAnyDevice, NonFiniteGradientSkipsTheStep) {
   for (int stage = 0; stage <= 3; ++stage) {
     for (const float bad : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN()}) {
@@ -276,7 +272,7 @@ TEST(EngineOnAnyDevice, RepeatedSkipsEndTheRun) {
     EXPECT_TRUE(model.train(0).skipped);
     EXPECT_TRUE(model.train(1).skipped);
     model.edit = [](int, std::int64_t, float value) { return value; };
-    EXPECT_FALSE(model.train(2).skipped) << "one that is finite starts the count again";
+    EXPECT_FALSE(model.train(2).skipped) << "a finite gradient resets the count";
     model.edit = [](int, std::int64_t, float) { return kInfinity; };
     EXPECT_TRUE(model.train(3).skipped);
     EXPECT_TRUE(model.train(4).skipped);
@@ -287,8 +283,7 @@ TEST(EngineOnAnyDevice, RepeatedSkipsEndTheRun) {
 
 // ---- trace mismatches ----------------------------------------------------------------------------------------------
 
-// The step after a departure replays that departure's trace.
-
+// The step after a mismatch replays the trace of that mismatch.
 TEST(EngineOnAnyDevice, CountsDeparturesThenReplays) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
     on_ranks(2, [&](Communicator& comm) {
@@ -323,7 +318,6 @@ TEST(EngineOnAnyDevice, ShortAndLongStepsDepart) {
 }
 
 // The error names a rank.
-
 TEST(EngineOnAnyDevice, OneDepartingRankFailsIfSharded) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .device_memory = kMin});
@@ -335,8 +329,7 @@ TEST(EngineOnAnyDevice, OneDepartingRankFailsIfSharded) {
   for (const std::string& end : ends) EXPECT_TRUE(says(end, "rank "));
 }
 
-// Everything stays gathered, so no collective differs: the exchange of the step tells.
-// One that no collective shows.
+// All units stay gathered, so the ranks' collectives are equal. The exchange at the end of the step finds the mismatch.
 TEST(EngineOnAnyDevice, StepFindsHiddenTraceMismatch) {
   const auto ends = ends_of_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3});
@@ -353,8 +346,7 @@ TEST(EngineOnAnyDevice, StepFindsHiddenTraceMismatch) {
   }
 }
 
-// On each rank.
-
+// If parameters are whole, each rank may use other units.
 TEST(EngineOnAnyDevice, WholeParametersAllowDifferentUnits) {
   for (int stage = 0; stage <= 2; ++stage) {
     on_ranks(2, [&](Communicator& comm) {
@@ -363,7 +355,7 @@ TEST(EngineOnAnyDevice, WholeParametersAllowDifferentUnits) {
       const int skipped = model.unit_named("h.1");
       for (int step = 0; step < 5; ++step) {
         std::vector<int> order = model.all_units();
-        // Ranks differ at steps 1 and 3, also in the order of their units.
+        // Ranks use different units at steps 1 and 3, in different orders.
         if (step % 2 == 1 && comm.rank() == 1) {
           std::erase(order, skipped);
           std::reverse(order.begin(), order.end());
@@ -379,7 +371,7 @@ TEST(EngineOnAnyDevice, WholeParametersAllowDifferentUnits) {
   }
 }
 
-// ---- min budgets: what is given up must be known to be gone ------------------------------------------------------
+// ---- min budgets: a unit is released only when all ranks know it ---------------------------------------------------
 
 TEST(RankEngine, GradientMayBeginABackwardPass) {
   for (const MemoryBudget memory : {MemoryBudget{}, kMin}) {
@@ -388,7 +380,7 @@ TEST(RankEngine, GradientMayBeginABackwardPass) {
       for (int step = 0; step < 3; ++step) {
         const auto order = model.all_units();
         model.forward(order);
-        // A bias added last: its gradient needs no parameter. Then its own unit is read.
+        // A bias that is added last: its gradient needs no parameter. The backward pass reads its unit afterwards.
         const std::vector<float> gradient(9, 1.0F);
         model.engine().add_gradient(model.param_named("ln_f"), reinterpret_cast<const std::byte*>(gradient.data()));
         model.has_gradient = [&](int param) { return param != model.param_named("ln_f"); };
@@ -399,8 +391,7 @@ TEST(RankEngine, GradientMayBeginABackwardPass) {
   }
 }
 
-// The unit that ends a backward pass.
-
+// The unit that ends a backward pass may begin the next forward pass.
 TEST(EngineOnAnyDevice, LastUnitMayBeginTheForward) {
   on_ranks(2, [](Communicator& comm) {
     AttachOptions options{.stage = 3, .accumulate = 3, .device_memory = kMin};
@@ -444,7 +435,7 @@ TEST(RankEngine, EvaluationBytesAreNotTheSteps) {
   }
 }
 
-// More units than a transport has room for works in flight, in every way that a gather may stay open.
+// There are more units than a transport has room for works in flight. Gathers stay open in each possible way.
 TEST(EngineOnAnyDevice, HundredsOfUnitsFitTheTransport) {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 160; ++i) {
@@ -458,7 +449,7 @@ TEST(EngineOnAnyDevice, HundredsOfUnitsFitTheTransport) {
       const MemoryBudget all_but_two{.kind = MemoryBudget::Kind::kBytes, .bytes = state + 2 * one + 158 * one};
       ScriptedModel model(comm, specs, {.stage = stage, .device_memory = all_but_two});
       for (int step = 0; step < 3; ++step) model.train(step);
-      // A forward that uses one unit leaves the others' gathers open.
+      // A forward pass of one unit leaves the gathers of all other units open.
       for (int step = 3; step < 6; ++step) model.train(step, 1, {159});
       EXPECT_EQ(model.engine().report().trace_mismatches, 1);
     });
@@ -482,7 +473,7 @@ TEST(RankEngine, TrainingContinuesFromWrittenUnits) {
         }
         const auto after = model.weights_of("h.1.weight");
         EXPECT_EQ(after[1], 0.5F);
-        EXPECT_EQ(after[0], before[0]) << "what was not written keeps its full precision";
+        EXPECT_EQ(after[0], before[0]) << "elements that were not written keep their full precision";
         const double checksum = model.checksum();
         model.forward({unit});
         EXPECT_NE(model.checksum(), checksum);
@@ -495,13 +486,13 @@ TEST(RankEngine, TrainingContinuesFromWrittenUnits) {
   }
 }
 
-// Rank 1 has not gathered the last update yet when rank 0 writes: rank 0 must wait. Rank 1's patience bounds the test,
-// not its verdict.
+// Rank 1 has not gathered the last update when rank 0 writes, so rank 0 must wait. Rank 1's sleep limits how long the
+// test takes, and does not decide its result.
 TEST(RankEngine, AWriterWaitsForLateReaders) {
   for (int stage = 1; stage <= 3; ++stage) {
     std::atomic<bool> written = false;
     on_ranks(2, [&](Communicator& comm) {
-      // Large enough to be read in place.
+      // The unit is so large that peers read it in place.
       ScriptedModel model(comm, {{.name = "w", .shape = {8192}}}, {.stage = stage});
       model.train(0);
       if (comm.rank() == 1) {
@@ -516,7 +507,7 @@ TEST(RankEngine, AWriterWaitsForLateReaders) {
       EXPECT_LT(std::abs(before), 1.5F);
       std::vector<float> seen(2);
       comm.all_gather(std::as_bytes(std::span(&before, 1)), std::as_writable_bytes(std::span(seen)), {}).wait();
-      EXPECT_EQ(seen[0], seen[1]) << "stage " << stage << ": rank 1 read what rank 0 had changed";
+      EXPECT_EQ(seen[0], seen[1]) << "stage " << stage << ": rank 1 read values that rank 0 had changed";
     });
   }
 }

@@ -17,7 +17,7 @@ struct Observer final : UnitObserver {
   void bind(int, std::byte*) override {}
 };
 
-// Four units of equal size, without an engine around their executor.
+// Four units of equal size, and an executor without an engine.
 struct Fixture {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units;
@@ -54,7 +54,7 @@ struct Fixture {
     reducer.add(unit, reinterpret_cast<const std::byte*>(ones.data()));
     passes.gradient_arrived(unit);
   }
-  // Forward over `order`, backward over it reversed, and the end of a step.
+  // A forward pass over `order`, a backward pass in reverse, and the end of a step.
   void step(const std::vector<int>& order, bool same_everywhere = true) {
     for (const int unit : order) passes.access(unit);
     passes.begin_backward();
@@ -74,8 +74,7 @@ struct Fixture {
 
 constexpr GatherBudget kMinBudget{GatherBudget::kMin};
 
-// A run of operators on one unit is one access.
-
+// Consecutive operators on one unit are one access.
 TEST(Executor, OperatorsOnAUnitShareAccess) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {});
@@ -125,8 +124,7 @@ TEST(Executor, MinDemandHoldsOneUnit) {
   });
 }
 
-// Beyond the budget.
-
+// Demand evicts units when the budget is exceeded.
 TEST(Executor, DemandEvictsLeastRecentlyUsed) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(3, Reduce::kAuto, 1), {2 * 32 * 4});
@@ -178,8 +176,7 @@ TEST(Executor, MismatchFallsBackForTheStep) {
   });
 }
 
-// In the next step.
-
+// The next step works on demand.
 TEST(Executor, MissingCommonTraceMeansDemand) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
@@ -192,15 +189,14 @@ TEST(Executor, MissingCommonTraceMeansDemand) {
   });
 }
 
-// Ranks whose gradients come in different orders must begin the same collectives in the same order.
-// On every rank.
+// Gradients are complete in different orders on each rank. All ranks must begin the same collectives in the same order.
 TEST(Executor, DemandReducesInOneOrder) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1), {});
     const std::vector<int> order = comm.rank() == 0 ? std::vector<int>{0, 1, 2, 3} : std::vector<int>{2, 0};
     for (const int unit : order) {
       f.gradient(unit);
-      // Reversed unit order: 3 is first, and rank 1 never has it.
+      // Units are reduced in reverse order. Unit 3 is first, and rank 1 never has it.
       EXPECT_EQ(f.reducer.arrivals().reduced(unit), unit == 3);
     }
     f.passes.end_backward();
@@ -242,7 +238,7 @@ TEST(Executor, LaterGradientIsReducedAgain) {
   });
 }
 
-// Stages 0 and 2: gradients are gathered before the update, or parameters after it.
+// Stage 0 gathers gradients before the update. Stage 2 gathers parameters after it.
 TEST(Executor, UpdatesAreActionsLikeAnyOther) {
   on_ranks(2, [](Communicator& comm) {
     for (const int stage : {0, 2}) {
@@ -259,7 +255,7 @@ TEST(Executor, UpdatesAreActionsLikeAnyOther) {
       EXPECT_EQ(comm.traffic().sent_bytes - before, 4 * f.one() / 2) << "stage " << stage;
       for (int unit = 0; unit < 4; ++unit) {
         EXPECT_TRUE(f.updater.current(unit));
-        for (const std::int64_t element : {0, 31})  // of either rank's shard: Adam's first step moves by the rate
+        for (const std::int64_t element : {0, 31})  // one in each shard: Adam first moves by the rate
           EXPECT_NEAR(load_element(f.gatherer.data(unit), DType::kFloat32, element), -0.5F, 1e-6F);
       }
       f.reducer.clear();
@@ -276,7 +272,7 @@ TEST(Executor, EvaluationLeavesNoTrace) {
     EXPECT_TRUE(f.executor.replay().trace().events.empty());
     EXPECT_TRUE(f.gatherer.ready(3));
     f.passes.access(0);
-    EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule starts from nothing gathered";
+    EXPECT_FALSE(f.gatherer.ready(3)) << "a schedule begins with no gathered unit";
     EXPECT_FALSE(f.executor.replay().mismatched());
   });
 }

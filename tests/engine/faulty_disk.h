@@ -1,9 +1,9 @@
-// A disk of which one request fails: bytes in memory below an engine whose files are real.
+// FaultyDisk: a disk on which one request fails. Its files are real, its bytes are in memory.
 //
 //   FaultyDisk disk({.kind = DiskFault::Kind::kHangs, .at = 17});
 //   ScriptedModel model(comm, specs, options, {.seams = {.disk_seam = &disk.seam}});
 //
-// Answers are there at once, so that a run asks for the same things in the same order each time.
+// Requests complete at once, so every run makes the same requests in the same order.
 #pragma once
 
 #include <string>
@@ -16,10 +16,11 @@
 namespace zero {
 
 struct DiskFault {
-  // kUnsteady fails nothing: its answers are interrupted, too early or short, and whoever goes on gets all.
+  // kUnsteady fails no request: calls are interrupted, and answers are early or short. A caller that retries gets all
+  // bytes.
   enum class Kind : std::uint8_t { kNone, kError, kFull, kEndsEarly, kHangs, kRefused, kBroken, kUnsteady };
   Kind kind = Kind::kNone;
-  int at = 0;  // the request, counted from 0
+  int at = 0;  // index of the request, from 0
 };
 
 inline std::string name_of(DiskFault::Kind kind) {
@@ -29,7 +30,7 @@ inline std::string name_of(DiskFault::Kind kind) {
 }
 
 class FaultyDisk {
-  // The files are there, and have no room of their own: nothing is written to them.
+  // The files exist but take no space, because nothing is written to them.
   struct SparseFiles : FileCalls {
     int preallocate(int fd, std::int64_t bytes) const override { return resize(fd, bytes); }
   };
@@ -53,7 +54,7 @@ class FaultyDisk {
     refuse_if_next();
   }
   bool failed() const { return num_requests_ > fault_.at || disk_.submit_error != 0; }
-  // What an error says behind the path; of a request that was refused nobody was told more.
+  // The error text after the path. A refused request has no operation in its text.
   std::string what_is_said() const {
     switch (fault_.kind) {
       case DiskFault::Kind::kNone:

@@ -1,5 +1,5 @@
-// What a link carries is hidden behind computation where there is enough of it, and only there. The link is a simulated
-// one, and its time a test's own: no second depends on the machine.
+// A link's transfers are hidden behind computation if the computation is long enough. The link is simulated, and time
+// is the test's own, so no result depends on the machine.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,11 +13,11 @@ namespace zero {
 namespace {
 
 constexpr int kBlocks = 24;
-constexpr std::int64_t kNumel = 20480;  // of a block
+constexpr std::int64_t kNumel = 20480;  // of each block
 constexpr int kRanks = 2;
 constexpr int kSteps = 3;
-// What the model begins with it waits for, whatever comes after: a unit that is next to nothing, and, as it is gathered
-// ahead, the first of many blocks.
+// The model always waits for its first unit, which is tiny, and for the first block, which is gathered ahead with it.
+// There are many blocks, so these waits are short.
 std::vector<ParamSpec> specs() {
   std::vector<ParamSpec> specs{{.name = "wte", .shape = {16}, .own_unit = true}};
   for (int i = 0; i < kBlocks; ++i) specs.push_back({.name = fmt::format("h.{}.w", i), .shape = {kNumel}});
@@ -25,12 +25,12 @@ std::vector<ParamSpec> specs() {
 }
 
 struct Hidden {
-  double up = 0;  // fractions of the seconds that the link was busy
+  double up = 0;  // hidden fraction of the link's busy seconds
   double down = 0;
   double both = 0;
 };
 
-// Of the steps that have a schedule, on the rank that waited most, where a block computes for a second.
+// Statistics of the steps that have a schedule, on the rank that waited longest. A block computes for one second.
 Hidden hidden_in(const StateFractions& fractions, double bytes_per_second) {
   AttachOptions options{.stage = 3};
   options.offload.fractions = fractions;
@@ -57,23 +57,22 @@ struct Case {
   const char* name;
   StateFractions fractions;
   double bytes;  // over the link in a step, both ways
-  int passes;    // beside which they can go
-  // The rate with which they take `times` as long as those passes compute.
+  int passes;    // passes during which they can run
+  // The rate at which transfers take `times` as long as the computation of those passes.
   double rate(double times) const { return bytes / (times * passes * kBlocks); }
 };
 
 std::vector<Case> cases() {
   constexpr double kShards = 4.0 * kBlocks * kNumel / kRanks;
   return {
-      // Gradients and parameters go down to their update and parameters up again, in the forward pass.
+      // Gradients and parameters go down for the update. Parameters go up in the forward pass.
       {"optimizer", {.optimizer = {.host = 1}}, 3 * kShards, 1},
-      // Gradients go down in the backward, parameters up in the forward pass.
+      // Gradients go down in the backward pass, parameters go up in the forward pass.
       {"everything", {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 1}}, 2 * kShards, 2},
   };
 }
 
-// Computation takes four times as long.
-
+// The computation takes four times as long as the transfers.
 TEST(Hiding, LongComputationHidesTransfers) {
   for (const Case& c : cases()) {
     const Hidden hidden = hidden_in(c.fractions, c.rate(0.25));
@@ -81,8 +80,8 @@ TEST(Hiding, LongComputationHidesTransfers) {
   }
 }
 
-// What is hidden all the same passes while the rank waits for the other direction.
-// Transfers take twenty times as long.
+// Transfers take twenty times as long as the computation. The small hidden part runs while the rank waits for the other
+// direction.
 TEST(Hiding, LongTransfersStayVisible) {
   for (const Case& c : cases()) {
     const Hidden hidden = hidden_in(c.fractions, c.rate(20));

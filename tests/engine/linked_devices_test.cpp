@@ -1,4 +1,5 @@
-// Engines whose devices exchange bytes without the host: the bits of the host, and no race (RecordedDevice finds each).
+// Linked devices: engines whose devices exchange bytes without the host. They give the host's bits, without a race
+// (RecordedDevice finds every race).
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -78,15 +79,14 @@ TEST(LinkedDevices, DirectionsOfMuonsMatricesHaveThem) {
                         {.stage = 3, .shards = Cut::kWeighted, .shard_weights = {3, 1}, .optimizer = MuonOptions{}});
 }
 
-// Work that runs as late as it may.
-
+// The devices run their work as late as possible.
 TEST(LinkedDevices, LatestWorkMatches) {
   for (const AttachOptions& options : at_all_stages({.accumulate = 2}))
     for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed)
       expect_bits_and_bytes(2, small_specs(DType::kBFloat16), options, seed);
 }
 
-// That link adds in rank order, too, and rounds once.
+// This link also adds in rank order and rounds once.
 TEST(LinkedDevices, LinkedSumsWorkLikeOrderedSums) {
   for (const int world : {1, 2, 3})
     for (const AttachOptions& options : at_all_stages({.accumulate = 2, .sums = RankSums::kLinked}))
@@ -99,7 +99,7 @@ TEST(LinkedDevices, LinkedSumsWorkLikeOrderedSums) {
   expect_bits_and_bytes(2, small_specs(), away);
 }
 
-// One GPU is one rank of NCCL. More need more GPUs.
+// One GPU holds one rank of NCCL. More ranks need more GPUs.
 TEST(LinkedDevices, NcclOnOneGpuMatches) {
   const char* const name = std::getenv("ZERO_TEST_DEVICE");
   if (name == nullptr) GTEST_SKIP() << "ZERO_TEST_DEVICE=cuda tries NCCL on a GPU";
@@ -115,7 +115,9 @@ TEST(LinkedDevices, NcclOnOneGpuMatches) {
 
 TEST(LinkedDevices, RefusesMainMemoryAndCodedUnits) {
   ScriptedSteps steps;
-  steps.host.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> { throw Error("it was opened"); };
+  steps.host.open_link = [](Communicator&, Device&) -> std::unique_ptr<DeviceLink> {
+    throw Error("the link was opened");
+  };
   const auto refused = [](const auto& action) {
     try {
       action();

@@ -1,4 +1,4 @@
-// Copies of a model that train apart, and are merged by an outer step every few steps.
+// Copies of a model that train apart. An outer step merges them every few steps.
 #include <cmath>
 #include <limits>
 
@@ -21,7 +21,7 @@ namespace {
 
 constexpr LocalSteps kNever{.steps = 1000};
 
-// Steps of each copy, and the second outer step with the momentum of the first.
+// Each copy takes its steps. The second outer step uses the momentum of the first.
 TEST(LocalSteps, MergeLikeDiLoCo) {
   for (const int group : {1, 2}) {
     const int world = 3 * group;
@@ -31,7 +31,7 @@ TEST(LocalSteps, MergeLikeDiLoCo) {
     const std::vector<double> first = apart_values(train_apart(world, small_specs(), apart, 0).own[0]);
     std::vector<double> anchor = first, momentum(first.size(), 0.0);
     for (int round = 1; round <= 2; ++round) {
-      // The last round without its outer step.
+      // The last round has no outer step.
       const Apart before = train_apart(world, small_specs(), apart, 2 * round, [&](ScriptedModel& model, int step) {
         if (step % 2 == 1 && step < 2 * round - 1) model.engine().states().merge();
       });
@@ -52,12 +52,12 @@ TEST(LocalSteps, MergeLikeDiLoCo) {
         EXPECT_EQ(merged.own[r], merged.own[0]);
         EXPECT_EQ(merged.shared[r], merged.own[0]);
       }
-      anchor = apart_values(merged.own[0]);  // the next round begins with the run's
+      anchor = apart_values(merged.own[0]);  // the next round begins with the run's values
     }
   }
 }
 
-// Adam, clipping by its own norm, micro-batches: the first copy's ranks have the numbers of a smaller world's.
+// With Adam, clipping by the copy's own norm, and micro-batches, the first copy's ranks train like a smaller world.
 TEST(LocalSteps, CopiesTrainLikeSeparateRanks) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     AttachOptions options{.stage = 2, .clip = 0.5, .accumulate = 2};
@@ -72,8 +72,7 @@ TEST(LocalSteps, CopiesTrainLikeSeparateRanks) {
   }
 }
 
-// w_c = w - lr * g_c, and so the mean of w_c is w - lr * mean(g_c).
-// Averaged after each step.
+// After each step, copies are averaged: `w_c = w - lr * g_c`, so `mean(w_c) = w - lr * mean(g_c)`.
 TEST(LocalSteps, AveragedSgdStepsSumGradients) {
   for (const int world : {2, 3, 4}) {
     AttachOptions options{.stage = 1, .optimizer = SgdOptions{}};
@@ -84,8 +83,8 @@ TEST(LocalSteps, AveragedSgdStepsSumGradients) {
   }
 }
 
-// Copies that are alike part from their anchor by the same, and so by the mean: without a momentum an outer step of 1 takes
-// each to where it is, and the run is that of one copy, which synchronizes at each step.
+// Equal copies differ from their anchor by equal amounts, so by the mean. With outer_lr = 1 and no momentum, an outer
+// step keeps every copy's weights. The run then equals a run of one copy that synchronizes in each step.
 TEST(LocalSteps, EqualCopiesMatchOneCopy) {
   constexpr int kSteps = 6;
   for (const int stage : {0, 3}) {
@@ -128,7 +127,7 @@ TEST(LocalStepsSlow, HaveThemWithEveryOptimizer) {
   for (const OptimizerOptions& optimizer : optimizers) {
     AttachOptions options{.stage = 3, .group = 2, .local = LocalSteps{.steps = 2}, .optimizer = optimizer};
     const Apart expected = train_apart(4, specs, options, 3);
-    EXPECT_NE(expected.own[0], expected.own[2]) << "the third step is a round of its own";
+    EXPECT_NE(expected.own[0], expected.own[2]) << "the third step is its own round";
     options.stage = stage++ % 3;
     const Apart seen = train_apart(4, specs, options, 3);
     EXPECT_EQ(seen.own, expected.own) << name_of(optimizer) << ", stage " << options.stage;
@@ -156,8 +155,8 @@ TEST(LocalStepsSlow, HaveThemWhereverStatesLie) {
   }
 }
 
-// Between copies: 8 (P/S)(R-1)/R in an outer step and the padding, and nothing in a step.
-// The plan and the formula agree.
+// Between copies, an outer step sends 8 (P/S)(R-1)/R bytes and the padding. Other steps send nothing. The plan and the
+// formula agree.
 TEST(LocalSteps, SendPlannedBytes) {
   const auto units = make_units(small_specs(DType::kBFloat16), {});
   for (const auto& [world, group] : {std::pair{2, 1}, {3, 1}, {4, 2}, {6, 2}}) {
@@ -196,8 +195,7 @@ TEST(LocalSteps, SendPlannedBytes) {
   }
 }
 
-// The sums are those of one unit.
-
+// The sums take the memory of one unit.
 TEST(LocalSteps, MergingHoldsAnchorMomentumAndSums) {
   for (const int stage : {0, 2}) {
     AttachOptions options{.stage = stage, .group = 2};
@@ -238,8 +236,7 @@ TEST(LocalSteps, KeepABudgetInBytes) {
                    "too small by 1 B"));
 }
 
-// One copy saw the infinity. The step counts.
-
+// Only one copy has the infinity. The skipped step counts as a local step.
 TEST(LocalSteps, InfinityMakesAllCopiesSkip) {
   on_ranks(4, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 2, .group = 2, .local = LocalSteps{.steps = 2}});
@@ -250,7 +247,7 @@ TEST(LocalSteps, InfinityMakesAllCopiesSkip) {
     };
     const StepReport report = model.train(1);
     EXPECT_TRUE(report.skipped);
-    EXPECT_TRUE(report.merged) << "the outer step comes after so many steps, taken or skipped";
+    EXPECT_TRUE(report.merged) << "the outer step counts taken and skipped steps";
     EXPECT_EQ(report.bad_parameter, model.specs()[3].name);
   });
 }
@@ -272,8 +269,7 @@ TEST(LocalSteps, ReportTheMeanCopyNorm) {
   });
 }
 
-// Of copies only what is alike is compared.
-
+// A comparison covers only states that copies have in common.
 TEST(LocalSteps, CompareOnlyCommonState) {
   for (const int stage : {0, 1, 3}) {
     on_ranks(4, [stage](Communicator& comm) {
@@ -290,9 +286,10 @@ TEST(LocalSteps, CompareOnlyCommonState) {
         if (comm.rank() != rank) return;
         states.write_held(unit, state, [](std::int64_t, std::span<float> out) { out[0] = 3; });
       };
-      if (stage < 3) {  // parameters are whole in each copy
+      if (stage < 3) {  // each copy holds whole parameters
         spoil(0, 2);
-        EXPECT_EQ(states.compare_replicas().ranks, (std::vector{2, 3})) << "of two that differ nobody knows which";
+        EXPECT_EQ(states.compare_replicas().ranks, (std::vector{2, 3}))
+            << "of two ranks that differ, either may be right";
       }
       spoil(anchor, 1);
       const std::vector<int> found = states.compare_replicas().ranks;

@@ -1,4 +1,4 @@
-// Micro-batches in the orders of pipelines: forward passes ahead of the backward passes that they wait for.
+// Micro-batches in the orders of pipelines: forward passes run ahead of earlier backward passes.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMicroBatches = 4;
 
-// Forward passes of micro-batch m come at most `ahead` before its backward pass: 0 is one after the other, 1 is 1F1B of two
-// pipeline stages, and kMicroBatches - 1 is GPipe.
+// The forward pass of micro-batch m runs at most `ahead` micro-batches before its backward pass. 0 means one after the
+// other, 1 is 1F1B with two pipeline stages, and kMicroBatches - 1 is GPipe.
 std::vector<std::uint32_t> bits_after(const AttachOptions& options, DType dtype, int ahead) {
   std::vector<std::uint32_t> bits;
   on_ranks(2, [&](Communicator& comm) {
@@ -53,8 +53,7 @@ TEST(MicroBatchesOnAnyDevice, PipelineOrderKeepsBits) {
   }
 }
 
-// Though both are under way at a time.
-
+// The passes stay separate although both are under way at the same time.
 TEST(MicroBatchesOnAnyDevice, ForwardIsSeparateFromBackward) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .accumulate = 2});

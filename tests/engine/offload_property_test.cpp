@@ -1,5 +1,6 @@
-// Law 2 for any placement: random parts of each state on the host and on disk, at every stage, world and type, and the
-// bits of the run that keeps everything on the device. RC_PARAMS="max_success=2000" draws more than 25 (100 in the full tier).
+// Law 2 for any placement: random parts of each state are on the host and on disk, at every stage, world and type. The
+// bits equal those of a run that keeps all states on the device. RC_PARAMS="max_success=2000" draws more cases than 25
+// (100 in the full tier).
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -20,10 +21,10 @@ struct Case {
   int accumulate = 1;
   Reduce reduce = Reduce::kEach;
   std::vector<ParamSpec> specs;
-  int absent = -1;  // in the last step this parameter gets no gradient; the first one always does
+  int absent = -1;  // gets no gradient in the last step; parameter 0 always does
 };
 
-// Parameters from a few elements to several blocks of a shard; one in five is frozen, and the first is not.
+// Parameters with a few elements up to several blocks of a shard. One in five is frozen, but never the first.
 std::vector<ParamSpec> random_specs(DType dtype) {
   std::vector<ParamSpec> specs;
   const int count = *rc::gen::inRange(1, 7);

@@ -1,4 +1,4 @@
-// Law 2 for placements: wherever states lie, a run has the bits of the one that keeps them all on the device.
+// Law 2 for placements: a run has the same bits wherever its states are stored.
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string name_of(const Case& c) {
                      c.accumulate, c.reduce == Reduce::kEach ? "each" : "last");
 }
 
-// `departs`: at the last step a unit gets no gradient, and its moments must stay.
+// `departs`: in the last step one unit gets no gradient, and its moments must not change.
 ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget device = {}, bool departs = true,
                   const TierRates& rates = {}) {
   constexpr int kSteps = 3;
@@ -51,7 +51,7 @@ ScriptedRun train(const Case& c, const OffloadOptions& offload, MemoryBudget dev
                       {.steps = kSteps, .before = before, .host = {.rates = rates}});
 }
 
-// What may leave the device in this case.
+// The part of `wanted` that this case may move off the device.
 StateFractions allowed(const Case& c, StateFractions wanted) {
   if (c.stage < 3) wanted.parameter = {};
   if (c.stage < 2 || (c.accumulate > 1 && c.reduce == Reduce::kLast)) wanted.gradient = {};
@@ -77,7 +77,8 @@ TEST_F(OffloadSlowOnAnyDevice, EveryPlacementMatchesDeviceBits) {
       {.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}},
       {.parameter = {.host = 0.4, .disk = 0.35}, .gradient = {.host = 0.2, .disk = 0.3}, .optimizer = {.disk = 0.45}},
   };
-  // Two placements a cell, one of them at stage 3; every placement meets every world, type and way to reduce.
+  // Each cell has two placements, one of them at stage 3. Every placement is combined with every world, type and way to
+  // reduce.
   std::size_t next = 0;
   Sweep sweep(5);
   for (const int world : {1, 2, 3, 4}) {
@@ -133,15 +134,14 @@ TEST_F(OffloadSlow, TiersHoldTheEstimatedBytes) {
 TEST_F(OffloadSlowOnAnyDevice, DiskBytesMoveOnceEachWay) {
   const std::vector<EngineReport> reports = train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}})).reports;
   for (const EngineReport& report : reports) {
-    // The last step of train() leaves a unit alone: it is not even read.
+    // In the last step of train() one unit is not updated, and its states are not even read.
     EXPECT_LT(report.disk_per_step.read_bytes, report.disk_memory.state());
     EXPECT_GT(report.disk_per_step.read_bytes, report.disk_memory.state() / 2);
     EXPECT_EQ(report.disk_per_step.read_bytes, report.disk_per_step.written_bytes);
   }
 }
 
-// Gradients down, parameters up.
-
+// The link carries gradients down and parameters up.
 TEST_F(OffloadSlowOnAnyDevice, LinkCarriesGradientsAndParameters) {
   OffloadOptions offload = placed({.optimizer = {.host = 1}});
   offload.link_bytes_per_second = 4e9;
@@ -149,14 +149,14 @@ TEST_F(OffloadSlowOnAnyDevice, LinkCarriesGradientsAndParameters) {
   for (const EngineReport& report : reports) {
     EXPECT_GT(report.link_per_step.down_bytes, 0);
     EXPECT_GT(report.link_per_step.up_bytes, 0);
-    // Of each trainable element at most: gradient and old parameter down, new parameter up, two bytes each.
+    // Per trainable element, at most the gradient and the old parameter go down, and the new parameter goes up. Each
+    // has two bytes.
     EXPECT_LE(report.link_per_step.up_bytes, report.memory[MemoryTag::kParameter]);
     EXPECT_LE(report.link_per_step.down_bytes, 2 * report.memory[MemoryTag::kParameter]);
   }
 }
 
-// Parameters and gradients that are whole cross, too, where the host updates them.
-// At every stage.
+// At every stage, whole parameters and gradients also cross the link if the host updates them.
 TEST_F(OffloadSlowOnAnyDevice, LinkMatchesTheStepModel) {
   constexpr double kRate = 64e9;
   for (int stage = 0; stage <= 3; ++stage) {
@@ -178,15 +178,15 @@ TEST_F(OffloadSlowOnAnyDevice, LinkMatchesTheStepModel) {
         const auto up = static_cast<double>(report.link_per_step.up_bytes);
         const auto down = static_cast<double>(report.link_per_step.down_bytes);
         EXPECT_NEAR(up, kRate * update[static_cast<std::size_t>(Resource::kLinkUp)], 1) << "parameters";
-        if (stage == 3 && dtype == DType::kBFloat16) continue;  // parameters that are only written go down, too
+        if (stage == 3 && dtype == DType::kBFloat16) continue;  // here, parameters that are only written also go down
         EXPECT_NEAR(down, kRate * update[static_cast<std::size_t>(Resource::kLinkDown)], 1) << "gradients";
       }
     }
   }
 }
 
-// Ten tiles and a rest: reading ahead, working and writing behind overlap, and stay within what the host is said to
-// need.
+// The unit has ten tiles and a rest. Reads ahead, updates and later writes overlap, and keep within the host memory
+// that the plan states.
 TEST_F(OffloadSlowOnAnyDevice, LargeUnitStreamsThroughFewTiles) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1500, 1800}}, {.name = "h.1.w", .shape = {700, 900}}};
   const auto run = [&](const OffloadOptions& offload, EngineReport* report) {
@@ -216,8 +216,7 @@ TEST_F(OffloadSlowOnAnyDevice, LargeUnitStreamsThroughFewTiles) {
   }
 }
 
-// A rank that writes into a gathered unit while a late peer still reads this rank's part of it.
-// Into a gathered unit.
+// A rank writes into a gathered unit while a late peer still reads this rank's part of it.
 TEST_F(OffloadSlow, WritesWaitForReadingPeers) {
   OffloadOptions offload = placed({.parameter = {.host = 1}});
   on_ranks(3, [&](Communicator& comm) {
@@ -262,16 +261,16 @@ TEST_F(OffloadSlow, BudgetsChooseTheBestPlacement) {
       EXPECT_LE(report.memory.state(), half.bytes);
       EXPECT_LE(report.peak_memory_bytes, half.bytes);
     }
-    // With room enough nothing leaves.
+    // If the device has enough room, no state leaves it.
     const ScriptedRun roomy = train(c, offload, {MemoryBudget::Kind::kBytes, 4 * states});
     for (const EngineReport& report : roomy.reports)
       EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
   }
   to_host.automatic = false;
-  EXPECT_THROW(train(c, to_host, half), Error) << "what must not leave does not fit";
+  EXPECT_THROW(train(c, to_host, half), Error) << "states that must stay do not fit";
 }
 
-// What the device's budget leaves free of the machine is the host's, without being asked for.
+// By default the host may use all memory that the device's budget leaves free on the machine.
 TEST_F(OffloadSlowOnAnyDevice, HostFillsBeforeTheDisk) {
   const Case c{.world = 2};
   const auto units = make_units(block_specs(c.dtype), {});
@@ -289,7 +288,7 @@ TEST_F(OffloadSlowOnAnyDevice, HostFillsBeforeTheDisk) {
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
       EXPECT_GT(report.host_memory.state(), 0);
-      EXPECT_EQ(report.disk_memory.state(), 0) << "there is room enough on the host";
+      EXPECT_EQ(report.disk_memory.state(), 0) << "the host has enough room";
       EXPECT_LE(report.peak_memory_bytes, half.bytes);
     }
   }
@@ -305,7 +304,7 @@ TEST_F(OffloadSlowOnAnyDevice, MinimumDeviceHoldsOnlyFixedStates) {
     EXPECT_EQ(report.memory.state(), 0);
     EXPECT_GT(report.disk_memory.state(), 0);
   }
-  offload.disk_memory = 512 << 10;  // and what the disk cannot take stays
+  offload.disk_memory = 512 << 10;  // states that the disk has no room for stay
   const ScriptedRun full = train({}, offload, {MemoryBudget::Kind::kMin}, /*departs=*/false);
   EXPECT_EQ(full, expected);
   for (const EngineReport& report : full.reports) {
@@ -315,7 +314,7 @@ TEST_F(OffloadSlowOnAnyDevice, MinimumDeviceHoldsOnlyFixedStates) {
   }
 }
 
-// As if so many ranks shared this machine that next to nothing is free for each.
+// Simulates so many ranks on this machine that almost no memory is free for each.
 constexpr int kCrowd = 1 << 26;
 
 TEST_F(OffloadSlow, RefusalNamesBudgetMachineAndDisk) {
@@ -344,13 +343,13 @@ TEST_F(OffloadSlow, RefusesBudgetsBeyondFreeMemory) {
       const std::string text = message_of<ConfigError>([&] { placed(memory, kCrowd); });
       for (const char* words : {"zero.device_memory", "a rank would hold", "are free for a rank", "set zero.disk"})
         EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
-      EXPECT_NO_THROW(placed(memory, 1)) << "more than is wanted is not too much, where what is wanted fits";
+      EXPECT_NO_THROW(placed(memory, 1)) << "a budget above the need is allowed if the need fits";
     }
   });
 }
 
-// 2 MiB, as on a small tmpfs, for 32 MiB of states, of which the device has room for 4; rates are known, so that
-// nothing is probed there.
+// The folder has 2 MiB, like a small tmpfs. The states take 32 MiB, and the device has room for 4. The rates are given,
+// so no probe runs.
 TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
   FailingCalls calls;
   calls.free_bytes = 2 << 20;
@@ -370,13 +369,14 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
     for (const std::string& words : {folder_.path().string() + ": a rank may take 1887435 B there (1.80 MiB;",
                                      std::string("B more"), std::string("or set another folder (zero.disk)")})
       EXPECT_NE(text.find(words), std::string::npos) << words << ": " << text;
-    EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget lacks: " << text;
+    EXPECT_EQ(text.find("zero.disk_memory"), std::string::npos) << "no budget is too small: " << text;
     offload.disk_memory = 1 << 20;
-    EXPECT_NE(refusal().find("raise zero.disk_memory by"), std::string::npos) << "here one does: " << refusal();
+    EXPECT_NE(refusal().find("raise zero.disk_memory by"), std::string::npos)
+        << "zero.disk_memory is too small: " << refusal();
   });
 }
 
-// The rates of such a disk are not probed with more than it has: what fits there is placed there.
+// The probe uses no more than the free space of a small disk. The states that fit are placed there.
 TEST_F(OffloadSlowOnAnyDevice, ASmallFolderTakesWhatFits) {
   FailingCalls calls;
   calls.free_bytes = 2 << 20;

@@ -1,5 +1,5 @@
-// An engine on a device whose memory the host cannot touch, and which finds every race. With ZERO_TEST_DEVICE=cuda the device
-// is a GPU, which finds none, and has all of these bits, too.
+// An engine on a device whose memory the host cannot touch, and which finds every race. With ZERO_TEST_DEVICE=cuda the
+// device is a GPU. A GPU finds no races, but must give the same bits.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -28,7 +28,7 @@
 namespace zero {
 namespace {
 
-// One device for each rank, which outlive their engines.
+// One device for each rank. Devices outlive the engines.
 struct Devices {
   explicit Devices(int world, const RecordedDevice::Options& options = {}) {
     const char* const name = std::getenv("ZERO_TEST_DEVICE");
@@ -60,8 +60,7 @@ TEST(OnADevice, StagesMatchHostBits) {
     for (const AttachOptions& options : at_all_stages({})) expect_host_bits(world, small_specs(), options);
 }
 
-// At any stage, without gathered copies.
-
+// A single rank holds no gathered copies, at any stage.
 TEST(OnADevice, OneRankHoldsUnitsWhole) {
   for (const AttachOptions& options : {AttachOptions{.stage = 3}, AttachOptions{.stage = 1, .accumulate = 2}}) {
     Devices devices(1);
@@ -77,7 +76,7 @@ TEST(OnADevice, LowPrecisionAndMicroBatchesMatch) {
       expect_host_bits(2, small_specs(dtype), options);
 }
 
-// As attach() lays units out for a device, and for the host.
+// Units are aligned as attach() aligns them for a device, and compared with units that are aligned for the host.
 TEST(OnADevice, ParametersThatBeginElsewhereHaveThem) {
   Sweep sweep(/*one_in=*/3);
   for (const int world : {1, 2, 3}) {
@@ -108,8 +107,7 @@ TEST(OnADevice, StatesOnTheHostHaveThem) {
   expect_host_bits(2, small_specs(DType::kBFloat16), options);
 }
 
-// Work that runs as late as it may.
-
+// The device runs its work as late as possible.
 TEST(OnADevice, LatestWorkMatches) {
   AttachOptions on_host{.stage = 3, .accumulate = 2};
   on_host.offload.fractions = {.parameter = {.host = 1}, .gradient = {.host = 1}, .optimizer = {.host = 0.5}};
@@ -141,7 +139,7 @@ TEST(OnADevice, SecondaryPartsHaveThem) {
     for (const Cut cut : {Cut::kRange, Cut::kHash}) {
       for (const bool on_host : {false, true}) {
         AttachOptions options{.stage = 3, .secondary_group = 2, .shards = cut, .accumulate = 2};
-        options.device_memory = MemoryBudget::parse("min");  // each unit is gathered again in every pass
+        options.device_memory = MemoryBudget::parse("min");  // each pass gathers each unit again
         if (on_host) options.offload.fractions = {.parameter = {.host = 1}, .optimizer = {.host = 0.5}};
         if (!sweep.takes_next()) continue;
         const ScriptedRun expected = run_on(nullptr, 4, small_specs(dtype), options);
@@ -158,7 +156,7 @@ TEST(OnADevice, SecondaryPartsHaveThem) {
   }
 }
 
-// Of groups of one and two ranks.
+// The groups have one or two ranks.
 TEST(OnADevice, CopiesOfTheModelHaveThem) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int group : {1, 2}) {
@@ -195,7 +193,7 @@ TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
   }
 }
 
-// Partial sums on their way between copies lie where they are made: not on the device.
+// Partial sums that move between copies stay on the host, which makes them.
 TEST(OnADevice, CopiesUseHostBlocks) {
   const auto staged = [](Devices* devices, int world, int group) {
     const AttachOptions options{.stage = 0, .group = group};
@@ -213,7 +211,7 @@ TEST(OnADevice, OtherRulesAverageAndDelayMatch) {
   expect_host_bits(1, small_specs(), {.stage = 0, .optimizer = LionOptions{}});
 }
 
-// Counts the kernels of one name. Main memory, of which an engine is told that the host cannot read it.
+// CountedKernels: counts the kernels of one name. It is main memory that the engine treats as unreadable by the host.
 class CountedKernels final : public ForwardedDevice {
  public:
   explicit CountedKernels(std::string_view name) : ForwardedDevice(HostDevice::instance()), name_(name) {}
@@ -227,7 +225,7 @@ class CountedKernels final : public ForwardedDevice {
     ForwardedDevice::copy(lane, to, from);
   }
   int num_calls = 0;
-  int num_down = 0;  // copies in kDown
+  int num_down = 0;  // copies in lane kDown
 
  private:
   std::string_view name_;
@@ -251,14 +249,15 @@ TEST(OnADevice, OneKernelUpdatesAUnit) {
         device.num_calls = 0;
         model.train(1);
         model.weight_bits();  // all updates are done
-        // A kernel takes 16 spans, and the rest of the model has 20, of which a shard has about half.
+        // A kernel takes 16 spans. The root unit has 20, and a shard of it has about 10.
         EXPECT_EQ(device.num_calls, stage == 3 && world == 2 ? 4 : 5) << stage << ", " << world;
       });
     }
   }
 }
 
-// All states on the host, and half of the optimizer's: then some tiles are updated on the device, and some on the host.
+// In the first options all states are on the host. In the second, half of the optimizer's are, so some tiles are
+// updated on the device and some on the host.
 std::vector<AttachOptions> on_the_host_at_stage_three(AttachOptions options) {
   options.stage = 3;
   std::vector<AttachOptions> all(2, options);
@@ -286,8 +285,7 @@ TEST(OnADevice, LambMakesItsSumsThere) {
   expect_host_bits_of_sums(LambOptions{.weight_decay = 0.1});
 }
 
-// States of rows and columns.
-
+// Adafactor's states of rows and columns stay on the device.
 TEST(OnADevice, AdafactorKeepsItsStatesThere) {
   expect_host_bits_of_sums(AdafactorOptions{.weight_decay = 0.1});
 }
@@ -307,8 +305,7 @@ TEST(OnADevice, LateSumsAndAverageMatch) {
   }
 }
 
-// What the host reads and writes of them between steps: a checkpoint, and a comparison of ranks.
-// And written.
+// Between steps, the host reads and writes these states for a checkpoint and for a comparison of ranks.
 TEST(OnADevice, RowColumnStatesAreReadThere) {
   const auto run = [](Devices* devices, std::vector<float>& seen) {
     ScriptedSteps steps{.steps = 4};
@@ -338,7 +335,7 @@ TEST(OnADevice, RowColumnStatesAreReadThere) {
   EXPECT_EQ(on_device.reports[0].state_bytes[kDevice], on_host.reports[0].state_bytes[kDevice]);
 }
 
-// A rule with the host's code alone, with a sum, and with a state.
+// SumRule: a user's rule that has only host code, one sum and one state.
 class SumRule final : public UpdateRule {
  public:
   std::string_view name() const override { return "sum rule"; }
@@ -385,7 +382,8 @@ TEST(OnADevice, UserMatrixRuleUpdatesOnHost) {
   expect_host_bits_of_host_updates({.optimizer = OwnRule{.rule = make_update_rule(MuonOptions{}), .lr = 1e-3}});
 }
 
-// Where shards end within matrices, and where they do not: then nothing comes.
+// Shards end within matrices with kRange, and between matrices with kWhole. With kWhole no part of a matrix is
+// exchanged.
 TEST(OnADevice, MuonUpdatesItsMatricesThere) {
   Sweep sweep(/*one_in=*/3);
   for (const int world : {1, 2, 3}) {
@@ -419,8 +417,7 @@ TEST(OnADevice, MuonWithOffloadedStatesUsesHost) {
   }
 }
 
-// Unequal shards, an average, coded units.
-
+// With unequal shards, with an average of the weights, and with coded units.
 TEST(OnADevice, MuonVariantsMatch) {
   const AttachOptions muon{.stage = 3, .optimizer = MuonOptions{}};
   AttachOptions weighted = muon, averaged = muon, coded = muon, copies = muon;
@@ -445,7 +442,8 @@ TEST(OnADevice, MuonThatIsLateHasThem) {
   }
 }
 
-// Of each of three matrices in five iterations; and the host brings no tile down, and waits for none.
+// The device runs three products in each of five iterations for each of three matrices. The host copies no tile down
+// and waits for none.
 TEST(OnADevice, MuonProductsNeverBlockTheHost) {
   for (const int stage : {0, 3}) {
     on_ranks(1, [&](Communicator& comm) {
@@ -463,8 +461,7 @@ TEST(OnADevice, MuonProductsNeverBlockTheHost) {
   }
 }
 
-// On the device for as long as the engine lives, since what is queued uses it.
-// Directions and workspace.
+// Muon's directions and workspace stay on the device as long as the engine exists, because queued work uses them.
 TEST(OnADevice, MuonMemoryMatchesThePlan) {
   const AttachOptions options{.stage = 0, .optimizer = MuonOptions{}};
   const auto staged = [](const AttachOptions& muon, int world, const std::vector<ParamSpec>& specs) {
@@ -489,8 +486,7 @@ TEST(OnADevice, MuonMemoryMatchesThePlan) {
   }
 }
 
-// Below stage 3.
-
+// At stages 0 to 2, with optimizer states on the host.
 TEST(OnADevice, HostOptimizerStatesMatch) {
   Sweep sweep(/*one_in=*/5);
   for (const OptimizerOptions& rule :
@@ -527,7 +523,7 @@ TEST(OnADevice, LateHostUpdatesMatch) {
   }
 }
 
-// Main memory that counts as far away, and the bytes that were pinned beside it.
+// CountsPinned: counts pinned bytes. It is main memory that the engine treats as unreadable by the host.
 class CountsPinned final : public ForwardedDevice {
  public:
   CountsPinned() : ForwardedDevice(HostDevice::instance()) {}
@@ -542,10 +538,10 @@ class CountsPinned final : public ForwardedDevice {
   std::int64_t pinned_ = 0;
 };
 
-// The host updates masters and moments where they lie, so no copy reads them; pinned memory is no other program's any more.
-// Nor are moments.
+// The host updates masters and moments in place, so no copy reads them and they need not be pinned. Pinned memory is
+// lost to other programs.
 TEST(OnADevice, HostMastersAreNotPinned) {
-  const std::int64_t numel = std::int64_t{1} << 22;  // more than all tiles on their way
+  const std::int64_t numel = std::int64_t{1} << 22;  // more than all tiles in transfer
   const std::vector<ParamSpec> specs{{.name = "w", .shape = {1 << 12, 1 << 10}, .dtype = DType::kBFloat16}};
   const auto pinned_with = [&](const TierFractions& optimizer) {
     CountsPinned device;
@@ -559,8 +555,7 @@ TEST(OnADevice, HostMastersAreNotPinned) {
   EXPECT_LT(pinned_with({.host = 1}), pinned_with({}) + 8 * numel);
 }
 
-// User rules with states of rows and columns. The refusal names the option.
-
+// Local steps and user rules with states of rows and columns are refused. The refusal names the option.
 TEST(OnADevice, RefusesLocalStepsAndUserRules) {
   const auto refused = [](const AttachOptions& options) {
     Devices devices(2);

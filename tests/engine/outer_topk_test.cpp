@@ -1,4 +1,5 @@
-// Outer steps in which each copy sends the largest elements of its difference, and keeps the rest for its next one.
+// Outer steps in which each copy sends the largest elements of its difference, and keeps all other elements for the
+// next outer step.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -30,7 +31,7 @@ int residual_of(const StateAccess& states) {
   return static_cast<int>(std::ranges::find(names, kOuterResidualState) - names.begin());
 }
 
-// Of this rank's shards of all units; zeros where a unit keeps none.
+// Residuals of this rank's shards of all units. A unit without a residual has zeros.
 std::vector<float> residuals(ScriptedModel& model) {
   StateAccess& states = model.engine().states();
   states.pause();
@@ -48,7 +49,7 @@ std::vector<float> residuals(ScriptedModel& model) {
   return all;
 }
 
-// As train_apart(), and the residuals of each rank after the last step.
+// The results of train_apart(), and the residuals of each rank after the last step.
 struct TopKRun {
   Apart apart;
   std::vector<std::vector<float>> residuals;
@@ -64,7 +65,7 @@ TopKRun train_topk(int world, const std::vector<ParamSpec>& specs, const AttachO
   return run;
 }
 
-// The elements of a block that is one message, by sorting.
+// The elements of one block that a message contains, found by sorting.
 std::vector<bool> sent_by_sorting(const std::vector<float>& block, double share) {
   std::vector<std::size_t> places(block.size());
   std::iota(places.begin(), places.end(), 0U);
@@ -75,7 +76,7 @@ std::vector<bool> sent_by_sorting(const std::vector<float>& block, double share)
   return sent;
 }
 
-// Three rounds by hand, of copies of a rank each, whose units are a block each: e and D as the paper has them.
+// Three rounds by hand, with copies of one rank each and one block per unit. The names e and D are the paper's.
 TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
   constexpr double kShare = 0.1;
   const LocalSteps local{.steps = 2, .outer_lr = 0.7, .outer_momentum = 0.9};
@@ -85,7 +86,7 @@ TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
   std::vector<double> momentum(anchor.size(), 0.0);
   std::vector<std::vector<float>> residual(2, std::vector<float>(anchor.size()));
   for (int round = 1; round <= 3; ++round) {
-    // The last round without its outer step.
+    // The last round has no outer step.
     const Apart before = train_apart(2, small_specs(), never, 2 * round, [&](ScriptedModel& model, int step) {
       if (step % 2 == 1 && step < 2 * round - 1) model.engine().states().merge();
     });
@@ -117,7 +118,7 @@ TEST(OuterTopK, UnsentElementsJoinTheNextDifference) {
     expect_apart_near(merged.apart.own[0], anchor, 1e-5, fmt::format("round {}", round));
     EXPECT_EQ(merged.apart.own[1], merged.apart.own[0]);
     EXPECT_NE(merged.residuals[0], merged.residuals[1]) << "each copy keeps its own";
-    anchor = apart_values(merged.apart.own[0]);  // the next round begins with the run's
+    anchor = apart_values(merged.apart.own[0]);  // the next round begins with the run's values
   }
 }
 
@@ -175,8 +176,7 @@ TEST(OuterTopK, HasThemWhereverStatesLie) {
   }
 }
 
-// It holds a residual and its messages.
-
+// A merge holds a residual and its messages.
 TEST(OuterTopK, MergesWithinTheBudget) {
   const auto units = make_units(small_specs(), {});
   for (const int stage : {0, 2}) {
@@ -205,7 +205,7 @@ TEST(OuterTopK, MergesWithinTheBudget) {
   }
 }
 
-// Below stage 3 the ranks of a copy hold its residual alike; copies do not.
+// At stages 0 to 2 the ranks of a copy hold the same residual. Copies hold different residuals.
 TEST(OuterTopK, ComparesResidualsWithinACopy) {
   on_ranks(4, [](Communicator& comm) {
     AttachOptions options = with_topk(0.1);
@@ -224,7 +224,6 @@ TEST(OuterTopK, ComparesResidualsWithinACopy) {
 }
 
 // The refusal names the key.
-
 TEST(OuterTopK, NeedsOuterStepsAndAShare) {
   const auto refused = [](const AttachOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });

@@ -1,4 +1,4 @@
-// Values that tell their place: element i of a unit's slices is 1 + i / 1000, gaps are zero.
+// Ramps: values that show their position. Element i of a unit's slices is 1 + i / 1000, and gaps are zero.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// What a schedule says of the disk, against what an engine counts there. Both count whole pages, and every byte of a
-// state on disk lies in one tile of a pass, so that they agree to the byte.
+// Disk traffic of a schedule equals the traffic that an engine counts, to the byte. Both count whole pages, and every
+// byte of a state on disk is in exactly one tile of a pass.
 #include <gtest/gtest.h>
 
 #include "zero/memory/disk/disk_seam.h"
@@ -21,7 +21,7 @@ std::vector<ParamSpec> specs(DType dtype) {
 
 class ScheduleTraffic : public testing::Test {
  protected:
-  // Compares every step after the first two, which have no schedule, and no whole update before them.
+  // Compares every step from the third on. Earlier steps have no schedule, or follow no complete update.
   void expect_agreement(AttachOptions options, const StateFractions& fractions, DType dtype) {
     expect_agreement(std::move(options), fractions, specs(dtype));
   }
@@ -40,7 +40,7 @@ class ScheduleTraffic : public testing::Test {
         EXPECT_EQ(seen.read_bytes, said.read_bytes) << "step " << step;
         EXPECT_EQ(seen.written_bytes, said.written_bytes) << "step " << step;
         EXPECT_GT(said.read_bytes, 0);
-        engine.finish();  // what an update begins in a step counts in the next one, where it ends
+        engine.finish();  // an update that a step begins counts in the next step, in which it ends
       }
     });
   }
@@ -70,7 +70,7 @@ TEST_F(ScheduleTrafficSlow, RuleWithSumsReadsTwice) {
   }
 }
 
-// And gradients once more, for the sums of rows and columns.
+// A rule with sums of rows and columns reads gradients a third time.
 TEST_F(ScheduleTrafficSlow, RowColumnRuleReadsGradientsThrice) {
   for (const int stage : {2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -81,7 +81,7 @@ TEST_F(ScheduleTrafficSlow, RowColumnRuleReadsGradientsThrice) {
   }
 }
 
-// Two passes, each over states of its own; nothing is read ahead in vain.
+// Two passes read different states, and no read ahead is wasted.
 TEST_F(ScheduleTrafficSlow, MatrixRuleReadsStatesOnce) {
   for (const int stage : {1, 2, 3}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -104,7 +104,7 @@ TEST_F(ScheduleTrafficSlow, UnderTheMinBudget) {
   expect_agreement(options, {.gradient = {.disk = 1}, .optimizer = {.disk = 1}}, DType::kFloat32);
 }
 
-// Behind a link the update hands nothing to the gather: all that is gathered is fetched.
+// Behind a link an update hands nothing to a gather, so every gathered shard is read from disk.
 TEST_F(ScheduleTrafficSlow, ParametersOnDiskBehindALink) {
   for (const MemoryBudget::Kind kind : {MemoryBudget::Kind::kAuto, MemoryBudget::Kind::kMin}) {
     AttachOptions options{.stage = 3, .device_memory = {kind}};
@@ -114,8 +114,8 @@ TEST_F(ScheduleTrafficSlow, ParametersOnDiskBehindALink) {
   }
 }
 
-// Without one it does, and what was updated right before it was gathered is not read again.
-// The disk answers late, so that every update is done when its unit is wanted, and none before.
+// Without a link, a gather takes a shard that was just updated from memory instead of disk. The disk answers late, so
+// every update is done when its unit is wanted, and no update is done earlier.
 TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
   std::vector<ParamSpec> trained = specs(DType::kFloat32);
   std::erase_if(trained, [](const ParamSpec& spec) { return !spec.trainable; });
@@ -134,7 +134,7 @@ TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
     std::int64_t updated = 0;
     for (const Unit& unit : engine.units())
       updated += tier_bytes({.disk = shard_numel(unit, comm.world())}, Tier::kDisk, 4);
-    EXPECT_EQ(seen.read_bytes, said.read_bytes - updated) << "the forward pass reads nothing that the update had";
+    EXPECT_EQ(seen.read_bytes, said.read_bytes - updated) << "the forward pass reads no shard that the update had";
   });
 }
 

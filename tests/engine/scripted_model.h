@@ -1,9 +1,9 @@
-// A model without tensors: it accesses the engine's units as a script says, reads its parameters where the observer was
-// told they are, and makes gradients out of them and of (step, micro-batch, rank). Whoever reads a stale or a foreign
-// byte gets other bits.
+// ScriptedModel: a model without tensors. It accesses the engine's units in a scripted order, and reads parameters at
+// the addresses that the observer received. It computes gradients from parameters and from (step, micro-batch, rank),
+// so reading a stale or foreign byte changes the bits.
 //
-// With ZERO_TEST_DEVICE=recorded a model that is told no device has a RecordedDevice of its own, whose work runs late: every test of an
-// engine looks for races then, and has the bits that it expects.
+// With ZERO_TEST_DEVICE=recorded, a model without a device has its own RecordedDevice, whose work runs late. Every test
+// of an engine then looks for races, and must have the same bits.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,8 @@ inline void store_element(std::byte* data, DType dtype, std::int64_t index, floa
                [&]<typename T>(std::type_identity<T>) { reinterpret_cast<T*>(data)[index] = rounded_to<T>(value); });
 }
 
-// wte alone, three blocks with a matrix and a bias each, a frozen table in the middle one, and what is left in root.
+// wte is its own unit. Three blocks have a matrix and a bias each, the middle one also a frozen table. All other
+// parameters are in root.
 inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool with_frozen = true) {
   std::vector<ParamSpec> specs{{.name = "wte", .shape = {11, 5}, .dtype = dtype, .own_unit = true}};
   for (int block = 0; block < 3; ++block) {
@@ -61,14 +62,14 @@ inline std::vector<ParamSpec> small_specs(DType dtype = DType::kFloat32, bool wi
   return specs;
 }
 
-// States of an optimizer, fp32.
+// fp32 states of an optimizer.
 inline std::vector<StateSpec> moments(int count) {
   return fp32_states(count).states;
 }
 
 class ScriptedModel final : public UnitObserver {
  public:
-  // Its gradients are about 1: a loss scale that nobody has chosen is one with which they do not overflow in fp16.
+  // Gradients are about 1. The default loss scale is one with which such gradients do not overflow in fp16.
   ScriptedModel(Communicator& comm, std::vector<ParamSpec> specs, AttachOptions options, const EngineHost& host = {})
       : specs_(std::move(specs)),
         units_(units_of(specs_, comm.world(), options)),
@@ -117,12 +118,12 @@ class ScriptedModel final : public UnitObserver {
     return order;
   }
 
-  // Replaces the gradient of an element: for infinities, and for parameters that get none.
+  // Replaces the gradient of an element, for example by infinity.
   std::function<float(int param, std::int64_t element, float value)> edit = [](int, std::int64_t, float value) {
     return value;
   };
   std::function<bool(int param)> has_gradient = [](int) { return true; };
-  // What a unit's operators do in a pass, beside reading its parameters.
+  // The work of a unit's operators in a pass, besides reading parameters.
   std::function<void()> compute = [] {};
 
   void forward(const std::vector<int>& order) {
@@ -133,7 +134,7 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
-  // Outside training.
+  // Reads all units outside training.
   void evaluate() {
     for (const int unit : all_units()) {
       const GatheredUnit in_use = engine_->use(unit, Use::kUntraced);
@@ -159,10 +160,10 @@ class ScriptedModel final : public UnitObserver {
     }
   }
 
-  // Its gradients are those of this rank, whatever the engine's communicator says.
+  // Computes the gradients of `rank`, whatever the engine's communicator says.
   void compute_as(int rank) { rank_ = rank; }
 
-  // A whole step over `order`; the learning rate is 0.01.
+  // Trains one step over `order`, with a learning rate of 0.01.
   StepReport train(int step, int accumulate, const std::vector<int>& order) {
     for (int micro = 0; micro < accumulate; ++micro) {
       forward(order);
@@ -172,7 +173,7 @@ class ScriptedModel final : public UnitObserver {
   }
   StepReport train(int step, int accumulate = 1) { return train(step, accumulate, all_units()); }
 
-  // All parameters in full precision, unit after unit. Collective.
+  // All parameters in full precision, in the order of units. Collective.
   std::vector<std::uint32_t> weight_bits() {
     std::vector<std::uint32_t> bits;
     for (const Unit& unit : units_) {
@@ -185,7 +186,7 @@ class ScriptedModel final : public UnitObserver {
     }
     return bits;
   }
-  // One parameter. Collective.
+  // The values of one parameter. Collective.
   std::vector<float> weights_of(const std::string& name) {
     const int param = param_named(name);
     for (const Unit& unit : units_) {
@@ -201,9 +202,9 @@ class ScriptedModel final : public UnitObserver {
     return {};
   }
 
-  // Of every value that forward read, in order.
+  // A checksum of every value that forward passes read, in order.
   double checksum() const { return checksum_; }
-  // What a test has read of the states is compared, too.
+  // Adds states that a test reads to the checksum, so they are compared.
   void add_to_checksum(double value) { checksum_ = checksum_ * 0.999 + value; }
 
  private:
@@ -219,15 +220,15 @@ class ScriptedModel final : public UnitObserver {
     return HostDevice::instance();
   }
 
-  // Memory of the device, where that is not the host's.
+  // Memory of the device, if the device has its own memory.
   struct Gradient {
     std::vector<std::byte> on_host;
     Allocation on_device;
     std::byte* data() { return on_device ? on_device.data() : on_host.data(); }
   };
 
-  // What an operator finds at `data` on the device: there itself, where the host can look while it stands for the operator, as on a
-  // RecordedDevice; else a copy.
+  // The bytes that an operator reads at `data` on the device. If the host can act as the operator, as on a
+  // RecordedDevice, it reads them in place. Otherwise it reads a copy.
   const std::byte* seen(std::span<const std::byte> data, const char* who) {
     const Access access = reads(data);
     device_.touches(Lane::kCompute, {&access, 1}, who);
@@ -242,7 +243,7 @@ class ScriptedModel final : public UnitObserver {
       std::ranges::copy(values, data.begin());
     } else {
       device_.copy(Lane::kCompute, data, values);
-      device_.join(device_.mark(Lane::kCompute));  // `values` may go
+      device_.join(device_.mark(Lane::kCompute));  // `values` may be freed
     }
   }
 
@@ -298,8 +299,7 @@ class ScriptedModel final : public UnitObserver {
   std::vector<std::byte> copied_;
   double checksum_ = 0;
   float loss_scale_ = 1;
-  std::vector<Gradient>
-      kept_;  // of a device that has queued their copies: until the engine has ended, which waits for it
+  std::vector<Gradient> kept_;  // gradients whose copies are queued; kept until the engine ends, which waits
   std::unique_ptr<RankEngine> engine_;
 };
 

@@ -1,4 +1,4 @@
-// A scripted model trained on ranks that are threads, and the bits that it came to.
+// ScriptedRun: the results of a scripted model that trained on ranks that are threads.
 //
 //   const ScriptedRun resident = scripted_run(4, specs, {.stage = 3}, {.steps = 3});
 //   EXPECT_EQ(resident, scripted_run(4, specs, {.stage = 3, .offload = everything_on_disk}, {.steps = 3}));
@@ -19,8 +19,8 @@ namespace zero {
 struct ScriptedRun {
   std::vector<std::uint32_t> weights;
   std::vector<double> norms;
-  std::vector<double> checksums;      // of what each rank's model read
-  std::vector<EngineReport> reports;  // of each rank, in the end
+  std::vector<double> checksums;      // of the values that each rank's model read
+  std::vector<EngineReport> reports;  // of each rank, at the end
   bool operator==(const ScriptedRun& other) const {
     return weights == other.weights && norms == other.norms && checksums == other.checksums;
   }
@@ -48,7 +48,7 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
       const StepReport report = model.train(step, options.accumulate);
       if (rank == 0) run.norms.push_back(report.grad_norm);
     }
-    run.reports[rank] = model.engine().report();  // of training: reading the weights takes memory, too
+    run.reports[rank] = model.engine().report();  // before the weights are read, which takes memory
     const auto bits = model.weight_bits();
     if (rank == 0) run.weights = bits;
     run.checksums[rank] = model.checksum();
@@ -56,7 +56,7 @@ inline ScriptedRun scripted_run(int world, const std::vector<ParamSpec>& specs, 
   return run;
 }
 
-// The same at each stage, and at stage 3 in the smallest budget.
+// The same options at each stage, and at stage 3 also with the smallest budget.
 inline std::vector<AttachOptions> at_all_stages(AttachOptions options) {
   std::vector<AttachOptions> all;
   for (options.stage = 0; options.stage < 4; ++options.stage) all.push_back(options);

@@ -1,4 +1,4 @@
-// Law 2 over thread ranks: stages 0 to 3 give the same bits for any budget, and send and hold what the plan says.
+// Law 2 over thread ranks: stages 0 to 3 give the same bits for any budget, and send and hold as much as planned.
 #include <chrono>
 #include <optional>
 #include <string>
@@ -30,7 +30,7 @@ std::string name_of(const Case& c) {
                                                  : "last");
 }
 
-// A sample meets every way of adding up in every type, and every world with some of them.
+// A sample of the cases has every way to sum with every type, and some cases of every world.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const int world : {1, 2, 3, 4}) {
@@ -40,7 +40,7 @@ std::vector<Case> all_cases() {
       cases.push_back({world, dtype, 3, Reduce::kEach});
       cases.push_back({world, dtype, 3, Reduce::kLast});
     }
-    // fp16 once a world, with another way to accumulate in each.
+    // Each world has one fp16 case, each with another way to accumulate.
     cases.push_back({world, DType::kFloat16, 1 + world % 3, world == 4 ? Reduce::kLast : Reduce::kEach});
   }
   Sweep sweep(4);
@@ -61,9 +61,9 @@ std::vector<MemoryBudget> budgets(const Case& c, int stage) {
   return {{.kind = MemoryBudget::Kind::kMin}, half, {}};
 }
 
-constexpr int kSteps = 4;  // the first on demand, the others replayed
+constexpr int kSteps = 4;  // the first on demand, the rest replayed
 
-// `absent`: at the last step a parameter gets no gradient, on any rank.
+// `absent`: in the last step a parameter gets no gradient, on any rank.
 ScriptedRun train(const Case& c, int stage, const MemoryBudget& memory, bool absent = false) {
   const auto before = [absent](ScriptedModel& model, int step) {
     if (absent && step == kSteps - 1)
@@ -91,8 +91,7 @@ TEST_P(Stages, KeepBitsInAnyBudget) {
   EXPECT_GT(first->norms[0], 0);
 }
 
-// And those of the minimum's formula.
-
+// With the minimum budget, the bytes also equal the formula.
 TEST_P(Stages, SendPlannedBytes) {
   const Case& c = GetParam();
   for (int stage = 0; stage <= 3; ++stage) {
@@ -137,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(, Stages, testing::ValuesIn(all_cases()), [](const auto
   return name;
 });
 
-// Two dtypes, and shapes that divide nothing, over more ranks than some units have elements.
+// Units have two dtypes. Their sizes are not divisible by the number of ranks, and some have fewer elements than ranks.
 TEST(StagesOfAMixedModelOnAnyDevice, GiveTheSameBits) {
   std::vector<ParamSpec> specs = small_specs(DType::kBFloat16);
   specs.push_back({.name = "h.0.norm", .shape = {3}});
@@ -158,7 +157,7 @@ TEST(StagesOfAMixedModelOnAnyDevice, GiveTheSameBits) {
   for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
 }
 
-// Shards above 4 KiB are read where they lie: a rank that is late must still find them unchanged.
+// Shards above 4 KiB are read in place. A late rank must still find them unchanged.
 TEST(StagesOfLargeUnitsOnAnyDevice, KeepBitsWithALateRank) {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 4; ++i) specs.push_back({.name = "h." + std::to_string(i) + ".w", .shape = {64, 60 + i}});
@@ -170,7 +169,8 @@ TEST(StagesOfLargeUnitsOnAnyDevice, KeepBitsWithALateRank) {
             comm, specs,
             {.stage = stage, .reduce = reduce, .accumulate = 2, .device_memory = {.kind = MemoryBudget::Kind::kMin}});
         for (int step = 0; step < 4; ++step) {
-          // Another rank is late at each step, before its forward and before its backward: by how much does not matter.
+          // In each step another rank is late, before its forward and before its backward pass. The delay does not
+          // matter.
           const auto dawdle = [&] {
             if (step % 3 == comm.rank()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
           };
@@ -190,8 +190,7 @@ TEST(StagesOfLargeUnitsOnAnyDevice, KeepBitsWithALateRank) {
   for (std::size_t run = 2; run < weights.size(); ++run) EXPECT_EQ(weights[run], weights[run % 2]) << "run " << run;
 }
 
-// A model whose units are declared in another order than they are used, as GPT-2's embeddings are.
-// With the same bits.
+// A model declares its units in another order than it uses them, like GPT-2's embeddings. The bits are the same.
 TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
   const std::vector<int> order{3, 1, 4, 0, 2};
   constexpr int kShuffledSteps = 3;
@@ -211,7 +210,7 @@ TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
       for (const TimelineSpan& span : timeline.spans()) {
         if (span.activity == Activity::kUpdate) updated.push_back(span.unit);
       }
-      std::vector<int> wanted = model.all_units();  // the first step knows no order
+      std::vector<int> wanted = model.all_units();  // the first step has no known order
       for (int step = 1; step < kShuffledSteps; ++step) wanted.insert(wanted.end(), order.begin(), order.end());
       if (!options.delayed_update) {
         EXPECT_EQ(updated, wanted) << "stage " << options.stage;
@@ -226,7 +225,7 @@ TEST(StagesOfAShuffledModelOnAnyDevice, UpdateInForwardOrder) {
   behind_a_link.offload.link_bytes_per_second = 1e9;
   run(behind_a_link);
   for (const auto& bits : weights) EXPECT_EQ(bits, weights[0]);
-  // A delayed update ends with what is left, in that order.
+  // A delayed update ends with the remaining units, in that order.
   weights.clear();
   for (const int stage : {2, 3}) run({.stage = stage, .delayed_update = true, .exact_steps = 1});
   behind_a_link.delayed_update = true;

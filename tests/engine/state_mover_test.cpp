@@ -1,4 +1,4 @@
-// States are placed anew once it is known what the model computes; the bits do not know of it.
+// State mover: states are placed again after the model's computation has been measured. The bits do not change.
 #include <chrono>
 #include <thread>
 
@@ -16,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Four units of 256 KiB: fp32, so that a gradient is a quarter of a state.
+// Four units of 256 KiB, in fp32, so a gradient is a quarter of all states.
 std::vector<ParamSpec> four_units() {
   std::vector<ParamSpec> specs;
   for (const char* name : {"h.0.weight", "h.1.weight", "h.2.weight", "h.3.weight"})
@@ -24,8 +24,9 @@ std::vector<ParamSpec> four_units() {
   return specs;
 }
 
-// A fifth of all states must lie on disk. Of two micro-batches a gradient there is written twice and read twice,
-// moments once each: they go first, as long as nobody knows that a backward pass takes far longer than its transfers.
+// A fifth of all states must be on disk. With two micro-batches, a gradient on disk is written twice and read twice,
+// moments once each. So moments are moved first, until the engine measures that a backward pass takes far longer than
+// its transfers.
 class Learning : public testing::Test {
  protected:
   ScriptedRun run(int steps, bool resident = false, bool monitor = true) const {
@@ -43,8 +44,8 @@ class Learning : public testing::Test {
     }
     const auto before = [](ScriptedModel& model, int) {
       model.has_gradient = [](int) {
-        // A computation beside which transfers at these rates are short. It lasts at least so long; no verdict hangs on
-        // how much longer it and all else take on a busy machine.
+        // The computation is long compared with transfers at these rates. It takes at least this long, and the results
+        // do not depend on delays of a busy machine.
         std::this_thread::sleep_for(milliseconds(40));
         return true;
       };
@@ -61,8 +62,7 @@ class Learning : public testing::Test {
 };
 using LearningSlow = Learning;
 
-// Hidden: a backward pass covers their transfer.
-
+// A backward pass hides the transfer of these states.
 TEST_F(LearningSlow, HiddenStatesReplaceVisibleOnDisk) {
   const ScriptedRun expected = run(5, /*resident=*/true);
   for (const bool monitor : {true, false}) {
@@ -87,7 +87,7 @@ TEST_F(LearningSlow, HiddenStatesReplaceVisibleOnDisk) {
 TEST_F(LearningSlow, AReportSaysWhatWasLearned) {
   const ScriptedRun trained = run(3);
   const StepProfile& profile = trained.reports[0].profile;
-  EXPECT_GE(profile.backward_seconds, 2 * 4 * 0.040) << "two passes over four units";
+  EXPECT_GE(profile.backward_seconds, 2 * 4 * 0.040) << "two passes use four units";
   EXPECT_GT(profile.forward_seconds, 0);
   ASSERT_EQ(profile.gradient_at.size(), 4U);
   EXPECT_EQ(profile.gradient_at[0], 1);

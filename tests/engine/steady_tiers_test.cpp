@@ -1,4 +1,5 @@
-// Ten thousand steps on three tiers hold what a hundred do: blocks are used again, and nothing is left behind.
+// Steady memory on three tiers: ten thousand steps hold as much as a hundred steps. Blocks are reused, and no memory is
+// lost.
 #include <gtest/gtest.h>
 
 #include "zero/base/process/process_memory.h"
@@ -14,13 +15,13 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-constexpr std::int64_t kMostGrowth = 2 * kMiB;  // of the process
+constexpr std::int64_t kMostGrowth = 2 * kMiB;  // growth of the process
 
 struct Held {
   std::array<std::int64_t, kNumTiers> held{}, peak{};
 };
 
-// Whether a block more is staged at the worst moment is the disk's haste.
+// The peak may have one more staged block, depending on the speed of the disk.
 void expect_steady(const Held& later, const Held& early) {
   constexpr std::int64_t kBlock = TileStream::kTileNumel * 4;
   EXPECT_EQ(later.held, early.held);
@@ -39,7 +40,7 @@ Held held_by(RankEngine& engine) {
   return all;
 }
 
-// Requests to a disk in memory take no time worth speaking of.
+// Requests to a disk in memory take almost no time.
 std::string folder_for(const TemporaryFolder& folder) {
   return FileCalls::kernel().try_folder("/dev/shm") == 0 ? "/dev/shm" : folder.path().string();
 }
@@ -47,11 +48,11 @@ std::string folder_for(const TemporaryFolder& folder) {
 class SteadyTiers : public testing::Test {
  protected:
   void SetUp() override {
-    if (built::kSanitized) GTEST_SKIP() << "sanitizers keep what was given back";
+    if (built::kSanitized) GTEST_SKIP() << "sanitizers keep memory that was freed";
   }
 };
 
-// Ten thousand in the full tier.
+// Ten thousand steps in the full tier.
 using SteadyTiersSlow = SteadyTiers;
 
 TEST_F(SteadyTiersSlow, ThousandsOfStepsKeepTheirMemory) {
@@ -77,7 +78,7 @@ TEST_F(SteadyTiersSlow, ThousandsOfStepsKeepTheirMemory) {
   });
 }
 
-// Memory is short, and free again, again and again (250 times in the full tier): states go to the disk and come back.
+// Memory is repeatedly short and free again (250 times in the full tier). States go to the disk and return.
 TEST_F(SteadyTiersSlow, ManyMovesKeepTheirMemory) {
   const TemporaryFolder folder;
   on_ranks(2, [&](Communicator& comm) {

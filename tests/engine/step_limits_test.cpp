@@ -1,4 +1,4 @@
-// A step that exceeds its limits is refused, by every rank alike, and leaves nothing behind.
+// Step limits: every rank refuses a step that exceeds its limits, and the step leaves no effect.
 #include <cmath>
 #include <limits>
 
@@ -27,7 +27,7 @@ struct Outcome {
   std::int64_t skipped = 0, delayed = 0;
 };
 
-// Step `refused` has limits that it cannot keep; -1: none has.
+// Step `refused` has limits that it exceeds. With -1 no step has limits.
 Outcome run(AttachOptions options, int refused, const StepLimits& limits = {}) {
   Outcome outcome;
   on_ranks(2, [&](Communicator& comm) {
@@ -82,7 +82,7 @@ TEST(StepLimits, TheLossIsTheRanksMean) {
     const double mine = 0.1 * (comm.rank() + 1);
     EXPECT_EQ(train(model, 0, {.loss = mine}).loss, (0.0 + 0.1 * 1 + 0.1 * 2 + 0.1 * 3) / 3);
     EXPECT_TRUE(std::isnan(train(model, 1, {}).loss));
-    // One rank's spike is all ranks' spike, and its silence takes nobody's word away.
+    // A spike on one rank is a spike on all ranks. If one rank gives no loss, the other ranks' losses still count.
     EXPECT_EQ(train(model, 2, {.loss = comm.rank() == 1 ? 50.0 : 1.0, .max_loss = 10}).reason, SkipReason::kLossSpike);
     const std::optional<double> some = comm.rank() == 1 ? std::nullopt : std::optional(kNan);
     EXPECT_FALSE(train(model, 3, {.loss = some}).skipped);
@@ -115,8 +115,7 @@ TEST(StepLimitsOnAnyDevice, ThatAreKeptChangeNoBit) {
   }
 }
 
-// Whether a gradient is applied at once or a step late, one that is refused is as if it had not been computed.
-// Also a late one.
+// A refused gradient has no effect, whether gradients are applied at once or one step late.
 TEST(StepLimits, RefusedGradientIsNeverApplied) {
   for (const int stage : {2, 3}) {
     for (const int refused : {2, 3, 4}) {
@@ -125,12 +124,12 @@ TEST(StepLimits, RefusedGradientIsNeverApplied) {
       const Outcome spike = run(late, refused, norm);
       EXPECT_EQ(spike.skipped, 1);
       EXPECT_EQ(spike.delayed, 3);
-      // A loss that is not finite is refused at the same place: another way to the same run.
+      // A loss that is not finite is refused at the same place, and gives the same run.
       const Outcome other = run(late, refused, {.loss = kNan});
       EXPECT_EQ(spike.weights, other.weights);
       EXPECT_EQ(spike.norms, other.norms);
       EXPECT_NE(spike.weights, run(late, -1).weights);
-      // The gradient of the step before is applied all the same, while the refused one is computed.
+      // The gradient of the step before is still applied while the refused gradient is computed.
       EXPECT_EQ(std::vector(spike.norms.begin(), spike.norms.begin() + refused + 1), [&] {
         const auto norms = run(late, -1).norms;
         return std::vector(norms.begin(), norms.begin() + refused + 1);

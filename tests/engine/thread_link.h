@@ -1,5 +1,5 @@
-// ThreadLink: a DeviceLink between threads, whose messages have come when its calls return: for devices of which the host sees only
-// the bytes that an operation names, while it runs (RecordedDevice).
+// ThreadLink: a DeviceLink between threads. When its calls return, the messages have been received. It suits devices
+// that show the host only the bytes of a running operation (RecordedDevice).
 //
 //   ThreadLink::Mail mail;
 //   host.open_link = [&](Communicator& units, Device&) { return std::make_unique<ThreadLink>(mail, units.rank(), units.world()); };
@@ -23,7 +23,7 @@ class ThreadLink final : public DeviceLink {
   struct Mail {
     std::mutex mutex;
     std::condition_variable came;
-    std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> messages;  // by sender and receiver
+    std::map<std::pair<int, int>, std::deque<std::vector<std::byte>>> messages;  // key: sender and receiver
   };
   ThreadLink(Mail& mail, int rank, int world) : mail_(mail), rank_(rank), world_(world) {}
 
@@ -42,7 +42,7 @@ class ThreadLink final : public DeviceLink {
     return exchange(stream, sent, received);
   }
 
-  // In rank order and fp32, rounded once: the bits of ordered sums, where these are rounded once.
+  // Sums in rank order in fp32 and rounds once: the bits of ordered sums, if ordered sums round once.
   State reduce_scatter(void* stream, const std::byte* in, std::byte* out, std::size_t numel, Element element) override {
     const DType dtype = element == Element::kFloat32   ? DType::kFloat32
                         : element == Element::kFloat16 ? DType::kFloat16

@@ -1,4 +1,4 @@
-// Runs one body on every rank of an in_process world, a thread each.
+// on_ranks(): runs one body on every rank of an in_process world, each in its own thread.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// How each rank ended: "" for one that returned, else what() of what it threw. A rank's communicator ends with its
+// Returns for each rank "" if the body returned, else the what() of its exception. A rank's communicator ends with its
 // body.
 inline std::vector<std::string> ends_of_ranks(int world, const std::function<void(Communicator&)>& body,
                                               std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
@@ -35,7 +35,7 @@ inline std::vector<std::string> ends_of_ranks(int world, const std::function<voi
   return ends;
 }
 
-// Throws Error when a rank did not return.
+// Throws Error if a rank's body threw.
 inline void on_ranks(int world, const std::function<void(Communicator&)>& body) {
   for (const std::string& end : ends_of_ranks(world, body)) {
     if (!end.empty()) throw Error(end);

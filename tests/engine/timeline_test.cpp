@@ -1,4 +1,4 @@
-// What an engine writes into a timeline, and that it agrees with what the engine counts.
+// An engine's timeline, and that it agrees with the engine's counters.
 #include "zero/base/process/timeline.h"
 
 #include <algorithm>
@@ -45,7 +45,7 @@ bool together(const TimelineSpan& a, const TimelineSpan& b) {
   return a.begin < b.end && b.begin < a.end;
 }
 
-// Steps with phases marked as whoever trains marks them, recorded from before the engine is made.
+// Steps whose phases are marked by the training loop. The recording begins before the engine is made.
 class TimelineOfEngine : public testing::Test {
  protected:
   struct Counted {
@@ -54,7 +54,7 @@ class TimelineOfEngine : public testing::Test {
     WorkSeconds work;
     std::vector<std::uint32_t> weights;
     std::vector<std::string> unit_names;
-    std::vector<std::int64_t> gathered_bytes;  // by unit, padding included
+    std::vector<std::int64_t> gathered_bytes;  // by unit, with padding
   };
 
   static void train(ScriptedModel& model, int step, Timeline* timeline) {
@@ -71,7 +71,7 @@ class TimelineOfEngine : public testing::Test {
     model.engine().step(0.01);
   }
 
-  // What rank 0 counted in all; its spans are in timeline_.
+  // Returns the totals that rank 0 counted. Its spans are in timeline_.
   Counted run(AttachOptions options, bool recorded = true, int world = 2) {
     Counted counted;
     on_ranks(world, [&](Communicator& comm) {
@@ -154,7 +154,7 @@ TEST_F(TimelineOfEngine, TransfersOverlapComputation) {
 TEST_F(TimelineOfEngine, UnhiddenLinkTimeIsAWait) {
   const Counted counted = run(on_host_behind_a_link(5e6));
   const auto waits = spans_of(timeline_, Activity::kWaitLink);
-  ASSERT_GT(counted.link.waited_seconds, 0) << "of about a megabyte a step, at 5 MB/s";
+  ASSERT_GT(counted.link.waited_seconds, 0) << "about 1 MB per step at 5 MB/s";
   EXPECT_GE(seconds_of(waits) + 1e-3, counted.link.waited_seconds);
 }
 
@@ -175,13 +175,13 @@ TEST_F(TimelineOfEngine, GatherWaitEndsWithTheGather) {
   const Counted counted = run({.stage = 3});
   const auto gathers = spans_of(timeline_, Activity::kGather);
   const auto waits = spans_of(timeline_, Activity::kWaitGather);
-  ASSERT_GE(gathers.size(), 4u * kSteps) << "each unit, each step";
+  ASSERT_GE(gathers.size(), 4u * kSteps) << "each unit is gathered in each step";
   for (const TimelineSpan& wait : waits) {
     EXPECT_TRUE(std::ranges::any_of(gathers, [&](const TimelineSpan& gather) {
       return gather.unit == wait.unit && wait.begin <= gather.end && gather.end <= wait.end;
     }));
   }
-  EXPECT_GE(seconds_of(gathers) + seconds_of(waits) + 1e-6, counted.work.gather) << "what is measured lies in spans";
+  EXPECT_GE(seconds_of(gathers) + seconds_of(waits) + 1e-6, counted.work.gather) << "spans cover all measured seconds";
   for (const TimelineSpan& gather : gathers)
     EXPECT_EQ(gather.bytes, counted.gathered_bytes[static_cast<std::size_t>(gather.unit)]);
 }
@@ -193,7 +193,7 @@ TEST_F(TimelineOfEngine, WaitsLieWithinAPhase) {
   int waits = 0;
   for (const Activity activity : {Activity::kWaitGather, Activity::kWaitReduce, Activity::kWaitLink}) {
     for (const TimelineSpan& span : spans_of(timeline_, activity)) {
-      if (span.begin < outer.front().begin) continue;  // of load()
+      if (span.begin < outer.front().begin) continue;  // a span of load()
       ++waits;
       EXPECT_TRUE(std::ranges::any_of(outer, [&](const TimelineSpan& phase) { return inside(span, phase); }))
           << name_of(activity);
@@ -202,8 +202,7 @@ TEST_F(TimelineOfEngine, WaitsLieWithinAPhase) {
   EXPECT_GT(waits, 0);
 }
 
-// Every unit, in a step.
-
+// In a step, every unit is reduced once and updated once.
 TEST_F(TimelineOfEngine, ReducesAndUpdatesUnitsOnce) {
   for (const int stage : {0, 1, 2, 3}) {
     const Counted counted = run({.stage = stage});
@@ -225,7 +224,7 @@ TEST_F(TimelineOfEngineOnAnyDevice, IsWatchedWithoutChangingABit) {
   ASSERT_FALSE(watched.empty());
   const std::size_t recorded = timeline_.spans().size();
   EXPECT_EQ(run(options, /*recorded=*/false).weights, watched);
-  EXPECT_EQ(timeline_.spans().size(), recorded) << "an engine without a timeline has none to write into";
+  EXPECT_EQ(timeline_.spans().size(), recorded) << "an engine without a timeline writes none";
 }
 
 TEST_F(TimelineOfEngine, NamesItsUnitsInTheTrace) {

@@ -1,5 +1,5 @@
-// Ranges in proportion to weights change no bit, at every stage, on every tier, with every optimizer; a rank with a small
-// weight holds less than with equal ranges, and sends what is planned for it.
+// Weighted cuts: ranges in proportion to weights change no bit, at every stage, on every tier, with every optimizer. A
+// rank with a small weight holds less than with equal ranges, and sends as many bytes as planned.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +29,7 @@ std::vector<double> falling(int ranks) {
   return weights;
 }
 
-// The same bits at every stage; the bytes sent are the planned ones.
-
+// The bits are equal at every stage. The bytes sent are the planned bytes.
 TEST(WeightedCuts, CodedCopiesKeepBitsAndBytes) {
   AttachOptions options = weighted({.group = 2, .wire = {.outer = WireCodec::kInt8}}, {3, 1});
   const ScriptedRun expected = cut_run(4, block_specs(DType::kFloat32), options);
@@ -42,8 +41,7 @@ TEST(WeightedCuts, CodedCopiesKeepBitsAndBytes) {
   }
 }
 
-// At every stage and in the smallest budget.
-
+// The bits are equal at every stage and in the smallest budget.
 TEST(WeightedCuts, MatchRangeBits) {
   Sweep sweep(7);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -65,8 +63,7 @@ TEST(WeightedCuts, MatchRangeBits) {
   }
 }
 
-// So are those of one rank.
-
+// On one rank, any weight gives the same range.
 TEST(WeightedCutsOnAnyDevice, EqualWeightsAreRanges) {
   const AttachOptions options{.clip = 0.5};
   const auto specs = block_specs(DType::kFloat32);
@@ -125,8 +122,7 @@ TEST(WeightedCuts, HaveThemWhereCopiesTrainApart) {
   }
 }
 
-// For each rank.
-
+// Each rank sends the bytes that are planned for it.
 TEST(WeightedCuts, SendPlannedBytes) {
   for (const int stage : {0, 1, 2, 3}) {
     AttachOptions options = weighted({.stage = stage}, {4, 1, 3});
@@ -135,13 +131,13 @@ TEST(WeightedCuts, SendPlannedBytes) {
     for (int rank = 0; rank < 3; ++rank) {
       const EngineReport& report = run.reports[static_cast<std::size_t>(rank)];
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << "stage " << stage << ", rank " << rank;
-      if (stage == 3) continue;  // the step gathers no unit twice where it has room
+      if (stage == 3) continue;  // a step with enough room gathers each unit once
       EXPECT_EQ(report.planned_sent_bytes, sent_bytes(as_seen_by(units, rank), 3, place(stage, Reduce::kAuto, 1)));
     }
   }
 }
 
-// The point of it: what a light rank holds falls with its weight, and so does its peak.
+// The states of a light rank shrink in proportion to its weight. Its peak shrinks by as many bytes.
 TEST(WeightedCuts, ALightRankHoldsLess) {
   AttachOptions options{.device_memory = MemoryBudget::parse("min")};
   const auto specs = block_specs(DType::kFloat32);
@@ -177,7 +173,7 @@ TEST(WeightedCuts, KeepTheBudgetOnEachRank) {
   }
 }
 
-// The light ranks would have room: without an agreement they would wait for the one that has left.
+// The light ranks have enough room. Without an agreement they would wait for the rank that left.
 TEST(WeightedCuts, AllRefuseOneRanksBadBudget) {
   AttachOptions options = weighted({}, {20, 1, 1});
   const auto units = units_of(block_specs(DType::kFloat32), 3, options);
@@ -252,8 +248,7 @@ TEST(WeightedCutsOnAnyDevice, AreRefusedWhereTheyCannotBe) {
   EXPECT_TRUE(says(refusal(weighted({.offload = {.disk = {"/tmp"}}}, {1, 1})), "set zero.placement device"));
 }
 
-// A place's weight is the least memory of that place in any copy.
-
+// The weight of a place is the least memory at that place in all copies.
 TEST(WeightedCutsOnAnyDevice, CopiesShareTheirLeastMemory) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   const std::vector<std::int64_t> memory{8 * kGiB, 2 * kGiB, 4 * kGiB, 3 * kGiB};
@@ -271,7 +266,7 @@ TEST(WeightedCutsOnAnyDevice, CopiesShareTheirLeastMemory) {
                      "rank 0 has [3, 1, 1, 1], and rank 2 has [3, 1, 1, 2]"));
     EXPECT_TRUE(with_shard_weights({}, comm, 4).shard_weights.empty()) << "equal ranges have no weights";
     const AttachOptions served = weighted({.sync = {.servers = 3}}, {});
-    EXPECT_EQ(with_shard_weights(served, comm, 4).shard_weights.size(), 3U) << "of the servers";
+    EXPECT_EQ(with_shard_weights(served, comm, 4).shard_weights.size(), 3U) << "weights of the servers";
     EXPECT_TRUE(
         says(message_of<ConfigError>([&] { with_shard_weights(weighted({.sync = {.servers = 4}}, {}), comm, 4); }),
              "sync.servers = 4"));

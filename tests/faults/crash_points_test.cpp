@@ -1,9 +1,10 @@
-// Kills and power cuts at the calls of a save: crash_points.py makes them, a few here. All of them:
+// Crash points: kills and power cuts at the calls of a save, made by crash_points.py. By default it makes a few. All of
+// them:
 //
 //   ZERO_TEST_TIER=full build/release/tests/zero_faults_test --gtest_filter=*CrashPoints*
 //
-// and with a commit of the file system's journal before each earlier call: crash_points.py power --commits. Once of a
-// program of one rank and once of one of two.
+// The full tier also commits the file system's journal before each earlier call. The program has one rank in one run,
+// and two ranks in the other.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -25,7 +26,7 @@ constexpr const char* kFew = "--points 3";
 class CrashPoints : public testing::TestWithParam<int> {};
 
 CommandEnd crash_points(const std::string& before, const std::string& how, int ranks) {
-  // In the full tier every call, and where the power is cut, also every pair of calls of which only the first is
+  // The full tier strikes every call. With power cuts it also strikes every pair of calls of which only the first is
   // flushed.
   const bool all = in_full_tier();
   const bool pairs = all && how == "power" && ranks == 1;
@@ -37,8 +38,7 @@ CommandEnd crash_points(const std::string& before, const std::string& how, int r
   return end;
 }
 
-// Whichever call the kill strikes.
-
+// The kill may strike any call.
 TEST_P(CrashPoints, KilledSaveLeavesOldOrNew) {
   const CommandEnd end = crash_points("", "kill", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
@@ -46,13 +46,12 @@ TEST_P(CrashPoints, KilledSaveLeavesOldOrNew) {
   EXPECT_NE(end.text.find(" points, "), std::string::npos) << end.text;
 }
 
-// Whichever call the cut strikes.
-
+// The cut may strike any call.
 TEST_P(CrashPoints, PowerCutLeavesOldOrNew) {
-  if (geteuid() != 0) GTEST_SKIP() << "a power cut needs root, to mount a file system of its own";
+  if (geteuid() != 0) GTEST_SKIP() << "a power cut needs root, to mount its own file system";
   if (std::system("unshare --mount --propagation private true 2>/dev/null") != 0)
-    GTEST_SKIP() << "a power cut needs mounts of its own, which cannot be had here (unshare --mount)";
-  // They go with it however it ends.
+    GTEST_SKIP() << "a power cut needs its own mounts, which are refused here (unshare --mount)";
+  // The mounts end with the command, however it ends.
   const CommandEnd end = crash_points("unshare --mount --propagation private", "power", GetParam());
   if (end.status == kSkipped) GTEST_SKIP() << end.text;
   EXPECT_EQ(end.status, 0) << end.text;

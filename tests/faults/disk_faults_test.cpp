@@ -1,6 +1,6 @@
-// `zero train` whose saves fail while it trains: on a disk that is full (of root alone, who can mount one) and on one
-// that fails (strace). It goes on or it ends, as `checkpoint.on_error` says; what was saved before is whole, and once
-// the disk is well a later save works.
+// `zero train` whose saves fail while it trains: on a full disk, and on a disk that fails (strace). Only root can mount
+// the full disk. The run continues or ends, as `checkpoint.on_error` says. Earlier checkpoints are whole. Once the disk
+// works again, a later save succeeds.
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -20,11 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// Steps enough that a disk is full and well again long before the last one.
+// There are enough steps that the disk is full and works again long before the last step.
 const int kSteps = in_full_tier() ? 1000 : 250;
 const std::string kNotSaved = "is not saved: ";
 
-// A file system of its own in memory, which this process and what it starts can see.
+// A file system in memory, which this process and its children can see.
 class SmallDisk {
  public:
   explicit SmallDisk(fs::path where) : where_(std::move(where)) {
@@ -65,7 +65,7 @@ class DiskFaults : public TrainFaultTest {
   }
 
   std::string weights_of(const std::string& run) const { return report_of(run).value("parameters_sha256", "none"); }
-  // The same for every test.
+  // The weights of an undisturbed run, computed once for all tests.
   std::string undisturbed_weights() const {
     static const std::string weights = [this] {
       WatchedCommand command(two_ranks("undisturbed"));
@@ -75,14 +75,14 @@ class DiskFaults : public TrainFaultTest {
     return weights;
   }
 
-  // The step of the last save that was acknowledged before a place in the text; 0: none.
+  // The step of the last acknowledged save before `before` in the text, or 0 if there is none.
   static int last_saved(const WatchedCommand& command, std::size_t before) {
     const std::string words = "checkpoint: step ";
     const std::size_t at = command.text().rfind(words, before);
     return at == std::string::npos ? 0 : std::atoi(command.text().c_str() + at + words.size());
   }
 
-  // Of all that a run has saved, the one of that step among them.
+  // Expects that all checkpoints of a run are whole, and that one has that step.
   void expect_whole(const std::string& run, int step) const {
     WatchedCommand inspect({built::kCommand, "inspect", "--verify", folder_ / run});
     EXPECT_EQ(inspect.finish(), 0) << inspect.text();
@@ -95,7 +95,7 @@ class DiskFaults : public TrainFaultTest {
     EXPECT_SAYS(command, reason);
   }
 
-  // Ranks stand still from here on, with the last save before them. False: they are beyond that, or almost.
+  // Stops the ranks, so their last save is still ahead. Returns false if they have passed it, or almost.
   static bool stop_before_the_last_save(WatchedCommand& command) {
     signal_ranks(command, SIGSTOP);
     command.read_until(Clock::now() + milliseconds(20));
@@ -126,7 +126,7 @@ class DiskFaults : public TrainFaultTest {
   }
 };
 
-// Stops the ranks meanwhile: a slow disk may take longer than the rest of the training.
+// Fills the disk while the ranks are stopped, because a slow disk may take longer than the rest of the training.
 void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
   const std::vector<WatchedProcess> processes = command.living();
   for (const WatchedProcess& process : processes)
@@ -136,8 +136,7 @@ void fill_under(const WatchedCommand& command, const SmallDisk& disk) {
     if (process.rank >= 0) kill(process.pid, SIGCONT);
 }
 
-// The room of the weights was taken when it began.
-// Of a run without checkpoints.
+// A run without checkpoints reserves the space for its weights when it begins.
 TEST_F(DiskFaults, FullDiskKeepsFinalWeights) {
   const SmallDisk disk(folder_ / "disk");
   if (!disk.mounted()) GTEST_SKIP() << "only root can mount a small disk";
@@ -154,10 +153,10 @@ TEST_F(DiskFaults, FullDiskKeepsFinalWeights) {
     return started.finish() != 0;
   });
   WatchedCommand& command = *full;
-  EXPECT_EQ(command.finish(), 4) << "what lies beside the weights could not be written";
+  EXPECT_EQ(command.finish(), 4) << "files beside the weights could not be written";
   EXPECT_SAYS(command, "training is over, all 20 steps; its weights are in ");
   EXPECT_SAYS(command, "No space left on device");
-  EXPECT_EQ(command.text().find("train.ema"), std::string::npos) << "their average has its room, too";
+  EXPECT_EQ(command.text().find("train.ema"), std::string::npos) << "space for the average was also reserved";
   disk.empty();
   for (const char* file : {"model.safetensors", "model_ema.safetensors"}) {
     WatchedCommand next(train(fmt::format("next-{}", file), {},
@@ -167,8 +166,7 @@ TEST_F(DiskFaults, FullDiskKeepsFinalWeights) {
   }
 }
 
-// Training continues, and saves when there is room.
-
+// Training continues, and saves when the disk has room.
 TEST_F(DiskFaults, FullDiskDelaysSaves) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
@@ -177,7 +175,7 @@ TEST_F(DiskFaults, FullDiskDelaysSaves) {
     disk.empty();
     if (!started.wait_for("checkpoint: step 50,")) return false;
     while (started.text().find(kNotSaved) == std::string::npos) {
-      fill_under(started, disk);  // again and again: an old checkpoint may have gone
+      fill_under(started, disk);  // repeatedly, because an old checkpoint may have been removed
       started.read_until(Clock::now() + milliseconds(20));
       if (started.living().empty()) return false;
     }
@@ -196,7 +194,6 @@ TEST_F(DiskFaults, FullDiskDelaysSaves) {
 }
 
 // The same command continues the run.
-
 TEST_F(DiskFaults, FullDiskEndsIfAsked) {
   const std::string expected = undisturbed_weights();
   const SmallDisk disk(folder_ / "disk");
@@ -222,7 +219,6 @@ TEST_F(DiskFaults, FullDiskEndsIfAsked) {
 }
 
 // Training continues, and saves when the disk works again.
-
 TEST_F(DiskFaults, FailingDiskDelaysSaves) {
   const std::string expected = undisturbed_weights();
   for (const auto& [calls, rank] : {std::pair("fsync,fdatasync", 1), std::pair("fallocate", 0)}) {
@@ -239,7 +235,7 @@ TEST_F(DiskFaults, FailingDiskDelaysSaves) {
       return stop_before_the_last_save(started);
     };
     const auto failing = struck(run, two_ranks(run), fails);
-    if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+    if (strace == nullptr) GTEST_SKIP() << "strace is missing, or may not attach";
     WatchedCommand& command = *failing;
     expect_said(command, run + "/checkpoints/step-", "Input/output error");
     expect_whole(run, last_saved(command, command.text().find(kNotSaved)));
@@ -251,7 +247,6 @@ TEST_F(DiskFaults, FailingDiskDelaysSaves) {
 }
 
 // The same command continues the run.
-
 TEST_F(DiskFaults, FailingDiskEndsIfAsked) {
   const std::string expected = undisturbed_weights();
   std::unique_ptr<WatchedCommand> strace;
@@ -261,7 +256,7 @@ TEST_F(DiskFaults, FailingDiskEndsIfAsked) {
     strace = fail_calls("fsync,fdatasync", pid);
     return strace == nullptr || started.wait_for("Input/output error");
   });
-  if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+  if (strace == nullptr) GTEST_SKIP() << "strace is missing, or may not attach";
   WatchedCommand& command = *failing;
   EXPECT_EQ(command.finish(), 4) << command.text();
   expect_said(command, "run/checkpoints/step-", "Input/output error");

@@ -1,4 +1,5 @@
-// `zero train` of which one rank dies whenever it is there: it goes on without it, on the same samples a step.
+// Elastic runs: one rank of `zero train` dies whenever it starts. The run continues without it, with as many samples
+// per step.
 #include <vector>
 
 #include "tests/faults/train_fault_test.h"
@@ -8,7 +9,7 @@ namespace {
 
 class ElasticFaults : public TrainFaultTest {
  protected:
-  // Without dropout, whose random numbers would be other ones in another world.
+  // Without dropout, because its random numbers would differ with another number of ranks.
   std::vector<std::string> four_ranks(const std::string& run, const std::vector<std::string>& more = {}) const {
     return train(run, {"-n", "4"},
                  {{"data.validation", "0"},
@@ -29,12 +30,11 @@ class ElasticFaults : public TrainFaultTest {
   }
 };
 
-// The samples of a step stay the same.
-
+// A step has the same samples with fewer ranks.
 TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  // Both before there is another checkpoint.
+  // Both kills come before the next checkpoint.
   const auto strikes = [](WatchedCommand& started) {
     const std::string again = "starting all ranks again (1 of 9)";
     return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
@@ -55,7 +55,7 @@ TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   ASSERT_EQ(losses.size(), 24u);
   for (std::size_t step = 0; step < losses.size(); ++step)
     EXPECT_NEAR(losses[step], expected[step], 1e-3) << "step " << step + 1;
-  EXPECT_LT(expected.back(), expected.front() - 0.1) << "there was something to differ in";
+  EXPECT_LT(expected.back(), expected.front() - 0.1) << "the losses must have changed";
 }
 
 TEST_F(ElasticFaults, RefusesMinRanksAboveTheWorld) {

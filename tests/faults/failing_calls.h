@@ -1,4 +1,4 @@
-// System calls that fail, by strace.
+// fail_calls(): makes system calls fail, by strace.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@
 
 namespace zero {
 
-// Each of these calls of one rank fails, as long as it is there. Nothing where strace is not, or may not.
+// Makes each of these calls of one rank fail while the returned command exists. Returns null if strace is missing or
+// may not attach.
 inline std::unique_ptr<WatchedCommand> fail_calls(const std::string& calls, pid_t rank) {
   auto strace = std::make_unique<WatchedCommand>(
       std::vector<std::string>{"strace", "-f", "-o", "/dev/null", "-e", "trace=" + calls, "-e",

@@ -1,5 +1,5 @@
-// What every fault test begins and ends with: a seed that is always the same, nothing new in /dev/shm, and no new place
-// where ranks meet.
+// FaultTest: the start and end of every fault test. The random seed is always the same. A test leaves no file in
+// /dev/shm and no socket at which ranks meet.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,14 @@
 
 namespace zero {
 
-// From a fault to the end of every rank: 0.6 s at most where it was measured (docs/reliability.md). A busy machine gets
-// more, and still far less than the minute after which a rank would give up by itself.
+// The limit from a fault to the end of every rank. The measured maximum is 0.6 s (docs/reliability.md). A busy machine
+// gets more, but far less than the minute after which a rank gives up by itself.
 constexpr std::chrono::seconds kAllGone{20};
 
 class FaultTest : public testing::Test {
  protected:
-  // What is there now and was not before must go, but for places where processes of other programs meet, and files that they
-  // have in their memory: another test's mpirun, for example.
+  // Names that are new since the test began must disappear: sockets at which processes meet, and files that are mapped
+  // into memory. Names of other programs are ignored, such as those of another test's mpirun.
   void TearDown() override {
     std::set<std::string> left = new_names(before_);
     const auto deadline = Clock::now() + std::chrono::seconds(20);
@@ -53,7 +53,8 @@ class FaultTest : public testing::Test {
     return std::chrono::milliseconds(random_() % static_cast<unsigned>(span.count() + 1));
   }
 
-  // At a random moment in the first `span` of that rank's life, start-up included. The time of it.
+  // Kills the rank at a random moment in the first `span` of its life, including its start. Returns the time of the
+  // kill.
   Clock::time_point kill_early(WatchedCommand& command, int rank, std::chrono::milliseconds span) {
     const auto moment = any_moment(span);
     const pid_t pid = command.wait_for_rank(rank);
@@ -61,8 +62,8 @@ class FaultTest : public testing::Test {
     return strike(pid, SIGKILL);
   }
 
-  // Kills a rank once that line is there, and waits for what is said of it. False: the run was over before. On a busy machine
-  // the line may be read long after it was written.
+  // Kills a rank once `line` is printed, and waits for `notice`. Returns false if the run ended before. On a busy
+  // machine, the line may be read long after it was written.
   static bool kill_at(WatchedCommand& command, const std::string& line, int rank, const std::string& notice) {
     if (!command.wait_for(line)) return false;
     const std::size_t from = command.text().size();
@@ -75,7 +76,7 @@ class FaultTest : public testing::Test {
       if (process.rank >= 0) kill(process.pid, signal);
   }
 
-  // The time of it. A rank that is not there fails the test.
+  // Returns the time of the signal. Fails the test if there is no such rank.
   static Clock::time_point strike(pid_t pid, int signal) {
     const auto now = Clock::now();
     EXPECT_TRUE(pid > 0 && kill(pid, signal) == 0) << "there is no such rank";
@@ -86,7 +87,7 @@ class FaultTest : public testing::Test {
   static std::set<std::string> shared_names() {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      // The scratch folder of crash_points.py, a test that may run beside this one for minutes.
+      // Ignores the scratch folder of crash_points.py, a test that may run at the same time for minutes.
       if (!entry.path().filename().string().starts_with("crash-points-")) names.insert(entry.path());
     }
     const OpenSockets open = open_sockets();

@@ -1,4 +1,5 @@
-// A user's own program under `zero launch`: the rank that ended first is named, however it ended and whoever was seen first.
+// A user's own program under `zero launch`: the launcher names the rank that ended first, however it ended and
+// whichever end was seen first.
 #include <tuple>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ TEST_P(FirstRank, IsNamedInEveryLaunch) {
   }
 }
 
-// It failed twice in a row with the others' status: its place is given up, not none.
+// The rank fails twice in a row, with the same status as the other ranks. Its place is given up.
 class FirstRankPlaces : public FaultTest {};
 
 TEST_F(FirstRankPlaces, GivesUpRankThatLeavesTwice) {

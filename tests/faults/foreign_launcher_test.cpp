@@ -1,6 +1,5 @@
-// The same faults when somebody else started the ranks. mpirun and torchrun end the ranks in their own time; that the
-// survivors know of the death themselves, and end, is ours. They outlive SIGTERM here, or the launcher might be
-// quicker.
+// The same faults under mpirun and torchrun. These launchers end the ranks in their own time. The survivors must detect
+// the death themselves and end. They outlive SIGTERM here, or the launcher might end them first.
 #include <ostream>
 #include <string>
 #include <vector>
@@ -76,14 +75,14 @@ TEST_P(ForeignFaults, OthersNameAKilledRank) {
 }
 
 TEST_P(ForeignFaults, TimeoutNamesAStoppedRank) {
-  WatchedCommand command = start({"--timeout", "3000"});  // ranks of a slow machine meet in it, too
+  WatchedCommand command = start({"--timeout", "3000"});  // ranks of a slow machine also meet within this time
   ASSERT_TRUE(all_work(command)) << command.text();
   const pid_t stopped = command.wait_for_rank(1);
   strike(stopped, SIGSTOP);
   EXPECT_TRUE(command.wait_for("is stopped (SIGSTOP)")) << command.text();
   EXPECT_SAYS(command, "rank 1: ");
   EXPECT_SAYS(command, "it is absent after 3 s");
-  kill(stopped, SIGCONT);  // mpirun has removed it by then; torchrun gives it half a minute
+  kill(stopped, SIGCONT);  // mpirun has removed it already; torchrun waits half a minute
   EXPECT_GT(command.finish(), 0);
   EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "the launcher left a process";
 }

@@ -1,4 +1,5 @@
-// Fault tests of runs whose hosts are network namespaces of this machine: HostsFaultTest has them, and the launcher of each.
+// HostsFaultTest: fault tests of runs on several hosts, which are network namespaces of this machine. It starts a
+// launcher on each.
 #pragma once
 
 #include <optional>
@@ -22,7 +23,7 @@ class HostsFaultTest : public StruckRunTest {
     if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
 
-  // `zero launch` on a host, as the guide says it.
+  // The command line of `zero launch` on a host, as in the guide.
   std::vector<std::string> launch_on(int host, const std::vector<std::string>& flags,
                                      const std::vector<std::string>& program) const {
     std::vector<std::string> words = hosts_->words_on(host);

@@ -1,9 +1,10 @@
-// One rank of a user's own program: it catches what is thrown, prints it, and ends with status 1.
+// zero_fault_leaver: one rank of a user's own program. It catches and prints exceptions, and ends with status 1.
 //
 //   zero_fault_leaver TRANSPORT throw|uncaught|code|kill|crash
 //
-// Rank 1 ends first, in that way; the others lose it and end because of that. A rank 1 that throws leaves the run, and then
-// stays until the launcher has seen the ends of all others: so the first end is never that of the rank at fault.
+// Rank 1 ends first, in the given way. The other ranks lose it and end because of that. If rank 1 throws, it leaves the
+// run, but stays until the launcher has seen the ends of all other ranks. So the first end that is seen is never that
+// of the rank at fault.
 #include <chrono>
 #include <cstdio>
 #include <exception>

@@ -1,5 +1,5 @@
-// `zero launch --spared-from` on several machines: workers are killed, and start again alone; where a server dies, all do.
-// Network namespaces stand for the machines.
+// `zero launch --spared-from` on several machines. If a worker is killed, only that worker starts again. If a server
+// dies, all ranks start again. The machines are network namespaces.
 #include <fmt/format.h>
 
 #include "tests/faults/hosts_fault_test.h"
@@ -46,7 +46,7 @@ class MachinesFaults : public HostsFaultTest {
     EXPECT_EQ(command.finish(), 0) << command.text();
   }
 
-  // The first time that one of them is printed from there on: true.
+  // Waits until one of the two texts is printed after `from`. Returns whether it was.
   static bool wait_for_either(WatchedCommand& command, const std::string& one, const std::string& other,
                               std::size_t from) {
     const auto deadline = Clock::now() + std::chrono::minutes(1);
@@ -65,8 +65,7 @@ class MachinesFaults : public HostsFaultTest {
 constexpr const char* kStartsAlone = "restarting only this rank";
 constexpr const char* kStartsAll = "starting all ranks again";
 
-// A worker of the second machine; the others continue meanwhile.
-
+// A worker of the second machine dies, and the other ranks continue meanwhile.
 TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
   constexpr int kSteps = 400;
   WatchedCommand first(launcher(0, "run", 2, kSteps)), second(launcher(1, "run", 2, kSteps));
@@ -75,7 +74,7 @@ TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
   strike(second.wait_for_rank(2), SIGKILL);
   const std::string lost = "rank 2 (worker 1) is lost";
   ASSERT_TRUE(first.wait_for(lost) && first.wait_for("\nstep ", first.text().find(lost))) << first.text();
-  // They have gone on; now they wait, so that the run is not over before rank 2 is back.
+  // The other ranks have continued. Now they are stopped, or the run could end before rank 2 is back.
   for (const pid_t other : others) strike(other, SIGSTOP);
   ASSERT_TRUE(first.wait_for("rank 2 (worker 1) is back in a new process")) << first.text() << second.text();
   for (const pid_t other : others) strike(other, SIGCONT);
@@ -93,8 +92,8 @@ TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
   expect_same_bits("again", "run");
 }
 
-// Rank 1 is the only worker, so that an undisturbed run has always the same bits.
-// Also beside a worker that died.
+// A server dies, also together with a worker. Rank 1 is the only worker, so an undisturbed run always has the same
+// bits.
 TEST_F(MachinesFaults, DeadServerRestartsAll) {
   run_whole(training("whole", {"-n", "2"}));
   const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
@@ -117,8 +116,8 @@ TEST_F(MachinesFaults, DeadServerRestartsAll) {
   }
 }
 
-// Before it has met the others, while it trains, and within 40 ms of its return.
-// At any moment of any of its lives.
+// A worker is killed at any moment of any of its lives. It may be before it meets the other ranks, while it trains, or
+// within 40 ms of its return.
 TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
   run_whole(training("whole", {"-n", "2"}));
   const int rounds = num_trials("ZERO_MACHINES_KILLS", 1, 36);
@@ -133,7 +132,7 @@ TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
       if (life == 1 && !wait_for_either(first, "is back in a new process", "\nstep ", from)) break;
       const pid_t worker = second.wait_for_rank(1);
       std::this_thread::sleep_for(moment);
-      if (worker <= 0 || kill(worker, SIGKILL) != 0) break;  // it had done its part
+      if (worker <= 0 || kill(worker, SIGKILL) != 0) break;  // the worker has finished
       if (!wait_for_either(second, kStartsAlone, kStartsAll, said)) break;
     }
     EXPECT_EQ(first.finish(), 0) << first.text();
@@ -143,8 +142,7 @@ TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
   }
 }
 
-// The second launcher; the others continue.
-
+// The second launcher is killed, and the other ranks continue.
 TEST_F(MachinesFaults, KilledLauncherLosesOnlyItsWorkers) {
   WatchedCommand first(launcher(0, "run", 2)), second(launcher(1, "run", 2));
   ASSERT_TRUE(first.wait_for("step 10/")) << first.text() << second.text();
@@ -155,8 +153,8 @@ TEST_F(MachinesFaults, KilledLauncherLosesOnlyItsWorkers) {
   for (WatchedCommand* const command : {&first, &second}) expect_nothing_left(*command);
 }
 
-// Ranks 0, 1 and 2 are servers; 3 is a worker beside one of them, 4 and 5 are workers of a machine without.
-// Workers of both machines come back.
+// Workers of both machines come back. Ranks 0, 1 and 2 are servers. Rank 3 is a worker beside a server. Ranks 4 and 5
+// are workers of a machine without servers.
 TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   constexpr int kSteps = 400;
   make_hosts(3);
@@ -170,7 +168,7 @@ TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   strike(third.wait_for_rank(5), SIGKILL);
   for (const char* const lost : {"rank 3 (worker 0) is lost", "rank 5 (worker 2) is lost"})
     ASSERT_TRUE(first.wait_for(lost)) << first.text();
-  // It waits, so that the run is not over before they are back.
+  // The last worker is stopped, or the run could end before the killed workers are back.
   strike(other, SIGSTOP);
   for (const char* const back :
        {"rank 3 (worker 0) is back in a new process", "rank 5 (worker 2) is back in a new process"})
@@ -193,14 +191,13 @@ TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
   expect_same_bits("again", "run");
 }
 
-// Rank 3 is the only worker, so that an undisturbed run has always the same bits.
-// A server of either machine.
+// A server of either machine dies. Rank 3 is the only worker, so an undisturbed run always has the same bits.
 TEST_F(MachinesFaults, DeadServerRestartsFromTheCheckpoint) {
   servers_ = 3;
   run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
   const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
-    const int victim = 2 - round % 3;  // of the second machine, then of the first
+    const int victim = 2 - round % 3;  // on the second machine first, then on the first
     SCOPED_TRACE(fmt::format("round {}, server {}", round, victim));
     const std::string run = fmt::format("run-{}", round);
     const std::vector<std::string> saving{"--checkpoint.every", "20"};
@@ -219,8 +216,7 @@ TEST_F(MachinesFaults, DeadServerRestartsFromTheCheckpoint) {
   }
 }
 
-// When it is started again, all start again.
-
+// When the launcher is started again, all ranks start again.
 TEST_F(MachinesFaults, KilledServerLauncherIsNamed) {
   servers_ = 3;
   run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));

@@ -1,5 +1,5 @@
-// In-memory checkpoints of `zero launch` on two machines: a rank or a server that dies costs the steps since the newest, and
-// where a launcher dies all go on from the disk. Two network namespaces stand for the machines.
+// In-memory checkpoints of `zero launch` on two machines. If a rank or a server dies, only the steps since the newest
+// checkpoint are lost. If a launcher dies, all ranks continue from the disk. The machines are network namespaces.
 #include <fmt/format.h>
 
 #include "tests/faults/hosts_fault_test.h"
@@ -29,7 +29,7 @@ class MemoryHostsFaults : public HostsFaultTest {
     flags.insert(flags.begin(), {"-n", std::to_string(ranks_of_each), "--max-restarts", "9"});
     return launch_on(host, flags, training(run, {}, keys));
   }
-  // The first line of that kind after `from`: the step that all ranks went on from; -1: none came.
+  // The step from which all ranks continued, by the first such line after `from`, or -1 if there is none.
   static std::int64_t went_on_from(WatchedCommand& command, std::size_t from = 0) {
     const std::string line = "continuing after step ";
     if (!command.wait_for(line, from) || !command.wait_for("\n", command.text().find(line, from))) return -1;
@@ -46,8 +46,8 @@ class MemoryHostsFaults : public HostsFaultTest {
 
 constexpr const char* kFromMemory = "an in-memory checkpoint that the launchers kept";
 
-// A dead rank costs only the steps since the newest checkpoint in memory.
-
+// A dead rank costs only the steps since the newest checkpoint in memory. A dead launcher costs the steps since the
+// newest checkpoint on disk.
 TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}, {}), "undisturbed");
   for (const std::string& stage : in_full_tier() ? Flags{"0", "1", "2", "3"} : Flags{"1"}) {
@@ -58,7 +58,7 @@ TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
     ASSERT_TRUE(first.wait_for("\nstep 17/")) << first.text() << second.text();
     strike(second.wait_for_rank(1), SIGKILL);
     const std::int64_t step = went_on_from(first);
-    // Steps are fast: where the kill came after step 20, the newest may be the one on the disk.
+    // Steps are fast. If the kill came after step 20, the newest checkpoint may be on disk.
     const bool from_disk = step % 10 == 0;
     EXPECT_TRUE(step >= 15 && (from_disk || step % 3 == 0)) << first.text() << second.text();
     if (!from_disk) EXPECT_SAYS(first, kFromMemory);
@@ -75,8 +75,8 @@ TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
   }
 }
 
-// Rank 3 is the only worker, so that an undisturbed run has always the same bits. The third server is on the second machine.
-// A server of either machine.
+// A server of either machine dies. Rank 3 is the only worker, so an undisturbed run always has the same bits. The third
+// server is on the second machine.
 TEST_F(MemoryHostsFaults, DeadServerCostsStepsSinceNewest) {
   for (const std::string& mode : in_full_tier() ? Flags{"async", "stale"} : Flags{"async"}) {
     const Flags servers{"--sync.mode", mode, "--sync.servers", "3", "--sync.staleness", "2", "--train.steps", "100"};
@@ -99,8 +99,7 @@ TEST_F(MemoryHostsFaults, DeadServerCostsStepsSinceNewest) {
   }
 }
 
-// A checkpoint after each step, so that many deaths are in the middle of one; none on the disk.
-// At any moment.
+// A rank dies at any moment. Each step saves in memory, so many deaths interrupt a save. The disk has no checkpoint.
 TEST_F(MemoryHostsFaults, DeadRankCostsOneStep) {
   const Flags group{"--zero.group", "2", "--zero.stage", "3", "--train.steps", in_full_tier() ? "200" : "80"};
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "4"}, group), "undisturbed");

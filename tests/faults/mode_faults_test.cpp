@@ -1,8 +1,8 @@
-// Kills and pauses at random moments in every mode of training: none hangs, none leaves anything behind, and none loses more
-// than it says. A mode whose bits do not depend on time ends with the weights of a run that was left alone; of the others
-// the gradients add up, and a run that was stopped for a while, or had a worker replaced, is replayed to the bit.
-// ZERO_MODE_STRIKES sets how often in each mode (two modes once without it, all modes ten times in the full tier:
-// docs/reliability.md).
+// Kills and pauses at random moments in every mode of training. No run hangs, leaves files or processes, or loses more
+// than its mode allows. If a mode's bits do not depend on time, the run ends with the weights of an undisturbed run. In
+// other modes the gradients add up. A paused run, or one with a replaced worker, is replayed to the bit.
+// ZERO_MODE_STRIKES sets the number of strikes per mode (by default one in two modes, in the full tier ten in all
+// modes: docs/reliability.md).
 #include <algorithm>
 #include <fstream>
 #include <iostream>
@@ -23,13 +23,13 @@ namespace zero {
 namespace {
 
 constexpr int kWorld = 4;
-constexpr std::int64_t kMemoryEvery = 5;  // of the modes that keep copies in memory
+constexpr std::int64_t kMemoryEvery = 5;  // in modes with in-memory checkpoints
 
 enum class Promise {
-  kBits,       // those of a run that was left alone
-  kGradients,  // each that a worker pushed is applied
-  kQuorum,     // as many gradients an update as the quorum says
-  kSamples,    // as many a step as without shares
+  kBits,       // the bits of an undisturbed run
+  kGradients,  // every pushed gradient is applied
+  kQuorum,     // each update has as many gradients as the quorum
+  kSamples,    // each step has as many samples as without shares
 };
 
 struct Mode {
@@ -42,7 +42,7 @@ void PrintTo(const Mode& mode, std::ostream* out) {
   *out << mode.name;
 }
 
-// The first two are those of a sample.
+// The first two modes are those of a sample.
 std::vector<Mode> modes() {
   using enum Promise;
   const std::vector<std::string> local{"--sync.mode", "local", "--sync.local_steps", "7", "--zero.group", "2"};
@@ -105,18 +105,18 @@ class ModeFaults : public StruckRunTest, public testing::WithParamInterface<Mode
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
-  // `text`: all that was printed. Ranks that go on after the launcher's death have no copies in its memory.
+  // `text` is the whole output. After the launcher's death, ranks find no checkpoints in its memory.
   static void expect_few_steps_repeated(const std::string& text, bool launcher_died) {
     const auto& keys = GetParam().keys;
     const bool in_memory = !launcher_died && std::ranges::find(keys, "--checkpoint.memory_every") != keys.end();
     for (const Restart& restart : restarts_in(text)) {
-      EXPECT_GE(restart.from, restart.on_disk) << "a checkpoint was whole, and not taken\n" << text;
-      // A save to disk may still go on when the next is due, and is waited for then.
+      EXPECT_GE(restart.from, restart.on_disk) << "a whole checkpoint was not used\n" << text;
+      // A save to disk may still run when the next is due, which then waits.
       EXPECT_LE(restart.repeated(), in_memory ? kMemoryEvery : 2 * kEvery) << text;
     }
   }
 
-  // Each step is there once, with all of its samples.
+  // Each step is printed once, with all of its samples.
   void expect_steps_told(const std::string& run, const nlohmann::json& report) const {
     std::int64_t step = 0;
     double samples = 0;
@@ -146,19 +146,18 @@ class ModeFaults : public StruckRunTest, public testing::WithParamInterface<Mode
 INSTANTIATE_TEST_SUITE_P(Each, ModeFaults, testing::ValuesIn(modes()),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// Whatever the moment, a run ends as its mode promises.
-
+// A run ends as its mode promises, whatever the moment of the strike.
 TEST_P(ModeFaults, StruckRunsKeepTheirPromise) {
   const Promise promise = GetParam().promise;
   const bool has_replay = promise == Promise::kGradients || promise == Promise::kQuorum;
   const Undisturbed undisturbed = leave_alone(command_of("undisturbed"), "undisturbed");
-  auto span = undisturbed.span;  // of a run; where the machine is less busy since, of one that ended before its strike
+  auto span = undisturbed.span;  // length of a run; less if a run ended before its strike
   const int wanted = num_trials("ZERO_MODE_STRIKES", 1, 10);
   int hits = 0, kills = 0, of_launchers = 0, replays = 0;
   for (int trial = 0; hits < wanted && !HasFailure(); ++trial) {
     ASSERT_LT(trial, 3 * wanted + 10) << "most strikes come too late";
     const int any = any_rank(kWorld + 1), victim = any == kWorld ? kLauncher : any;
-    // One in three is a pause: what can be replayed begins with it.
+    // One strike in three is a pause. Modes with a replay begin with a pause.
     const int signal = trial % 3 == (has_replay ? 0 : 2) ? SIGSTOP : SIGKILL;
     SCOPED_TRACE(fmt::format("trial {}, {} to {}", trial, signal == SIGKILL ? "SIGKILL" : "SIGSTOP",
                              victim == kLauncher ? "the launcher" : fmt::format("rank {}", victim)));
@@ -185,7 +184,7 @@ TEST_P(ModeFaults, StruckRunsKeepTheirPromise) {
     expect_few_steps_repeated(text, launcher_died);
     expect_steps_told(run, report);
     const auto losses = report.at("losses").get<std::vector<double>>();
-    EXPECT_LT(losses.back(), losses.front() - 0.5) << "nothing was learned";
+    EXPECT_LT(losses.back(), losses.front() - 0.5) << "the loss did not fall";
     if (promise == Promise::kBits) {
       EXPECT_EQ(weights_of(run), undisturbed.weights) << text;
     }

@@ -1,5 +1,6 @@
-// `zero train` under mpirun on two hosts, of which a rank is killed: mpirun ends all ranks of both, the lost one is named, and
-// nothing is left on either. Network namespaces stand for the hosts. ZERO_MPIRUN_KILLS sets how often in each mode.
+// `zero train` under mpirun on two hosts. When a rank is killed, mpirun ends all ranks and names the lost one, and no
+// process is left on either host. The hosts are network namespaces. ZERO_MPIRUN_KILLS sets the number of kills per
+// mode.
 #include <sstream>
 
 #include <fmt/format.h>
@@ -32,11 +33,11 @@ class MpirunHostsFaults : public HostsFaultTest, public testing::WithParamInterf
     make_hosts(2);
   }
 
-  // Many more steps than the test lasts.
+  // The run has many more steps than the test lasts.
   std::vector<std::string> training(const std::string& run) const {
     std::vector<std::string> words = hosts_->words_on(0);
     words.emplace_back(ZERO_MPIRUN);
-    // Ranks of the other host have the variable by which WatchedCommand knows its processes.
+    // Ranks of the other host also get the variable by which WatchedCommand finds its processes.
     std::istringstream flags(hosts_->mpirun_flags(kRanksOfEach) + " -x ZERO_FAULT_TEST");
     for (std::string flag; flags >> flag;) words.push_back(flag);
     const std::vector<std::string> program = train(run, {},
@@ -51,7 +52,7 @@ class MpirunHostsFaults : public HostsFaultTest, public testing::WithParamInterf
     return words;
   }
 
-  // Of those that mpirun starts there: its daemon and the ranks.
+  // Whether no process is left that mpirun started on the host: its daemon and the ranks.
   bool is_empty(int host) const {
     const auto deadline = Clock::now() + kAllGone;
     while (!hosts_->processes(host).empty() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(20));
@@ -64,8 +65,8 @@ INSTANTIATE_TEST_SUITE_P(In, MpirunHostsFaults,
                                          MpirunMode{"quorum", {"--sync.servers", "1", "--sync.quorum", "2"}}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
-// With servers rank 0 is one, and all others are workers.
-// The rank is named, and nothing is left.
+// mpirun names the rank, and no process is left. In modes with servers, rank 0 is the server and all others are
+// workers.
 TEST_P(MpirunHostsFaults, KilledRankEndsTheRunCleanly) {
   constexpr int kVictims[] = {3, 0, 2, 1};
   constexpr int kFirstEarly = 4;  // rounds before this one kill a rank that has trained
@@ -82,7 +83,7 @@ TEST_P(MpirunHostsFaults, KilledRankEndsTheRunCleanly) {
       kill_early(command, victim, milliseconds(2500));
     }
     EXPECT_GT(command.finish(), 0);
-    // Of a rank that dies while ranks still start, mpirun may say no more than that a process ended.
+    // If a rank dies while ranks still start, mpirun may only say that a process ended.
     if (round < kFirstEarly || command.text().find("1 process returned") == std::string::npos) {
       EXPECT_SAYS(command, fmt::format("process rank {} with PID", victim)) << "mpirun names it";
     }

@@ -15,7 +15,7 @@ std::vector<std::vector<std::string>> table(const char* path) {
   std::vector<std::vector<std::string>> rows;
   std::ifstream file(path);
   std::string line;
-  std::getline(file, line);  // the columns' names
+  std::getline(file, line);  // names of the columns
   while (std::getline(file, line)) {
     std::istringstream words(line);
     std::vector<std::string>& row = rows.emplace_back();

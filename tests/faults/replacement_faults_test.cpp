@@ -1,5 +1,5 @@
-// Workers of a run with servers that are killed, and start again alone. Where all workers are gone the servers wait, so that
-// no run here ends before somebody is back.
+// Workers that are killed in a run with servers, and are restarted without the other ranks. If all workers are gone,
+// the servers wait. So no run here ends before a worker is back.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 constexpr const char* kAlone = "restarting only this rank";
 constexpr const char* kTrains = "step 10/";
 
-// The parameter is the transport. Over gloo a process takes longer to come back: the full tier has all of it.
+// The parameter is the transport. With gloo a process takes longer to return, so only the full tier tests it.
 class ReplacementFaults : public TrainFaultTest, public ::testing::WithParamInterface<std::string> {
  protected:
   std::vector<std::string> train(const std::string& run, int ranks, const std::vector<std::string>& more = {}) const {
@@ -41,12 +41,12 @@ class ReplacementFaults : public TrainFaultTest, public ::testing::WithParamInte
     EXPECT_EQ(report.at("parameters_sha256"), expected.at("parameters_sha256"));
   }
 
-  // While it trains; then it is started again.
+  // Kills a rank while it trains, and waits until it is started again.
   static auto kill_alone(int rank) {
     return [rank](WatchedCommand& started) { return kill_at(started, kTrains, rank, kAlone); };
   }
 
-  // Once `text` has been printed so many times.
+  // Waits until `text` has been printed `times` times.
   static bool wait_for_times(WatchedCommand& command, const std::string& text, int times) {
     std::size_t from = 0;
     for (int i = 0; i < times; ++i) {
@@ -67,8 +67,7 @@ std::vector<std::string> transports() {
 INSTANTIATE_TEST_SUITE_P(Transports, ReplacementFaults, ::testing::ValuesIn(transports()),
                          [](const auto& transport) { return transport.param; });
 
-// The bits of an undisturbed run.
-
+// The run has the bits of an undisturbed run.
 TEST_P(ReplacementFaults, KilledWorkerReturnsWithSameBits) {
   const nlohmann::json whole = undisturbed("whole", 2);  // with one worker the order is always the same
   const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "3"}), kill_alone(1));
@@ -80,11 +79,10 @@ TEST_P(ReplacementFaults, KilledWorkerReturnsWithSameBits) {
   EXPECT_EQ(report_of("run").at("served").at("replaced"), 1);
 }
 
-// The servers measured them.
-
+// The servers measured the weights.
 TEST_P(ReplacementFaults, ReturningWorkerGetsMeasuredWeights) {
   const nlohmann::json ranges = undisturbed("ranges", 2);
-  // By memory.
+  // The weights are in proportion to memory.
   const std::vector<std::string> keys{"--sync.servers", "2", "--zero.shards", "weighted", "--run.max_restarts", "3"};
   const auto command = struck("run", train("run", 3, keys), kill_alone(2));
   EXPECT_EQ(command->finish(), 0) << command->text();
@@ -130,8 +128,7 @@ TEST_P(ReplacementFaults, WithoutRestartsRunEndsWithoutWorker) {
   EXPECT_EQ(occurrences(kAlone, command.text()), 0) << command.text();
 }
 
-// All end although a replacement is under way.
-
+// All ranks end although a replacement is under way.
 TEST_P(ReplacementFaults, DeadServerOverridesAReplacement) {
   const auto killed = struck("run", train("run", 2, {"--run.max_restarts", "1"}), [](WatchedCommand& started) {
     return kill_alone(1)(started) && kill_at(started, kAlone, 0, "rank 0 of 2 failed with signal 9 (SIGKILL)");
@@ -141,8 +138,8 @@ TEST_P(ReplacementFaults, DeadServerOverridesAReplacement) {
   EXPECT_EQ(command.finish(), 3);
 }
 
-// Before it has met the others, in its first collectives, while it trains, and while it comes back.
-// At any moment of any of its lives.
+// A worker is killed at any moment of any of its lives. It may be before it meets the other ranks, in its first
+// collectives, while it trains, or while it returns.
 TEST_P(ReplacementFaults, WorkerKillsChangeNoBit) {
   const nlohmann::json whole = undisturbed("whole", 2);
   const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);
@@ -154,7 +151,7 @@ TEST_P(ReplacementFaults, WorkerKillsChangeNoBit) {
       const milliseconds moment = any_moment(milliseconds(round % 2 == 0 ? 3000 : 600));
       const pid_t worker = command.wait_for_rank(1);
       std::this_thread::sleep_for(moment);
-      if (worker <= 0 || kill(worker, SIGKILL) != 0) break;  // it had done its part
+      if (worker <= 0 || kill(worker, SIGKILL) != 0) break;  // the worker has finished
       if (!wait_for_times(command, kAlone, life + 1)) break;
     }
     EXPECT_EQ(command.finish(), 0) << command.text();

@@ -1,5 +1,5 @@
-// What the lines of `zero train` (train.log_every = 1) say of its restarts: from which step it went on, how far it had come,
-// and which checkpoint was on the disk by then.
+// Restart: one restart in the output of `zero train` (train.log_every = 1). It has the step from which the run
+// continued, the last step before, and the newest checkpoint on disk.
 //
 //   for (const Restart& restart : restarts_in(command.text())) EXPECT_LE(restart.repeated(), memory_every);
 #pragma once
@@ -14,13 +14,13 @@
 namespace zero {
 
 struct Restart {
-  std::int64_t done = 0;     // steps that a line had told before; there may have been more
-  std::int64_t on_disk = 0;  // step of the newest checkpoint that a line had told before
-  std::int64_t from = 0;     // the step after which it went on; 0: it began again
+  std::int64_t done = 0;     // last printed step; more may have been done
+  std::int64_t on_disk = 0;  // step of the newest printed checkpoint
+  std::int64_t from = 0;     // the step after which the run continued; 0: it began again
   std::int64_t repeated() const { return done - from; }
 };
 
-// Of one command, or of several in a row.
+// The restarts of one command, or of several in a row.
 inline std::vector<Restart> restarts_in(const std::string& text) {
   std::vector<Restart> restarts;
   std::int64_t done = 0, on_disk = 0;
@@ -35,7 +35,7 @@ inline std::vector<Restart> restarts_in(const std::string& text) {
     if (std::sscanf(line.c_str(), "checkpoint: step %lld,", &step) == 1)
       on_disk = std::max<std::int64_t>(on_disk, step);
     if (std::sscanf(line.c_str(), "step %lld/", &step) != 1) continue;
-    if (step <= done) went_on_from(step - 1);  // it began again, and had nothing to say of that
+    if (step <= done) went_on_from(step - 1);  // it began again without saying so
     done = step;
   }
   return restarts;

@@ -1,6 +1,6 @@
-// `zero train` that is killed, in any of its processes and at any moment, and goes on by itself or by the same command:
-// it ends with the weights of a run that was left alone. ZERO_KILLS sets how often (2 without it, 200 in the full tier, in
-// four parts that run side by side; how often it was done: docs/reliability.md).
+// `zero train` is killed, in any of its processes and at any moment. It continues by itself or by the same command, and
+// ends with the weights of an undisturbed run. ZERO_KILLS sets the number of kills (by default 2, in the full tier 200,
+// in four parts that run in parallel). docs/reliability.md says how many were made.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -22,7 +22,7 @@ constexpr int kWorld = 4;
 
 class ResumeFaults : public StruckRunTest {
  protected:
-  // With dropout; it takes some seconds.
+  // A run with dropout, which takes some seconds.
   std::vector<std::string> four_ranks(const std::string& run, const std::vector<std::string>& more = {}) const {
     return train(run, {"-n", std::to_string(kWorld)},
                  {{"model.dropout", "0.1"},
@@ -35,7 +35,7 @@ class ResumeFaults : public StruckRunTest {
                  more);
   }
 
-  // Long enough for kills at any moment of it.
+  // The run is long enough for kills at any moment.
   std::vector<std::string> many_steps(const std::string& run, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> all{"--train.steps", "400", "--checkpoint.every", "40"};
     all.insert(all.end(), more.begin(), more.end());
@@ -47,14 +47,14 @@ int num_kill_parts() {
   return in_full_tier() ? 4 : 1;
 }
 
-// A part of the kills.
+// One part of the kills.
 class ResumeFaultsInParts : public ResumeFaults, public testing::WithParamInterface<int> {
  protected:
   static int num_kills() { return num_trials("ZERO_KILLS", 2, 200) / num_kill_parts(); }
 };
 INSTANTIATE_TEST_SUITE_P(Part, ResumeFaultsInParts, testing::Range(0, num_kill_parts()));
 
-// Sorted; `unit` is "s" or "ms".
+// Sorts the values. `unit` is "s" or "ms".
 std::string spread_of(std::vector<double> values, const char* unit, int digits) {
   if (values.empty()) return "none";
   std::ranges::sort(values);
@@ -65,8 +65,8 @@ std::string spread_of(std::vector<double> values, const char* unit, int digits) 
 }
 
 TEST_F(ResumeFaults, FindsSocketsThatOutliveARun) {
-  // Its descriptor is passed on to a process that nobody would find by the command's mark. Both end when they are told,
-  // or else after a minute.
+  // The command passes its descriptors to a process without the command's mark. Both processes end when a file appears,
+  // or after a minute.
   const auto until = [](const std::filesystem::path& file) {
     return "for i in $(seq 6000); do if [ -e '" + file.string() + "' ]; then break; fi; sleep 0.01; done";
   };
@@ -91,11 +91,10 @@ TEST_F(ResumeFaults, FindsSocketsThatOutliveARun) {
   EXPECT_TRUE(command.sockets_gone_before(Clock::now() + kAllGone));
 }
 
-// Anywhere and at any moment.
-
+// Any process is killed at any moment.
 TEST_P(ResumeFaultsInParts, AnyKillKeepsFinalWeights) {
   const Undisturbed usual = leave_alone(many_steps("undisturbed"), "undisturbed");
-  // Its ranks listen on TCP ports; a step of it takes several times as long.
+  // Its ranks listen on TCP ports. A step takes several times as long.
   const std::vector<std::string> over_gloo{"--comm.transport", "gloo"};
   const Undisturbed gloo = ZERO_HAS_GLOO ? leave_alone(four_ranks("gloo", over_gloo), "gloo") : usual;
   std::vector<double> seconds, noticed_ms;
@@ -109,14 +108,14 @@ TEST_P(ResumeFaultsInParts, AnyKillKeepsFinalWeights) {
     const std::string run = fmt::format("run-{}", trial);
     const bool is_gloo = ZERO_HAS_GLOO && trial % 3 == 2;
     std::vector<std::string> words = is_gloo ? four_ranks(run, over_gloo) : many_steps(run);
-    // Every other one also has in-memory checkpoints, which are newer than what is on disk.
+    // Every second run also has in-memory checkpoints, which are newer than those on disk.
     if (trial % 2 == 1) words.insert(words.end(), {"--checkpoint.memory_every", "2"});
     const Undisturbed& undisturbed = is_gloo ? gloo : usual;
     auto command = std::make_unique<WatchedCommand>(words);
     const Strike kill(*command, victim == kWorld ? kLauncher : victim, SIGKILL,
                       Clock::now() + any_moment(undisturbed.span));
     hits += kill.hit() ? 1 : 0;
-    // As one who reads the launcher's lines learns of it.
+    // Measures the time until the launcher's line is printed.
     if (victim != kWorld && kill.hit() && command->wait_for("zero launch: starting all ranks again"))
       noticed_ms.push_back(1000 * kill.seconds());
     trained += kill.hit() && command->text().find("\nstep ") != std::string::npos ? 1 : 0;
@@ -143,12 +142,11 @@ TEST_P(ResumeFaultsInParts, AnyKillKeepsFinalWeights) {
       places);
 }
 
-// Without a disk.
-
+// Checkpoints are only in memory.
 TEST_F(ResumeFaults, ContinuesFromTheLaunchersCopy) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  // Twice: new ranks keep copies, too.
+  // Two kills, because new ranks must also save in memory.
   const auto strikes = [this](WatchedCommand& started) {
     return kill_at(started, "\nstep 10/", any_rank(kWorld), "starting all ranks again (1 of 20)") &&
            kill_at(started, "\nstep 30/", any_rank(kWorld), "starting all ranks again (2 of 20)");
@@ -163,7 +161,8 @@ TEST_F(ResumeFaults, ContinuesFromTheLaunchersCopy) {
   EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
 }
 
-// A server of two is killed after step 20, and the launcher keeps every third step. `more` in common.
+// A run with two servers loses one after step 20. The launcher keeps every third step. The tests add their keys in
+// `more`.
 class KilledServer : public ResumeFaults {
  protected:
   static constexpr std::int64_t kMemoryEvery = 3;
@@ -183,7 +182,7 @@ class KilledServer : public ResumeFaults {
     EXPECT_SAYS(command, "an in-memory checkpoint that the launcher kept, saved by 2 ranks");
     const std::vector<Restart> restarts = restarts_in(command.text());
     ASSERT_EQ(restarts.size(), 1U) << command.text();
-    EXPECT_GE(restarts[0].from, 18) << command.text();  // which was kept before step 20 was told
+    EXPECT_GE(restarts[0].from, 18) << command.text();  // saved before step 20 was printed
     EXPECT_EQ(restarts[0].from % kMemoryEvery, 0);
     EXPECT_LE(restarts[0].repeated(), kMemoryEvery) << command.text();
     EXPECT_FALSE(fs::exists(folder_ / "killed/checkpoints"));
@@ -225,7 +224,7 @@ TEST_F(ResumeFaults, StopSavesAndTheCommandContinues) {
 }
 
 TEST_F(ResumeFaults, StepFailingThriceEndsTheRun) {
-  // A file where checkpoints should be: every attempt fails at the first save.
+  // A file has the name of the checkpoints' folder, so every attempt fails at its first save.
   fs::create_directory(folder_ / "run");
   std::ofstream(folder_ / "run/checkpoints") << "in the way";
   WatchedCommand command(four_ranks("run", {"--checkpoint.on_error", "stop"}));

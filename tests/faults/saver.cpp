@@ -1,20 +1,22 @@
-// A program whose saves are killed, and whose power is cut: two checkpoints of a small engine, without torch.
+// zero_fault_saver: saves two checkpoints of a small engine, without torch. Tests kill its saves or cut its power.
 //
 //   zero_fault_saver save FOLDER [--first STEP] [--same] [--wait]     saves steps 1 and 2, or from STEP on
 //                                [--ranks N [--rank R --run NAME]] [--cut N MOUNT] [--commit N] [--victim R]
 //                                [--no-sync]
 //   zero_fault_saver load FOLDER [--ranks N]                          the newest that is whole
 //
-// Each rank says "saved STEP HASH" when a save was acknowledged, rank 0 "loaded STEP HASH", "damaged PATH: ..." or
-// "none", and in the end each rank "calls RANK N": those that change a file. HASH is of every bit of all ranks' states.
-// Without --same each step has its own folder, of which one is kept; with it both use one path. Ranks are threads, or
-// with --rank this process is one of them and meets the others over shared memory. A rank's file has several blocks.
+// Each rank prints "saved STEP HASH" when a save was acknowledged. Rank 0 prints "loaded STEP HASH", "damaged PATH:
+// ..." or "none". At the end each rank prints "calls RANK N", the number of calls that change a file. HASH covers every
+// bit of all ranks' states. Without --same each step has its own folder, and one folder is kept. With --same both steps
+// use one path. Ranks are threads. With --rank this process is one rank, and meets the others over shared memory. A
+// rank's file has several blocks.
 //
-// All file calls of a rank are made by one thread, one after another, so that the n-th is the same one in every run.
-// --wait says "thread TID" and begins when a line comes. --cut: before the N-th call of rank --victim (0), or in its
-// end, the ext4 at MOUNT loses what it had not brought to the disk, and everything ends with status 9. --commit: before
-// its N-th call the file system brings all of it there, as it does every few seconds. --no-sync: fsync does nothing, to
-// see that a cut is one.
+// One thread makes all file calls of a rank in sequence, so the n-th call is the same in every run.
+// --wait: prints "thread TID" and begins when it reads a line.
+// --cut: the power fails before the N-th call of rank --victim (default 0), or at its end. The ext4 at MOUNT then loses
+// all data that is not on the disk, and everything ends with status 9.
+// --commit: before the N-th call, the file system writes all data to the disk, as it does every few seconds.
+// --no-sync: fsync does nothing, to prove that a cut loses data.
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -61,13 +63,13 @@ struct SaverOptions {
   std::filesystem::path folder;
   int first = 1;
   int ranks = 1;
-  int rank = -1;    // all of them, as threads
-  std::string run;  // by which ranks find each other
+  int rank = -1;    // -1: all ranks, as threads
+  std::string run;  // the name by which ranks meet
   int victim = 0;
   bool same = false;
   bool wait = false;
   bool no_sync = false;
-  int cut = -1;  // none
+  int cut = -1;  // -1: no cut
   std::filesystem::path mount;
   int commit = -1;
 };
@@ -158,7 +160,7 @@ class OneThreadCalls final : public FileCalls {
     });
   }
 
-  // Until it is done.
+  // Runs `task` on the thread and waits for its end.
   void post(const std::function<void()>& task) const {
     std::unique_lock lock(mutex_);
     free_.wait(lock, [&] { return task_ == nullptr; });
@@ -189,7 +191,7 @@ class OneThreadCalls final : public FileCalls {
   std::thread thread_;
 };
 
-// A rank's file is of several blocks, each written in several requests.
+// A rank's file has several blocks, and each is written in several requests.
 ScriptedModel make_model(Communicator& comm) {
   std::vector<ParamSpec> specs = small_specs();
   specs.front().shape = {comm.world() * 768, 512};
@@ -286,7 +288,7 @@ SaverOptions parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
-// Its exit status.
+// Returns the exit status.
 int run_rank(const SaverOptions& options, Communicator& comm) {
   try {
     options.verb == "save" ? save(options, comm) : load(options, comm);

@@ -1,4 +1,4 @@
-// Runs with servers, of which ranks are killed while they train, or that are asked to stop.
+// Runs with servers: ranks are killed while they train, or the run is asked to stop.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ TEST_F(ServedFaults, AsynchronousRunOutlivesAWorker) {
   EXPECT_EQ(report.at("losses").size(), 60U);
 }
 
-// Without restarts its rank stays lost (with some: ReplacementFaults).
+// Without restarts the worker's rank stays lost. ReplacementFaults tests restarts.
 TEST_F(ServedFaults, AsynchronousGlooRunOutlivesAWorker) {
   if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
@@ -60,7 +60,8 @@ TEST_F(ServedFaults, KilledServerEndsAGlooRun) {
   EXPECT_SAYS(command, "rank 1 of 4 failed with signal 9 (SIGKILL)");
 }
 
-// Its log has no end; and when the same command has gone on, a line says that events are missing.
+// The log of a stopped run has no end. After the same command has continued the run, a line says that events are
+// missing.
 TEST_F(ServedFaults, StoppedRunIsNotReplayed) {
   const std::vector<std::string> async{"--sync.mode", "async", "--sync.staleness", "2", "--checkpoint.every", "100"};
   const auto words = [&](const std::string& run, const std::string& replayed = "") {

@@ -1,5 +1,5 @@
-// What pushes.log says that servers got from their workers, since the run was begun or last resumed; and whether its report
-// agrees: no gradient is lost, but for those that a dead worker or a quorum leaves out, and none counts twice.
+// ServedLog: the gradients in pushes.log since the run began or was last resumed, compared with its report. No gradient
+// is lost, except those that a dead worker or a quorum leaves out, and none counts twice.
 //
 //   const ServedLog log(folder / "run/pushes.log", 3);
 //   log.expect_each_gradient_counted(report, 300);           // sync.mode async
@@ -26,9 +26,9 @@ class ServedLog {
       std::string what;
       std::int64_t first = 0, clock = 0;
       words >> what >> first;
-      EXPECT_TRUE(!has_ended_ || what == "resumed") << line << ", behind the end";
+      EXPECT_TRUE(!has_ended_ || what == "resumed") << line << ", after the end";
       has_ended_ = what == "end";
-      if (has_ended_ || what == "rank") continue;  // a rank line says where that rank computes
+      if (has_ended_ || what == "rank") continue;  // a rank line describes that rank's machine
       if (what == "begin" || what == "resumed") {
         is_whole_ = what == "begin";
         begun_ = first;
@@ -43,21 +43,21 @@ class ServedLog {
       event(what, workers_[static_cast<std::size_t>(first)], clock);
     }
     EXPECT_FALSE(workers_.empty()) << path;
-    EXPECT_TRUE(has_ended_) << path << ": of a run that did all its steps";
+    EXPECT_TRUE(has_ended_) << path << ": the run did all its steps";
   }
 
-  // It has all events of the run, so that the run can be replayed.
+  // Whether the log has all events of the run, which a replay needs.
   bool is_whole() const { return is_whole_; }
 
-  // sync.mode async: each worker has pushed each clock, but for those between its death and its return.
+  // For sync.mode async: each worker has pushed each clock, except clocks between its death and its return.
   void expect_each_gradient_counted(const nlohmann::json& report, std::int64_t steps) const {
     const nlohmann::json& served = report.at("served");
     std::int64_t updates = 0;
     std::vector<std::int64_t> pushes;
     for (const Worker& worker : workers_) {
-      EXPECT_EQ(worker.passed_over, 0) << "clocks of a worker that had not died";
+      EXPECT_EQ(worker.passed_over, 0) << "a living worker skipped clocks";
       if (worker.is_here) {
-        EXPECT_EQ(worker.next, steps) << "its clocks to the end";
+        EXPECT_EQ(worker.next, steps) << "the worker pushed clocks to the end";
       }
       pushes.push_back(worker.pushes);
       updates += worker.pushes;
@@ -68,7 +68,8 @@ class ServedLog {
     EXPECT_EQ(served.at("replaced"), returned_);
   }
 
-  // A quorum: `quorum` gradients an update, and an update a step. A worker's last one may be there when the run ends.
+  // For a quorum: each update has `quorum` gradients, and each step has one update. A worker's last gradient may arrive
+  // after the run's end.
   void expect_quorum_counted(const nlohmann::json& report, std::int64_t steps, std::int64_t quorum) const {
     const nlohmann::json& served = report.at("served");
     const auto counted = served.at("gradients_of_workers").get<std::vector<std::int64_t>>();
@@ -89,13 +90,13 @@ class ServedLog {
 
  private:
   struct Worker {
-    std::int64_t next = 0;  // clock of which a gradient should come
+    std::int64_t next = 0;  // clock of the next expected gradient
     std::int64_t pushes = 0, passed_over = 0;
     bool is_here = true;
   };
 
   void event(const std::string& what, Worker& worker, std::int64_t clock) {
-    EXPECT_GE(clock, worker.next) << "a clock that had been pushed";
+    EXPECT_GE(clock, worker.next) << "the clock was already pushed";
     if (what == "leave") worker.is_here = false;
     if (what == "return") {
       worker.is_here = true;

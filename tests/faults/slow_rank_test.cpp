@@ -1,4 +1,4 @@
-// A rank that becomes slow while it trains: it is stopped for three quarters of the time.
+// A rank becomes slow while it trains: it is stopped for three quarters of the time.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace {
 
 using SlowRank = TrainFaultTest;
 
-// Synchronous ranks wait for the slow one; measured shares give it less to do, and a line says so.
+// Synchronous ranks wait for the slow rank. Measured shares give it fewer samples, and a line says so.
 TEST_F(SlowRank, GetsFewerSamplesWithANote) {
   WatchedCommand command(train("run", {"-n", "2"},
                                {{"train.steps", "1000000"},
@@ -22,7 +22,8 @@ TEST_F(SlowRank, GetsFewerSamplesWithANote) {
   ASSERT_TRUE(command.wait_for("step 10/")) << command.text();
   const pid_t slow = command.wait_for_rank(1);
   const std::size_t from = command.text().size();
-  // Of 16 samples a rank that computes a quarter of the time takes 3 or 4: one more or less where a busy machine interferes.
+  // A rank that computes a quarter of the time takes 3 or 4 of 16 samples. On a busy machine it may be one more or
+  // less.
   const auto gets_few = [&] {
     for (const char* const shares : {"11 + 5", "12 + 4", "13 + 3", "14 + 2", "15 + 1"})
       if (command.text().find(fmt::format("from now on the ranks take {} samples", shares), from) != std::string::npos)
@@ -36,7 +37,8 @@ TEST_F(SlowRank, GetsFewerSamplesWithANote) {
     command.read_until(runs + std::chrono::microseconds(2500));
     ::kill(slow, SIGSTOP);
     const auto stops = Clock::now();
-    // However long this process was kept from stopping it; but the other rank does not wait for ever.
+    // The stop is three times as long as the run, even if this process was delayed. It has a limit, because the other
+    // rank does not wait for ever.
     command.read_until(stops + std::min<Clock::duration>(3 * (stops - runs), std::chrono::seconds(5)));
   }
   ::kill(slow, SIGCONT);

@@ -1,5 +1,5 @@
-// `zero train` whose moments lie on a disk that fails while it trains (strace): it ends, and one line of the rank tells
-// what failed. Through io_uring, and through threads, as where a container forbids io_uring.
+// `zero train` with moments on a disk that fails while it trains (strace). The run ends, and one line of the rank names
+// the failure. The test runs with io_uring, and with threads, as if a container forbids io_uring.
 #include <sstream>
 
 #include "tests/faults/failing_calls.h"
@@ -27,12 +27,12 @@ class StateFaults : public TrainFaultTest {
                   {"run.threads", "1"}});
   }
   std::string disk() const { return folder_ / "disk"; }
-  // Rates that are known are not probed: of the disk's requests the run's own are what fails.
+  // Known rates are not probed, so only the run's own requests to the disk fail.
   WatchedCommand::Variables variables() const {
     return {{"XDG_CACHE_HOME", folder_ / "cache"}, {"ZERO_LOG_LEVEL", "warn"}};
   }
 
-  // The launcher tells a rank's last words for it.
+  // The lines that contain `part`. The launcher prints a rank's last line.
   static std::vector<std::string> lines_with(const WatchedCommand& command, const std::string& part) {
     std::istringstream text(command.text());
     std::vector<std::string> found;
@@ -44,8 +44,8 @@ class StateFaults : public TrainFaultTest {
 
   static std::string line_of(int rank) { return fmt::format("zero train: rank {}: ", rank); }
 
-  // The only one that says why the rank ends. Of several, which ends first decides on the status; strace makes an end
-  // slow.
+  // Expects one line that says why the run ends. With several ranks, the status depends on which ends first, because
+  // strace makes an end slow.
   void expect_ends(WatchedCommand& command, int ranks, const std::string& said) const {
     const int status = command.finish();
     EXPECT_TRUE(status == 4 || (ranks > 1 && status == 3)) << status << "\n" << command.text();
@@ -57,21 +57,19 @@ class StateFaults : public TrainFaultTest {
   }
 };
 
-// The run reports what failed.
-
+// The run reports the failure.
 TEST_F(StateFaults, FailingIoUringEndsTheRun) {
   for (const int ranks : {1, 2}) {
     WatchedCommand command(train_on_disk(fmt::format("run-{}", ranks), ranks), variables());
     ASSERT_TRUE(command.wait_for("step 50/")) << command.text();
     if (command.text().find(kRefused) != std::string::npos) GTEST_SKIP() << "io_uring is refused here";
     const auto strace = fail_calls("io_uring_enter", command.wait_for_rank(ranks - 1));
-    if (strace == nullptr) GTEST_SKIP() << "strace is not here, or may not attach";
+    if (strace == nullptr) GTEST_SKIP() << "strace is missing, or may not attach";
     expect_ends(command, ranks, line_of(ranks - 1));
   }
 }
 
-// The run reports what failed.
-
+// The run reports the failure.
 TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
   for (const int ranks : {1, 2}) {
     {
@@ -84,11 +82,11 @@ TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
                                   "-o",     "/dev/null",
                                   "-e",     "trace=io_uring_setup,pwrite64",
                                   "-e",     "inject=io_uring_setup:error=EPERM",
-                                  "-e",     "inject=pwrite64:error=EIO:when=100+"};  // of each thread
+                                  "-e",     "inject=pwrite64:error=EIO:when=100+"};  // counted per thread
     for (const std::string& part : train_on_disk(fmt::format("run-{}", ranks), ranks)) line.push_back(part);
     WatchedCommand command(line, variables());
     if (!command.wait_for(fmt::format("ranks: {}", ranks)))
-      GTEST_SKIP() << "strace is not here, or may not trace: " << command.text();
+      GTEST_SKIP() << "strace is missing, or may not trace: " << command.text();
     EXPECT_TRUE(command.wait_for("step 1/100000")) << command.text();
     command.finish();
     const bool first_told = !lines_with(command, line_of(0) + "unit ").empty();
@@ -100,7 +98,7 @@ TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
     }
     EXPECT_EQ(lines_with(command, kRefused + std::string(" (Operation not permitted)")).size(),
               static_cast<std::size_t>(ranks))
-        << "once a rank: " << command.text();
+        << "once per rank: " << command.text();
   }
 }
 

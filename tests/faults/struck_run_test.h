@@ -1,4 +1,4 @@
-// Tests of `zero train` of which one process is killed, or stopped for a while, at a random moment.
+// StruckRunTest: tests of `zero train` in which one process is killed or paused at a random moment.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 namespace zero {
 
-inline constexpr int kLauncher = -1;  // as a victim: the command itself, which started the ranks
+inline constexpr int kLauncher = -1;  // as a victim: the command itself, which starts the ranks
 
-// A signal to a rank, or to the launcher, at `moment`. Not hit when the run was over by then. A process that gets SIGSTOP
-// goes on (SIGCONT) after `pause`.
+// Strike: sends a signal to a rank or to the launcher at `moment`. It does not hit if the run has ended. After SIGSTOP
+// the process continues (SIGCONT) after `pause`.
 class Strike {
  public:
   Strike(WatchedCommand& command, int victim, int signal, Clock::time_point moment,
@@ -69,10 +69,10 @@ class StruckRunTest : public TrainFaultTest {
       EXPECT_FALSE(entry.path().filename().string().ends_with(".tmp")) << entry.path();
   }
 
-  // No process of it, and no place to meet one.
+  // Expects that no process and no socket of the command is left.
   static void expect_nothing_left(WatchedCommand& command) {
     EXPECT_TRUE(command.gone_before(Clock::now() + kAllGone)) << "orphans: " << command.text();
-    // An ending process has no name in /proc any more before its descriptors are closed.
+    // While a process ends, /proc loses its name before its descriptors are closed.
     command.sockets_gone_before(Clock::now() + kAllGone);
     EXPECT_EQ(command.sockets_left(), OpenSockets{});
   }

@@ -1,4 +1,4 @@
-// What fault tests of `zero train` begin with: the command for a small GPT-2, and a folder for its runs.
+// TrainFaultTest: fault tests of `zero train`. It has the command for a small GPT-2, and a folder for its runs.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,7 @@ class TrainFaultTest : public FaultTest {
     if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch, and `zero train` needs it";
   }
 
-  // `flags` first, then the model's and the data's keys, `settings`, and what else is given, which wins.
+  // The command line: `flags`, the model's and the data's keys, `settings`, then `more`. Later keys win.
   std::vector<std::string> train(const std::string& run, const std::vector<std::string>& flags,
                                  const Settings& settings, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> command{built::kCommand, "train"};
@@ -44,7 +44,8 @@ class TrainFaultTest : public FaultTest {
     return command;
   }
 
-  // A run that was struck before its end. `strikes` says whether it was: it may come too late, and then the run is made anew.
+  // Returns a run that was struck before its end. `strikes` returns whether it was. If the strike came too late, the
+  // run is repeated.
   template <typename Strikes>
   std::unique_ptr<WatchedCommand> struck(const std::string& run, const std::vector<std::string>& words,
                                          const Strikes& strikes, const WatchedCommand::Variables& environment = {}) {
@@ -56,11 +57,11 @@ class TrainFaultTest : public FaultTest {
       command = std::make_unique<WatchedCommand>(words, environment);
       if (strikes(*command) || testing::Test::HasFailure()) return command;
     }
-    ADD_FAILURE() << "the run was over each time before it was struck: " << command->text();
+    ADD_FAILURE() << "the run ended each time before it was struck: " << command->text();
     return command;
   }
 
-  // Discarded where there is none.
+  // Discarded if there is no report.
   nlohmann::json report_of(const std::string& run) const {
     std::ifstream file(folder_ / run / "report.json");
     return nlohmann::json::parse(file, nullptr, false);

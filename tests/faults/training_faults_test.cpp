@@ -18,19 +18,18 @@ const std::string kFirstLine = "step 10/";
 
 class TrainingFaults : public TrainFaultTest {
  protected:
-  // Many more steps than a test lasts.
+  // The run has many more steps than a test lasts.
   std::vector<std::string> train(const std::vector<std::string>& flags) {
-    return TrainFaultTest::train(
-        fmt::format("run-{}", ++num_runs_), flags,
-        {{"train.steps", "100000"},
-         {"train.eval_every", "0"},
-         {"checkpoint.every", "0"},  // else it saves when asked to stop: resume_faults_test.cpp
-         {"zero.stage", "3"}});
+    return TrainFaultTest::train(fmt::format("run-{}", ++num_runs_), flags,
+                                 {{"train.steps", "100000"},
+                                  {"train.eval_every", "0"},
+                                  {"checkpoint.every", "0"},  // else a stop request saves: see resume_faults_test.cpp
+                                  {"zero.stage", "3"}});
   }
 
   static int num_rounds() { return in_full_tier() ? 10 : 2; }
 
-  // Of the run that was started last.
+  // The folder of flight records of the latest run.
   std::filesystem::path flight() const { return folder_ / fmt::format("run-{}", num_runs_) / "flight"; }
   std::filesystem::path rank_file(int rank) const { return flight() / fmt::format("rank-{:05}.json", rank); }
 
@@ -38,8 +37,7 @@ class TrainingFaults : public TrainFaultTest {
   int num_runs_ = 0;
 };
 
-// At any moment.
-
+// The rank is killed at any moment.
 TEST_F(TrainingFaults, KilledRankIsNamedEndsAll) {
   for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
@@ -52,11 +50,10 @@ TEST_F(TrainingFaults, KilledRankIsNamedEndsAll) {
   }
 }
 
-// The rank is named.
-
+// The error names the rank.
 TEST_F(TrainingFaults, TimeoutRemovesAStoppedRank) {
   for (int victim = 0; victim < kWorld; ++victim) {
-    WatchedCommand command(train({"-n", "2", "--comm.timeout", "6s"}));  // ranks of a slow machine meet in it, too
+    WatchedCommand command(train({"-n", "2", "--comm.timeout", "6s"}));  // ranks of a slow machine also meet in 6 s
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
     const auto stopped = strike(command.wait_for_rank(victim), SIGSTOP);
     EXPECT_TRUE(command.gone_before(stopped + std::chrono::seconds(6) + kAllGone)) << command.text();
@@ -66,8 +63,7 @@ TEST_F(TrainingFaults, TimeoutRemovesAStoppedRank) {
   }
 }
 
-// Workers may be ahead of it by a staleness, and wait then.
-// It hangs longer than the staleness allows.
+// Workers may be ahead of the hanging worker by the staleness, and then wait. The worker hangs for longer.
 TEST_F(TrainingFaults, TimeoutNamesAHangingWorker) {
   WatchedCommand command(train(
       {"-n", "3", "--sync.mode", "async", "--sync.staleness", "2", "--comm.timeout", "6s", "--run.threads", "1"}));
@@ -79,14 +75,13 @@ TEST_F(TrainingFaults, TimeoutNamesAHangingWorker) {
   EXPECT_SAYS(command, "is stopped (SIGSTOP)");
 }
 
-// The stopped rank itself may have no record; the others' name it.
-// The records of the other ranks.
+// The records of the other ranks name the stopped rank. The stopped rank itself may have no record.
 TEST_F(TrainingFaults, FlightRecordsNameAStoppedRank) {
   constexpr int kThree = 3;
   Sweep sweep(kThree);
   for (int victim = 0; victim < kThree; ++victim) {
     if (!sweep.takes_next()) continue;
-    WatchedCommand command(train({"-n", "3", "--comm.timeout", "6s"}));  // ranks of a slow machine meet in it, too
+    WatchedCommand command(train({"-n", "3", "--comm.timeout", "6s"}));  // ranks of a slow machine also meet in 6 s
     ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
     strike(command.wait_for_rank(victim), SIGSTOP);
     EXPECT_EQ(command.finish(), 3);
@@ -120,18 +115,17 @@ TEST_F(TrainingFaults, TerminatedRunFinishesItsStep) {
   EXPECT_TRUE(command.gone_before(asked + kAllGone)) << command.text();
   EXPECT_EQ(command.finish(), 128 + SIGTERM);
   EXPECT_SAYS(command, "stopped by signal 15 after step ");
-  EXPECT_EQ(command.text().find("failed"), std::string::npos) << "nobody is to blame: " << command.text();
+  EXPECT_EQ(command.text().find("failed"), std::string::npos) << "no rank is to blame: " << command.text();
 }
 
-// The signal ends a rank that still loads libtorch, and is kept for the end of a step by one that has: which must not
-// wait for the other until comm.timeout.
-// Long before the timeout.
+// The signal ends a rank that still loads libtorch. A rank that has loaded it keeps the signal until the end of a step.
+// It must not wait for the other rank until comm.timeout.
 TEST_F(TrainingFaults, TerminatedStartEndsEarly) {
   for (int round = 0; round < num_rounds() && !HasFailure(); ++round) {
     WatchedCommand command(train({"-n", "2"}));
     const pid_t last = command.wait_for_rank(kWorld - 1);
     std::this_thread::sleep_for(any_moment(kStartUp));
-    EXPECT_EQ(kill(last, 0), 0) << "the rank is there before";
+    EXPECT_EQ(kill(last, 0), 0) << "the rank exists before";
     const auto asked = Clock::now();
     command.send(SIGTERM);
     EXPECT_TRUE(command.gone_before(asked + kAllGone)) << command.text();
@@ -139,8 +133,7 @@ TEST_F(TrainingFaults, TerminatedStartEndsEarly) {
   }
 }
 
-// The other rank does.
-
+// The other rank names it.
 TEST_F(TrainingFaults, MpirunNamesAKilledRank) {
   if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   for (int victim = 0; victim < kWorld; ++victim) {
@@ -158,7 +151,7 @@ TEST_F(TrainingFaults, MpirunNamesAKilledRank) {
   }
 }
 
-// Also a worker beside a server. What the rank does meanwhile nobody sees over messages.
+// The stopped rank may also be a worker beside a server. Over messages, no peer sees that the rank is stopped.
 TEST_F(TrainingFaults, MpiTimeoutNamesAStoppedRank) {
   if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "no mpirun on this machine";
   Sweep sweep(2);
@@ -174,7 +167,7 @@ TEST_F(TrainingFaults, MpiTimeoutNamesAStoppedRank) {
     const pid_t stopped = command.wait_for_rank(2);
     strike(stopped, SIGSTOP);
     EXPECT_TRUE(command.wait_for("zero train: rank ")) << command.text();
-    kill(stopped, SIGCONT);  // mpirun has removed it by then, or now can
+    kill(stopped, SIGCONT);  // mpirun has removed it already, or can do so now
     EXPECT_GT(command.finish(), 0);
     const std::size_t named = command.text().find("zero train: rank ");
     EXPECT_EQ(command.text().find("zero train: rank 2: "), named) << command.text();

@@ -1,5 +1,5 @@
-// `zero launch` on two machines, of which a rank is killed, and then a launcher with its rank: as when a machine is lost and
-// comes back. Two network namespaces stand for the machines.
+// `zero launch` on two machines. First a rank is killed, then a launcher with its rank, as when a machine is lost and
+// returns. The machines are network namespaces.
 #include <string>
 #include <vector>
 
@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// Of training; their bits do not depend on when something happens.
+// A mode of training whose bits do not depend on time.
 struct HostsMode {
   const char* name;
   std::vector<std::string> flags;
@@ -32,28 +32,27 @@ class TwoHostsFaults : public HostsFaultTest, public testing::WithParamInterface
   std::vector<std::string> launcher(int host) const {
     return launch_on(host, {"-n", "1", "--max-restarts", "3"}, training("run", {}));
   }
-  // A step of the ranks that were started again so many times.
+  // Waits for a step of the ranks after that number of restarts.
   static bool goes_on(WatchedCommand& first, int restarts) {
     const std::string line = fmt::format("starting all ranks again ({} of 3)", restarts);
     return first.wait_for(line) && first.wait_for("\nstep ", first.text().find(line));
   }
 };
 
-// A rank dies, and a launcher is started anew.
-
+// A rank dies, and then a launcher is started anew.
 TEST_P(TwoHostsFaults, RestartsChangeNoBit) {
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "2"}), "undisturbed");
   WatchedCommand first(launcher(0)), second(launcher(1));
   ASSERT_TRUE(first.wait_for("\nstep 8/")) << first.text() << second.text();
   strike(second.wait_for_rank(1), SIGKILL);
   ASSERT_TRUE(goes_on(first, 1)) << first.text() << second.text();
-  EXPECT_SAYS(first, "rank 1: ") << "the rank that is lost";
+  EXPECT_SAYS(first, "rank 1: ") << "the lost rank is named";
   EXPECT_TRUE(second.wait_for("rank 1 of 2 failed with signal 9 (SIGKILL)")) << second.text();
 
   second.send(SIGKILL);
   EXPECT_EQ(second.finish(), 128 + SIGKILL);
-  EXPECT_TRUE(second.gone_before(Clock::now() + kAllGone)) << "its rank outlived it";
-  WatchedCommand anew(launcher(1));  // its ranks are of generation 0, the others of generation 2
+  EXPECT_TRUE(second.gone_before(Clock::now() + kAllGone)) << "its rank outlived the launcher";
+  WatchedCommand anew(launcher(1));  // its ranks have generation 0, the others generation 2
   EXPECT_TRUE(goes_on(first, 2)) << first.text() << anew.text();
   EXPECT_EQ(first.finish(), 0) << first.text();
   EXPECT_EQ(anew.finish(), 0) << anew.text();

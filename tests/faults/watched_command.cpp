@@ -22,14 +22,14 @@
 namespace zero {
 namespace {
 
-constexpr std::chrono::minutes kPatience{5};  // of a hang, not of a slow machine
+constexpr std::chrono::minutes kPatience{5};  // limit for hangs, not for slow machines
 constexpr int kLookMs = 2;
 
 [[noreturn]] void throw_errno(const char* what) {
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// How the marks of this program's commands begin.
+// The common prefix of the marks of this program's commands.
 std::string mark_of_program() {
   return fmt::format("ZERO_FAULT_TEST={}-", getpid());
 }
@@ -45,7 +45,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return out;
 }
 
-// "NAME=value" entries, each ended by a zero byte. Empty for a zombie, and for what another user runs.
+// "NAME=value" entries, each ended by a zero byte. Empty for a zombie and for another user's process.
 std::string environment_of(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/environ", pid), std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -78,7 +78,7 @@ std::optional<pid_t> process_number(const std::filesystem::path& folder) {
   return pid;
 }
 
-// With the entries of its environment.
+// Calls `action` with each process and its environment's entries.
 template <typename Action>
 void for_each_process(Action action) {
   for (const auto& folder : std::filesystem::directory_iterator("/proc")) {
@@ -112,7 +112,7 @@ WatchedCommand::WatchedCommand(const std::vector<std::string>& program, const Va
   const pid_t test = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    // A test that is itself killed leaves nothing running.
+    // If the test itself is killed, its commands also end.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != test) _exit(127);
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
@@ -139,7 +139,7 @@ WatchedCommand::~WatchedCommand() {
 }
 
 void WatchedCommand::send(int signal) const {
-  if (status_ < 0) kill(pid_, signal);  // else the number may be another's by now
+  if (status_ < 0) kill(pid_, signal);  // else the number may be another process's
 }
 
 std::vector<WatchedProcess> WatchedCommand::living() const {
@@ -168,7 +168,7 @@ OpenSockets WatchedCommand::sockets_left() const {
 pid_t WatchedCommand::wait_for_rank(int rank) {
   pid_t pid = -1;
   const auto started = [&] {
-    const bool over = ended();  // before the look, so that one that ends meanwhile is looked at once more
+    const bool over = ended();  // first, so a process that ends now is looked at once more
     for (const WatchedProcess& process : living()) {
       if (process.rank == rank) pid = process.pid;
     }
@@ -215,8 +215,8 @@ int WatchedCommand::finish() {
   return status_;
 }
 
-// Reads on while it waits. A look takes milliseconds: when one took far longer the machine stood still, or this process
-// did with those it watches, and that time is nobody's.
+// Reads output while it waits. A look takes milliseconds. If one takes far longer, the machine or this process was
+// suspended, and the deadline moves by that time.
 bool WatchedCommand::until(const std::function<bool()>& holds, Clock::time_point deadline) {
   constexpr std::chrono::milliseconds kStoodStill{500};
   while (true) {
@@ -232,7 +232,7 @@ void WatchedCommand::read_output(int timeout_ms) {
   pollfd ready{output_, POLLIN, 0};
   poll(&ready, 1, timeout_ms);
   if ((ready.revents & POLLIN) == 0) {
-    if (ready.revents != 0) poll(nullptr, 0, timeout_ms);  // end of file: nothing will come, so pass the time
+    if (ready.revents != 0) poll(nullptr, 0, timeout_ms);  // end of file: no output will come, so only wait
     return;
   }
   std::array<char, 4096> bytes;

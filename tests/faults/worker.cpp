@@ -1,10 +1,11 @@
-// One rank of the fault tests: collectives without end, over windows and over the heap, without torch.
+// zero_fault_worker: one rank of the fault tests. It runs collectives without end, over windows and over the heap,
+// without torch.
 //
 //   zero_fault_worker [--timeout MILLISECONDS] [--mismatch RANK] [--outlive-sigterm]
 //
-// Says "rank R works" after its first collective. Ends with status 3 and the error on standard error when a peer fails.
-// --mismatch: that rank issues a barrier where the others gather. --outlive-sigterm: goes on, as a rank of `zero train`
-// does that finishes its step first.
+// It prints "rank R works" after its first collective. If a peer fails, it prints the error on standard error and ends
+// with status 3. --mismatch: the given rank issues a barrier while the others gather. --outlive-sigterm: the rank
+// continues after SIGTERM, like a rank of `zero train` that finishes its step.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

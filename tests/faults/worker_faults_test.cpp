@@ -1,4 +1,4 @@
-// Ranks of a torch-free program under `zero launch` that are killed, stopped or out of step, and a launcher that is.
+// Ranks of a torch-free program under `zero launch` are killed, stopped or out of step, and their launcher is killed.
 #include <fmt/format.h>
 
 #include "tests/faults/fault_test.h"
@@ -10,8 +10,8 @@ namespace {
 
 using std::chrono::milliseconds;
 constexpr int kWorld = 3;
-constexpr const char* kWorkerTimeout = "3000";  // milliseconds; ranks of a slow machine meet in it, too
-constexpr milliseconds kStartUp{80};            // of a rank, until well after it has met the others
+constexpr const char* kWorkerTimeout = "3000";  // milliseconds; ranks of a slow machine also meet in it
+constexpr milliseconds kStartUp{80};            // of a rank, until well after it met the others
 
 std::vector<std::string> worker(const std::vector<std::string>& flags = {}) {
   std::vector<std::string> program{built::kCommand,        "launch", "--nproc-per-node",
@@ -29,15 +29,14 @@ bool all_work(WatchedCommand& command) {
 
 class WorkerFaults : public FaultTest {};
 
-// At any moment.
-
+// A rank is killed at any moment.
 TEST_F(WorkerFaults, KilledRankIsNamedEndsAll) {
   const int num_kills = num_trials("ZERO_WORKER_KILLS", 5, built::kSanitized ? 20 : 100);
   for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));
     WatchedCommand command(worker());
-    // However slow the machine is, some are surely at work.
+    // In some rounds the ranks surely work, however slow the machine is.
     if (round % 4 == 3) {
       EXPECT_TRUE(command.wait_for(fmt::format("rank {} works", victim))) << command.text();
     }
@@ -48,8 +47,7 @@ TEST_F(WorkerFaults, KilledRankIsNamedEndsAll) {
   }
 }
 
-// The rank is named.
-
+// The error names the rank.
 TEST_F(WorkerFaults, TimeoutRemovesAStoppedRank) {
   for (int victim = 0; victim < kWorld; ++victim) {
     WatchedCommand command(worker({"--timeout", kWorkerTimeout}));
@@ -67,7 +65,7 @@ TEST_F(WorkerFaults, MismatchedCollectiveNamesBothRanks) {
   for (int rank = 0; rank < kWorld; ++rank) {
     WatchedCommand command(worker({"--mismatch", std::to_string(rank)}));
     EXPECT_EQ(command.finish(), 3);
-    EXPECT_TRUE(command.gone_before(Clock::now())) << "the launcher is gone, and all ranks before it";
+    EXPECT_TRUE(command.gone_before(Clock::now())) << "all ranks ended before the launcher";
     EXPECT_SAYS(command, "ranks disagree: rank ");
     EXPECT_SAYS(command, fmt::format("rank {} does barrier #41", rank));
     EXPECT_SAYS(command, "does all_gather #41 (unit 1, ");
@@ -88,8 +86,7 @@ TEST_F(WorkerFaults, DeathAfterRestartIsFound) {
   EXPECT_SAYS(command, "rank 2 of 3 failed with signal 9");
 }
 
-// Although only the other ranks report it.
-
+// The hanging rank is named although only the other ranks report.
 TEST_F(WorkerFaults, RepeatedlyHangingRankIsGivenUp) {
   std::vector<std::string> program = worker({"--timeout", kWorkerTimeout});
   program.insert(program.begin() + 2, {"--max-restarts", "3", "--min-ranks", "2"});
@@ -112,9 +109,9 @@ TEST_F(WorkerFaults, AKilledLauncherLeavesNobody) {
     if (round == 0) {
       EXPECT_TRUE(all_work(command)) << command.text();
     } else {
-      std::this_thread::sleep_for(any_moment(kStartUp));  // some ranks may not have been started yet
+      std::this_thread::sleep_for(any_moment(kStartUp));  // some ranks may not have started yet
     }
-    EXPECT_EQ(kill(first, 0), 0) << "the rank is there before";
+    EXPECT_EQ(kill(first, 0), 0) << "the rank exists before";
     const auto killed = Clock::now();
     command.send(SIGKILL);
     EXPECT_TRUE(command.gone_before(killed + kAllGone));
@@ -130,7 +127,7 @@ TEST_F(WorkerFaults, AnInterruptedLauncherEndsAll) {
     command.send(signal);
     EXPECT_TRUE(command.gone_before(asked + kAllGone)) << command.text();
     EXPECT_EQ(command.finish(), 128 + signal);
-    EXPECT_EQ(command.text().find("failed"), std::string::npos) << "nobody is to blame: " << command.text();
+    EXPECT_EQ(command.text().find("failed"), std::string::npos) << "no rank is to blame: " << command.text();
   }
 }
 

@@ -1,7 +1,7 @@
-// Law 2, the whole matrix in one program: stages, types, micro-batches, worlds and budgets, over in_process.
+// Law 2 in one program: the whole matrix of stages, types, micro-batches, worlds and budgets, over in_process.
 //
-// For each (world, type, accumulate, reduce) every stage and every budget has the loss bits, gradient norms and
-// parameters of stage 0; and stage 0 on one rank has those of a loop in plain libtorch.
+// For each (world, type, accumulate, reduce), every stage and budget has the loss bits, gradient norms and parameters
+// of stage 0. Stage 0 on one rank has those of a loop in plain libtorch.
 #include <gtest/gtest.h>
 
 #include "app/models/gpt2.h"
@@ -16,7 +16,7 @@ using tests::Subject;
 
 constexpr int kSteps = 3;
 
-// zero train's own model, small: 14 tied and untied parameters a block, sizes that worlds of 3 do not divide.
+// A small GPT-2 of zero train: 14 tied and untied parameters per block, with sizes that 3 ranks do not divide.
 Subject small_gpt2() {
   Gpt2 net(Gpt2Options{.layers = 2, .width = 12, .heads = 2, .context = 10, .vocab = 11});
   return {net.ptr(), [net](int step, int micro, int rank) mutable {
@@ -51,11 +51,11 @@ std::vector<Cell> cells() {
   for (int world : {1, 2, 3, 4}) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       all.push_back({world, dtype});
-      all.push_back({world, dtype, 2, Reduce::kAuto});  // what users get who say nothing
+      all.push_back({world, dtype, 2, Reduce::kAuto});  // the default for users
       all.push_back({world, dtype, 3, Reduce::kEach});
       all.push_back({world, dtype, 3, Reduce::kLast});
     }
-    // fp16 once a world, with another way to accumulate in each.
+    // Each world has one fp16 cell, each with another way to accumulate.
     all.push_back({world, DType::kFloat16, 1 + world % 3, world == 4 ? Reduce::kLast : Reduce::kEach});
   }
   return all;
@@ -82,8 +82,7 @@ void expect_same_bits(const RunResult& expected, const RunResult& seen, const st
 
 class Bits : public ::testing::TestWithParam<Cell> {};
 
-// At every stage and budget.
-
+// The bits are equal at every stage and budget.
 TEST_P(Bits, MatchStageZeroEverywhere) {
   const auto run = [](const AttachOptions& options) {
     return tests::train(GetParam().world, kSteps, options, small_gpt2);
@@ -104,7 +103,7 @@ TEST_P(Bits, MatchStageZeroEverywhere) {
   options.device_memory = {MemoryBudget::Kind::kBytes, (minimum_peak + whole.peak_memory_bytes) / 2};
   const RunResult half = run(options);
   expect_same_bits(reference, half, "stage 3, half");
-  EXPECT_LT(half.reports[0].peak_memory_bytes, whole.peak_memory_bytes) << "half the room was less room";
+  EXPECT_LT(half.reports[0].peak_memory_bytes, whole.peak_memory_bytes) << "half the budget must lower the peak";
 }
 
 INSTANTIATE_TEST_SUITE_P(Matrix, Bits, ::testing::ValuesIn(cells()),

@@ -1,5 +1,5 @@
-// Law 2 for activation checkpoints: a gpt2 whose blocks are computed again in backward has the loss bits, gradient
-// norms and parameters of one that keeps everything, at every stage and budget.
+// Law 2 for activation checkpoints: a gpt2 recomputes its blocks in the backward pass. It has the loss bits, gradient
+// norms and parameters of a gpt2 that keeps all activations, at every stage and budget.
 #include <gtest/gtest.h>
 
 #include "app/models/gpt2.h"
@@ -19,7 +19,7 @@ struct Cell {
   DType dtype = DType::kFloat32;
   int accumulate = 1;
   Reduce reduce = Reduce::kEach;
-  double dropout = 0;  // on one rank alone: thread-ranks share one generator
+  double dropout = 0;  // only on one rank, because thread ranks share a generator
 };
 
 std::string upper_name_of(DType dtype) {

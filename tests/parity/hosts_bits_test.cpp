@@ -1,5 +1,6 @@
-// A training on four ranks of two and of four hosts, over Gloo under `zero launch` and over MPI under mpirun: the bits of the
-// same training on one host. The hosts are network namespaces of this machine, joined by a network that tc slows down.
+// Training with four ranks on two or four hosts, over Gloo under `zero launch` and over MPI under mpirun. The bits
+// equal those of the same training on one host. The hosts are network namespaces of this machine, and tc slows down the
+// network between them.
 #include <cstdint>
 #include <iostream>
 #include <string>
@@ -22,7 +23,7 @@ constexpr int kWorld = 4, kMbits = 50;
 struct Spread {
   const char* transport;
   int hosts;
-  const char* mode = "";  // of training; empty: every gradient, summed over all ranks
+  const char* mode = "";  // mode of training; empty: sums of every gradient over all ranks
   const char* flags = "";
   int ranks_of_each() const { return kWorld / hosts; }
 };
@@ -43,7 +44,7 @@ class HostsBits : public testing::TestWithParam<Spread> {
   }
 
   static std::string log(int host) { return fmt::format("host-{}", host); }
-  // Of a host, in the folder that all hosts see.
+  // Runs a command on a host, in the folder that all hosts share.
   int status_of(int host, const std::string& command) const {
     return end_of_command(
                fmt::format("cd '{}' && export ZERO_TOKEN='a token of the tests' XDG_CACHE_HOME=\"$PWD/.cache\" && "
@@ -61,7 +62,7 @@ class HostsBits : public testing::TestWithParam<Spread> {
                        built::kCommand, GetParam().flags);
   }
 
-  // No object where the run failed, which it says.
+  // The report, or no object if the run failed, which fails the test.
   Json report_of_all_hosts() const {
     std::vector<int> statuses(static_cast<std::size_t>(GetParam().hosts), 0);
     if (GetParam().transport == std::string("mpi")) {
@@ -80,7 +81,7 @@ class HostsBits : public testing::TestWithParam<Spread> {
   const Folder folder_;
 };
 
-// Bytes that the ranks of a host send to other hosts in a step, as they counted them.
+// Bytes that the ranks of a host send to other hosts in a step, by the ranks' own count.
 std::int64_t crossing(const Json& report, const Spread& spread, int host) {
   const Json& of_ranks =
       report.contains("copies") ? report.at("copies").at("sent_bytes_per_step") : report.at("sent_bytes_per_step");
@@ -101,7 +102,7 @@ TEST_P(HostsBits, AreThoseOfOneHost) {
 
   if (*GetParam().mode != 0) return;
 
-  // A host of several ranks holds one copy of the model (zero.group = "auto").
+  // The ranks of each host hold one copy of the model together (zero.group = "auto").
   const int copies = several.contains("copies") ? several.at("copies").at("number").get<int>() : 1;
   EXPECT_EQ(copies, GetParam().ranks_of_each() == 1 ? 1 : GetParam().hosts);
   EXPECT_FALSE(one.contains("copies"));
@@ -110,12 +111,12 @@ TEST_P(HostsBits, AreThoseOfOneHost) {
   for (int host = 0; host < GetParam().hosts; ++host) {
     const std::int64_t counted = steps * crossing(several, GetParam(), host);
     EXPECT_GT(counted, 0);
-    EXPECT_GE(hosts_.sent_bytes(host), counted) << "host " << host << " sent on another way";
-    EXPECT_GT(hosts_.held_back(host), 0) << "host " << host << " was as fast as this machine";
+    EXPECT_GE(hosts_.sent_bytes(host), counted) << "host " << host << " sent bytes over another network";
+    EXPECT_GT(hosts_.held_back(host), 0) << "host " << host << " had an undelayed network";
   }
 }
 
-// Each transport and each number of hosts once; all pairs, and other modes of training, in the full tier.
+// Each transport and each number of hosts once. The full tier has all pairs, and other modes of training.
 std::vector<Spread> spreads() {
   std::vector<Spread> spreads{{"gloo", 4}, {"mpi", 2}};
   if (!in_full_tier()) return spreads;

@@ -1,7 +1,7 @@
-// Losses against others: twenty steps of a small GPT, on two ranks, at every stage, next to the same training in plain
-// libtorch (the average of both ranks' losses, clip_grad_norm_, torch::optim::AdamW), which is what
-// DistributedDataParallel computes. Sums are in another order there, so losses differ by rounding; the peers differ
-// from each other by 2e-6 to 3e-6 in the median. With ZERO_TEST_DEVICE=cuda both train on a GPU.
+// Losses compared with plain libtorch: twenty steps of a small GPT, on two ranks, at every stage. The other training
+// averages both ranks' losses and uses clip_grad_norm_ and torch::optim::AdamW, like DistributedDataParallel. It sums
+// in another order, so losses differ by rounding. The peers' losses differ from each other by a median of 2e-6 to 3e-6.
+// With ZERO_TEST_DEVICE=cuda both train on a GPU.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -55,8 +55,8 @@ tests::Subject small_gpt2() {
 // Rank 0's loss of every step.
 std::vector<float> losses_of_torch() {
   torch::set_num_threads(1);
-  place();                // libtorch's half for GPUs comes before all else
-  torch::manual_seed(7);  // as train() seeds rank 0
+  place();                // loads libtorch's GPU library first
+  torch::manual_seed(7);  // like train() on rank 0
   Gpt2 net = make_net();
   std::vector<torch::Tensor> decayed, others;
   for (const torch::Tensor& parameter : net->parameters())
@@ -84,7 +84,7 @@ std::vector<float> losses_of_torch() {
 
 TEST(Losses, FollowPlainLibtorchAtEveryStage) {
   const std::vector<float> expected = losses_of_torch();
-  ASSERT_LT(expected.back(), expected.front() - 0.5) << "nothing was learned, and nothing could differ";
+  ASSERT_LT(expected.back(), expected.front() - 0.5) << "the losses must fall";
   const AdamW adamw{.lr = kLr, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
   for (const AttachOptions& options : tests::all_stages({.optimizer = adamw, .clip = 1.0})) {
     const auto seen = tests::train(kWorld, kSteps, options, small_gpt2, kLr).loss_bits;

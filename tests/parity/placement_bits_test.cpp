@@ -1,6 +1,6 @@
-// Law 2 for placements of a real model: a gpt2 whose states and activations lie anywhere has the loss bits, gradient
-// norms and parameters of one that keeps everything on the device and computes nothing again, at every stage.
-// RC_PARAMS="max_success=1000" draws more than 25 random cells (100 in the full tier).
+// Law 2 for placements of a real model: a gpt2 whose states and activations are on any tier. At every stage it has the
+// loss bits, gradient norms and parameters of a gpt2 that keeps everything on the device. RC_PARAMS="max_success=1000"
+// draws more than 25 random cells (100 in the full tier).
 #include <array>
 #include <map>
 #include <tuple>
@@ -24,7 +24,7 @@ using tests::Subject;
 
 constexpr int kSteps = 3;
 
-// What a block leaves for its backward pass: all of it, or its input alone, and where that lies.
+// The tensors that a block keeps for its backward pass, and their tier: all tensors, or only its input.
 enum class Keeps : std::uint8_t { kAll, kInput, kInputOnHost, kInputOnDisk };
 constexpr std::array kAllKeeps{Keeps::kAll, Keeps::kInput, Keeps::kInputOnHost, Keeps::kInputOnDisk};
 
@@ -67,7 +67,7 @@ AttachOptions options_of(const Cell& cell) {
           .loss_scale = loss_scale};
 }
 
-// Blocks of fifty thousand parameters: a shard of three has several pieces that can lie apart.
+// Blocks have fifty thousand parameters. On three ranks, a shard has several pieces that can be on different tiers.
 Subject small_gpt2(Keeps keeps, const std::string& folder) {
   std::shared_ptr<ActivationStore> store;
   if (keeps == Keeps::kInputOnHost || keeps == Keeps::kInputOnDisk) {
@@ -94,7 +94,7 @@ class PlacementBits : public ::testing::Test {
     return tests::train(cell.world, kSteps, options, [&] { return small_gpt2(cell.keeps, folder()); });
   }
 
-  // Everything on the device at stage 0, and nothing computed again.
+  // The run at stage 0 that keeps all states and activations on the device.
   const RunResult& resident(Cell cell) {
     const auto key = std::tuple(cell.world, cell.dtype, cell.accumulate, cell.reduces_each());
     const auto found = resident_.find(key);
@@ -104,7 +104,7 @@ class PlacementBits : public ::testing::Test {
     return resident_.emplace(key, run(cell, options_of(cell))).first->second;
   }
 
-  // Empty where both came to the same bits; else what differs.
+  // Returns "" if the bits are equal, otherwise the name of a value that differs.
   std::string difference(const Cell& cell, const AttachOptions& options) {
     const RunResult& expected = resident(cell);
     const RunResult seen = run(cell, options);
@@ -122,11 +122,11 @@ class PlacementBits : public ::testing::Test {
   std::map<std::tuple<int, DType, int, bool>, RunResult> resident_;
 };
 
-// Every stage, type, way to accumulate and to keep activations, with all states on the device and with all on disk that
-// the stage lets go; worlds in turn, so that every stage and every way to keep activations meets each of them.
+// Every stage, type, way to accumulate and way to keep activations. All states are on the device, or on disk as far as
+// the stage allows. Worlds take turns, so each stage and each way to keep activations is combined with each world.
 TEST_F(PlacementBits, EverythingOnDiskMatchesDevice) {
   Sweep sweep(11);
-  int turn = 0;  // of types and ways to accumulate
+  int turn = 0;  // index over types and ways to accumulate
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     for (const auto& [accumulate, reduce] : {std::pair{1, Reduce::kEach}, {3, Reduce::kEach}, {3, Reduce::kLast}}) {
       ++turn;

@@ -1,9 +1,9 @@
-// Law 2 over processes: `zero train` as users start it, on every transport and under every launcher, has the bits of
+// Law 2 over processes: `zero train` as users start it, on every transport and under every launcher. It has the bits of
 // the same training on threads of one process.
 //
-// Each cell of process_cells.h trains a small GPT on real text and must leave the loss bits, gradient norms and weights
-// that an in_process run at stage 3 of the same world, type and micro-batches leaves, with all states on the device.
-// Those references are made once.
+// Each cell of process_cells.h trains a small GPT on real text. Its loss bits, gradient norms and weights must equal
+// those of an in_process run at stage 3. That run has the same world, type and micro-batches, and all states on the
+// device. Each of these references is made once.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -45,15 +45,15 @@ std::string describe(const ProcessCell& cell) {
                      kTypes[cell.type], cell.world, kMicros[cell.micro], kMemories[cell.memory]);
 }
 
-// What lies off the device: cells take turns.
+// The states off the device. Cells take turns.
 enum class Away : std::uint8_t { kNothing, kMoments, kMost };
 
 Away away_of(const ProcessCell& cell) {
-  if (cell.memory == tests::kHalf) return Away::kNothing;  // that says the budget: what has no room lies on the host
+  if (cell.memory == tests::kHalf) return Away::kNothing;  // the budget places states on the host
   return static_cast<Away>((cell.transport + cell.stage + cell.world + cell.micro) % 3);
 }
 
-// Of [zero]. Parts of a state, so that a rank's shard begins in one place and ends in another.
+// Keys of [zero]. Only a part of a state moves, so a rank's shard begins on one tier and ends on another.
 std::string placement_of(const ProcessCell& cell) {
   const bool moments = away_of(cell) == Away::kMoments;
   if (away_of(cell) == Away::kNothing) return "";
@@ -65,7 +65,8 @@ std::string placement_of(const ProcessCell& cell) {
   return text;
 }
 
-// One thread a rank: bits are promised for equal threads. No validation split: its text would take most of the time.
+// Each rank has one thread, because equal bits need equal threads. There is no validation split, because its text would
+// take most of the time.
 std::string config_of(const ProcessCell& cell, const std::string& transport, const std::string& device_memory,
                       const std::string& placement = "") {
   return fmt::format(R"([model]
@@ -101,7 +102,8 @@ threads = 1
                      device_memory, placement, transport);
 }
 
-// report.json of a run, or a test failure with what the command said. `before` and `arguments` as in Folder::zero().
+// The report.json of a run. If the run fails, the test fails with its output. `before` and `arguments` are those of
+// Folder::zero().
 Json train(const std::string& config, const std::string& arguments, const std::string& before = "") {
   const Folder folder;
   folder.write("c.toml", config);
@@ -116,7 +118,7 @@ std::int64_t peak_of(const Json& report) {
   return most;
 }
 
-// The in_process runs that cells are compared with, made when first asked for.
+// The in_process runs with which cells are compared. Each is made when it is first needed.
 class References {
  public:
   const Json& of(const ProcessCell& cell) {
@@ -129,8 +131,8 @@ class References {
                train(config_of(reference, "in_process", "auto"), fmt::format("train c.toml -n {}", cell.world));
   }
 
-  // Half way between the least that is accepted, with all states on the host, which a refusal tells, and what a run
-  // without limits takes.
+  // The mean of the smallest accepted budget, with all states on the host, and the peak of a run without limits. A
+  // refusal names the smallest budget.
   std::int64_t half_budget(const ProcessCell& cell) {
     const Folder folder;
     folder.write("c.toml", config_of(cell, "in_process", "1B"));
@@ -176,7 +178,7 @@ class ProcessBits : public ::testing::TestWithParam<ProcessCell> {
 TEST_P(ProcessBits, AreThoseOfThreads) {
   const ProcessCell& cell = GetParam();
   const std::string transport = kTransportNames[cell.transport];
-  if (!available(transport)) GTEST_SKIP() << "the plug-in " << transport << " is not there";
+  if (!available(transport)) GTEST_SKIP() << "the plug-in " << transport << " is missing";
   if (cell.launcher == tests::kMpirun && std::string_view(ZERO_MPIRUN).empty())
     GTEST_SKIP() << "no mpirun on this machine";
 
@@ -188,7 +190,7 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   const Json seen = run(cell, half ? fmt::format("{}B", budget) : cell.memory == tests::kMin ? "min" : "auto");
   ASSERT_TRUE(seen.is_object()) << "no report";
 
-  // That the run was the one that is named above.
+  // The run must be the one that the cell describes.
   EXPECT_EQ(seen.at("world"), cell.world);
   EXPECT_EQ(seen.at("stage"), cell.stage);
   EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
@@ -204,11 +206,11 @@ TEST_P(ProcessBits, AreThoseOfThreads) {
   EXPECT_EQ(seen.at("parameters_sha256"), expected.at("parameters_sha256"));
   if (half) {
     EXPECT_LE(peak_of(seen), budget);
-    EXPECT_LT(peak_of(seen), peak_of(expected)) << "half the room was less room";
+    EXPECT_LT(peak_of(seen), peak_of(expected)) << "half the budget must lower the peak";
   }
 }
 
-// Every pair of the table's values in the full tier; every fifth cell of it in the other.
+// The full tier has every pair of the table's values. Otherwise every fifth cell runs.
 std::vector<ProcessCell> cells() {
   std::vector<ProcessCell> cells;
   Sweep sweep(5);
@@ -220,7 +222,7 @@ std::vector<ProcessCell> cells() {
 INSTANTIATE_TEST_SUITE_P(Cells, ProcessBits, ::testing::ValuesIn(cells()),
                          [](const auto& info) { return describe(info.param); });
 
-// A training that stood still, or that did not depend on what is varied, would prove nothing.
+// If the training did not change, or did not depend on a cell's factors, the comparison would prove nothing.
 TEST(ProcessBitsReference, DependsOnWhatACellVaries) {
   References references;
   const ProcessCell base{.transport = tests::kSharedMemory, .stage = 3, .world = 2};

@@ -1,17 +1,17 @@
-// The cells of process_bits_test.cpp: which runs of the real command stand for all of them.
+// Process cells: the runs of the real command that process_bits_test.cpp makes in place of all combinations.
 //
-// Seven factors have 3 * 3 * 4 * 2 * 3 * 4 * 3 = 2,592 combinations, and a run takes a second or two. A fault of one
-// setting, or of two that meet, shows in any cell that has them, so the table holds every pair of settings of any two
-// factors; beyond pairs, where faults of sharding would need three:
+// Seven factors have 3 * 3 * 4 * 2 * 3 * 4 * 3 = 2,592 combinations, and a run takes one or two seconds. A fault of one
+// setting, or of two together, shows in any cell with these settings. So the table has every pair of settings of any
+// two factors. It also has three kinds of triples, because faults of sharding may need three settings:
 //
 //   (transport, stage, type)            every schedule on every wire, in 4 and in 2 bytes
-//   (stage, type, micro-batches)        where gradients are accumulated, and in which type
-//   (transport, world) at stage 3       sizes that divide nothing, gathered over every wire
+//   (stage, type, micro-batches)        the place and the type in which gradients are accumulated
+//   (transport, world) at stage 3       sizes that no world divides, gathered over every wire
 //
-// Two rules leave combinations out: mpi needs mpirun to start its ranks, and half the room is asked for only where
-// there is something to release, at stage 3 on two ranks or more. The table was found by a greedy search, which takes
-// the cell that holds most of what is still missing, over twenty seeds: the shortest one, and of those the one that
-// needs fewest reference runs. That it covers is not believed but checked below, by the compiler.
+// Two rules leave out combinations. mpi needs mpirun to start its ranks. kHalf needs gathered units to release, which
+// means stage 3 and at least two ranks. A greedy search over twenty seeds found the table: it always takes the cell
+// with the most missing pairs. It is the shortest table found, and of equally short tables it needs the fewest
+// reference runs. The compiler checks below that the table is complete.
 #pragma once
 
 #include <array>
@@ -72,7 +72,8 @@ inline constexpr std::array kProcessCells{
 };
 // clang-format on
 
-// ---- the proof that the table covers --------------------------------------------------------------------------------
+// ---- proof that the table is complete
+// --------------------------------------------------------------------------------
 
 enum Factor : std::uint8_t { kTransport, kLauncher, kStage, kType, kMicro, kWorld, kMemory, kNumFactors };
 inline constexpr std::array<int, kNumFactors> kNumLevels{3, 3, 4, 2, 3, 4, 3};
@@ -93,7 +94,7 @@ constexpr bool has(std::initializer_list<Level> wanted, Factor factor, int level
   return false;
 }
 
-// Whether some cell that the two rules allow has all of these.
+// Whether the two rules allow a cell with all of these levels.
 constexpr bool possible(std::initializer_list<Level> wanted) {
   const bool other_launcher = has(wanted, kLauncher, kTrain) || has(wanted, kLauncher, kLaunch);
   if (has(wanted, kTransport, kMpi) && other_launcher) return false;

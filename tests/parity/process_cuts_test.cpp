@@ -1,5 +1,5 @@
-// Ranges by weight between processes, over every transport and at every stage: the bits of equal ranges, and the bytes that
-// are planned. Blocks that differ in size go another way over messages than through shared memory.
+// Weighted ranges between processes, over every transport and at every stage: the bits of equal ranges, and the planned
+// bytes. Messages move blocks of different size in another way than shared memory does.
 #include <string>
 
 #include <fmt/format.h>

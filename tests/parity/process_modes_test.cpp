@@ -1,8 +1,8 @@
 // Cuts, groups, local steps and codecs between processes, over Gloo and MPI: the bits of the same run on threads.
 //
-// Four ranks train a small GPT. A row is a transport, a cut (zero.shards), a way to hold the model, a codec, a stage, and one
-// micro-batch or two whose gradients are summed over ranks one by one. The rows have every pair of settings that can be had,
-// which the compiler checks below.
+// Four ranks train a small GPT. A row has a transport, a cut (zero.shards), a way to hold the model, a codec and a
+// stage. It also has one micro-batch, or two whose gradients are summed over ranks separately. The compiler checks
+// below that the rows have every possible pair of settings.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -58,7 +58,7 @@ constexpr std::array kModeRows{
 };
 // clang-format on
 
-// The largest elements alone cross in outer steps, and nowhere else; hashed blocks need stage 3.
+// Top-k applies only to outer steps. Hashed blocks need stage 3.
 constexpr bool is_possible(std::size_t a, int of_a, std::size_t b, int of_b) {
   const auto level = [=](std::size_t factor, int open) { return a == factor ? of_a : b == factor ? of_b : open; };
   if (level(1, kRangeShards) == kHashShards && level(4, kStage3) != kStage3) return false;
@@ -119,7 +119,7 @@ TEST_P(ProcessModes, HaveTheBitsOfThreads) {
   EXPECT_EQ(processes.at("sent_bytes_per_step"), threads.at("sent_bytes_per_step")) << keys;
 }
 
-// Weights that neighbours keep within a step, on a model whose forward passes are recomputed.
+// Secondary parts of weights, which neighbours keep within a step, with recomputed forward passes.
 class ProcessSecondary : public testing::TestWithParam<std::string> {};
 
 TEST_P(ProcessSecondary, HasTheBitsOfPlainStage3) {
@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, ProcessSecondary,
                                                           : std::vector<std::string>{"gloo"}),
                          [](const auto& tested) { return tested.param; });
 
-// All rows in the full tier; each fourth of them, over both transports, in the other.
+// The full tier has all rows. Otherwise every fourth row runs, over both transports.
 std::vector<ModeRow> rows() {
   std::vector<ModeRow> rows;
   Sweep sweep(4);

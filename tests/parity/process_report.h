@@ -1,7 +1,7 @@
-// The report of a small GPT that is trained by `zero train` over a transport, for tests that compare processes with threads.
+// process_report(): trains a small GPT with `zero train` over a transport, to compare processes with threads.
 //
 //   if (const std::string why = missing("mpi"); !why.empty()) GTEST_SKIP() << why;
-//   const Json report = process_report(4, "mpi", "--zero.group 2");      // no object where the run failed, which it says
+//   const Json report = process_report(4, "mpi", "--zero.group 2");      // no object if the run failed
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace zero {
 
 using Json = nlohmann::json;
 
-// What this machine lacks for it; empty: nothing.
+// Returns why this machine cannot use the transport, or "".
 inline std::string missing(std::string_view transport) {
   const auto statuses = transport_statuses();
   if (transport != "in_process" &&
@@ -30,7 +30,7 @@ inline std::string missing(std::string_view transport) {
   return transport == "mpi" && std::string(ZERO_MPIRUN).empty() ? "no mpirun on this machine" : "";
 }
 
-// Of the configuration: 5 steps, into the folder "run".
+// The configuration: 5 steps, into the folder "run".
 inline std::string small_gpt() {
   return fmt::format(R"([model]
 layers = 2
@@ -55,7 +55,7 @@ threads = 1
                      built::kSourceFolder);
 }
 
-// `keys` of the command line.
+// `keys` are flags of the command line.
 inline Json process_report(int ranks, const std::string& transport, const std::string& keys) {
   const Folder folder;
   folder.write("c.toml", small_gpt());

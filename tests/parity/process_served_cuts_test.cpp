@@ -1,7 +1,9 @@
-// Servers with other shards than equal ranges between processes, over every transport: the bits of equal ranges on threads.
+// Servers with other cuts than equal ranges, between processes, over every transport: the bits of equal ranges on
+// threads.
 //
-// Two servers and one or two workers train a small GPT. A row is a transport, a cut (zero.shards) and a mode. The rows have
-// every pair of settings, which the compiler checks below. With one worker the order of an asynchronous run is always the same.
+// Two servers and one or two workers train a small GPT. A row has a transport, a cut (zero.shards) and a mode. The
+// compiler checks below that the rows have every pair of settings. With one worker, an asynchronous run always has the
+// same order.
 #include <array>
 #include <string>
 
@@ -15,9 +17,9 @@ namespace zero {
 namespace {
 
 struct ServedCutRow {
-  int over;  // of kServedOver
-  int cut;   // of kServedCuts
-  int mode;  // of kServedModes
+  int over;  // index in kServedOver
+  int cut;   // index in kServedCuts
+  int mode;  // index in kServedModes
 };
 
 constexpr std::array kServedOver{"shared_memory", "gloo", "mpi"};
@@ -63,7 +65,7 @@ TEST_P(ServedCutProcesses, HaveTheBitsOfEqualRanges) {
   EXPECT_EQ(cut.at("parameters_sha256"), ranges.at("parameters_sha256")) << keys;
 }
 
-// All rows in the full tier; each fourth of them in the other: one over each transport, with each cut and in each mode.
+// The full tier has all rows. Otherwise every fourth row runs: together they have each transport, cut and mode.
 std::vector<ServedCutRow> served_cut_rows() {
   std::vector<ServedCutRow> rows;
   Sweep sweep(4);

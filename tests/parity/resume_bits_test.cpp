@@ -1,6 +1,6 @@
-// Exact resume, as users do it: `zero train` for K steps, and the same command for K more, has the bits of 2 K steps at
-// once: losses, gradient norms and weights. The ranks are processes, so that dropout may draw (threads share a
-// generator). The cells are those of resume_cells.h.
+// Exact resume as users do it: `zero train` for K steps, and the same command for K more. The losses, gradient norms
+// and weights equal those of 2 K steps in one run. The ranks are processes because of dropout: threads share a
+// generator. The cells are those of resume_cells.h.
 #include <array>
 #include <cstdint>
 #include <cstdlib>
@@ -37,7 +37,7 @@ std::string describe(const ResumeCell& cell) {
                      kDropped[cell.dropout], kPlaces[cell.place], cell.world);
 }
 
-// What a stage holds whole stays on the device.
+// States that the stage holds whole stay on the device.
 std::string placement_of(const ResumeCell& cell) {
   if (cell.place == resume_cells::kDevice) return "";
   const std::string_view tier = cell.place == resume_cells::kHost ? "host" : "disk";
@@ -48,8 +48,8 @@ std::string placement_of(const ResumeCell& cell) {
   return text;
 }
 
-// The learning rate of a step does not depend on how many there are. One thread a rank, as bits are promised for equal
-// threads; no validation split, whose text would take most of the time.
+// The learning rate of a step does not depend on the number of steps. Each rank has one thread, because equal bits need
+// equal threads. There is no validation split, because its text would take most of the time.
 std::string config_of(const ResumeCell& cell) {
   return fmt::format(R"([model]
 layers = 1
@@ -88,7 +88,8 @@ std::vector<ResumeCell> cells() {
   return cells;
 }
 
-// What always leaves the device where anything does. `key`: bytes of each rank, which is absent where nothing did.
+// The bytes of moments on a tier: moments leave the device if any state does. `key` has each rank's bytes, and is
+// missing if no state left the device.
 std::int64_t moments_in(const Json& report, const std::string& key) {
   std::int64_t total = 0;
   if (!report.contains(key)) return total;
@@ -96,7 +97,7 @@ std::int64_t moments_in(const Json& report, const std::string& key) {
   return total;
 }
 
-// One folder for all cells: what the machine's disk manages is probed once.
+// All cells share one folder, so the disk is probed once.
 class ResumeRuns : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -105,7 +106,7 @@ class ResumeRuns : public ::testing::Test {
   }
   static void TearDownTestSuite() { folder_.reset(); }
 
-  // Of this many steps, into the folder `run`; a test failure where it fails.
+  // Trains `steps` steps into the folder `run`. The test fails if the run fails.
   static Ran train(const ResumeCell& cell, const std::string& run, int steps, int checkpoint_every) {
     folder_->write("c.toml", config_of(cell));
     const Ran ran = folder_->zero(fmt::format("train c.toml -n {} --run.dir {} --train.steps {} --checkpoint.every {}",
@@ -139,7 +140,7 @@ TEST_P(ResumeBits, MatchUninterruptedRun) {
   const Json seen = report_of(halves);
   ASSERT_TRUE(seen.is_object()) << "no report";
 
-  // That the run was the one that is named above.
+  // The run must be the one that the cell describes.
   EXPECT_EQ(seen.at("world"), cell.world);
   EXPECT_EQ(seen.at("stage"), cell.stage);
   EXPECT_EQ(seen.at("dtype"), kTypeNames[cell.type]);
@@ -151,8 +152,7 @@ TEST_P(ResumeBits, MatchUninterruptedRun) {
   EXPECT_EQ(seen.at("parameters_sha256"), expected.at("parameters_sha256"));
 }
 
-// A training that does not depend on what is varied would prove nothing.
-// And on the type.
+// If the training did not depend on these factors and on the type, the comparison would prove nothing.
 TEST_F(ResumeRuns, DependOnMicroBatchesAndDropout) {
   const ResumeCell base{.stage = 1,
                         .type = resume_cells::kFp32,

@@ -1,10 +1,10 @@
-// The cells of resume_bits_test.cpp: which interrupted runs stand for all of them.
+// Resume cells: the interrupted runs that resume_bits_test.cpp makes in place of all combinations.
 //
-// Six factors have 4 * 2 * 2 * 2 * 3 * 3 = 288 combinations, and each is three runs of the real command. The table
-// holds every pair of settings of any two factors, in as few cells as that can be done (stages and tiers alone make
-// twelve). It was found by a greedy search over random seeds, and of the shortest ones has the fewest ranks. That it
-// covers is checked below, by the compiler. `./test.sh` runs the first cell of each stage, which meet every setting;
-// `./test.sh full` every combination.
+// Six factors have 4 * 2 * 2 * 2 * 3 * 3 = 288 combinations, and each is three runs of the real command. The table has
+// every pair of settings of any two factors, in as few cells as possible (stages and tiers need twelve). A greedy
+// search over random seeds found it. Among the shortest tables found, it has the fewest ranks. The compiler checks
+// below that the table is complete. `./test.sh` runs the first cell of each stage, and these have every setting.
+// `./test.sh full` runs every combination.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace zero::resume_cells {
 
 enum ResumeType : std::uint8_t { kFp32, kBf16 };
 enum Dropout : std::uint8_t { kWithout, kDropout };
-enum Place : std::uint8_t { kDevice, kHost, kDisk };  // of all states that the stage lets leave the device
+enum Place : std::uint8_t { kDevice, kHost, kDisk };  // the tier of all states that the stage lets leave the device
 
 struct ResumeCell {
   int stage;
@@ -57,7 +57,8 @@ inline std::vector<ResumeCell> all_resume_cells() {
   return cells;
 }
 
-// ---- the proof that the table covers --------------------------------------------------------------------------------
+// ---- proof that the table is complete
+// --------------------------------------------------------------------------------
 
 inline constexpr std::array kResumeLevels{4, 2, 2, 2, 3, 3};
 

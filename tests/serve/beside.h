@@ -1,9 +1,9 @@
-// Beside: a worker of three that stands still while the others go on, and goes on when they are far enough. All of it is
-// forced: nobody is fast or slow.
+// Beside: one of three workers pauses, and continues when the other workers are far enough ahead. The order is forced,
+// and does not depend on speed.
 //
 //   Beside beside(12);
-//   run.before = [&](int worker, std::int64_t clock) { beside.at(worker, clock); };  // and where worker 2 is to stand:
-//   beside.stand();                                                                  // returns when another is in clock 12
+//   run.before = [&](int worker, std::int64_t clock) { beside.at(worker, clock); };  // and where worker 2 stops:
+//   beside.stand();                                                 // returns when another worker is in clock 12
 //   EXPECT_GE(beside.ahead(), 12);
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace zero {
 
-// Waits for an event that another thread brings about; the limit ends a broken run.
+// Waits for an event in another thread. The limit ends a broken run.
 template <class Event>
 void await_event(Event event) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -25,9 +25,10 @@ void await_event(Event event) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Worker 2 stands still until another has come to clock `until`. Worker 0 goes beyond clock 3 when worker 2 stands, and eight
-// clocks beyond `until` when worker 2 has come to two clocks from `until` on: so its push of the first of them counts. Worker 1
-// waits at clock 3, too, if both do: otherwise it may be at `until` before worker 2 stands.
+// Worker 2 pauses until another worker is in clock `until`. Worker 0 passes clock 3 only after worker 2 has paused. It
+// passes clock `until` + 8 only after worker 2 has begun two clocks from `until` on. So worker 2's push of the first of
+// these clocks counts. With `both_wait`, worker 1 also waits at clock 3. Otherwise it might reach `until` before worker
+// 2 pauses.
 class Beside {
  public:
   explicit Beside(std::int64_t until, bool both_wait = false) : until_(until), both_wait_(both_wait) {}

@@ -1,4 +1,4 @@
-// Servers and workers that exchange messages, with the bits that they have where ranks read each other's memory.
+// Servers and workers that exchange messages. They have the same bits as ranks that read each other's memory.
 #include <latch>
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace zero {
 namespace {
 
-// How the ranks ended.
+// Returns how each rank ended.
 std::vector<std::string> serve_over_messages(const AttachOptions& options, int workers, const TrainedClocks& run,
                                              TrainedBits& bits) {
   FakeNetwork network;
@@ -38,8 +38,7 @@ TEST(ServersOverMessages, StaleRunsMatchSharedMemory) {
   EXPECT_EQ(messages.norms, served.norms);
 }
 
-// To the bit.
-
+// The replay is equal to the bit.
 TEST(ServersOverMessages, AsynchronousRunReplaysElsewhere) {
   const AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 3}};
   const TrainedBits recorded = bits_over_messages(options, 3, {.clocks = 6});
@@ -62,8 +61,8 @@ TEST(ServersOverMessages, AsynchronousRunSurvivesLostWorker) {
   EXPECT_EQ(bits.losses.size(), 6U);
 }
 
-// Two of three workers need not wait for the third, which then goes on at the newest clock. So the two leave it the last
-// one, or it would not always come to a clock at which it ends.
+// Two of three workers do not wait for the third, which continues at the newest clock. These two wait before the last
+// clock. Otherwise worker 2 might never begin a clock in which it ends.
 TEST(ServersOverMessages, QuorumContinuesWithoutWorker) {
   std::latch is_lost{1};
   const TrainedClocks run{.clocks = 6, .before = [&](int worker, std::int64_t clock) {
@@ -78,8 +77,7 @@ TEST(ServersOverMessages, QuorumContinuesWithoutWorker) {
   EXPECT_EQ(bits.losses.size(), 6U);
 }
 
-// On all ranks.
-
+// All ranks end with the worker's name.
 TEST(ServersOverMessages, StaleRunEndsNamingLostWorker) {
   TrainedBits bits;
   const auto ends = serve_over_messages({.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = 1}}, 3,

@@ -30,8 +30,7 @@ Floats as_floats(const std::vector<std::byte>& bytes, DType dtype) {
   return values;
 }
 
-// Its square times the distance that the weights moved since.
-
+// The correction is the gradient's square times the distance that the weights moved since.
 TEST(PulledWeights, CorrectsGradientBySquareAndDistance) {
   const std::size_t numel = 3001;
   for (const DType gradients : {DType::kFloat32, DType::kBFloat16}) {

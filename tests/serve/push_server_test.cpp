@@ -26,7 +26,7 @@ AttachOptions with(const SyncPlan& plan, AttachOptions options = {}) {
   return options;
 }
 
-// How each rank of a served run ends: "", or with what it throws.
+// The end of each rank of a served run: "" or the text of its exception.
 std::vector<std::string> ends_of_run(const AttachOptions& options, int workers, const TrainedClocks& run,
                                      TrainedBits& bits) {
   return ends_of_ranks(options.sync.servers + workers, [&](Communicator& comm) {
@@ -35,8 +35,7 @@ std::vector<std::string> ends_of_run(const AttachOptions& options, int workers, 
   });
 }
 
-// One server and one worker train as a single rank.
-
+// One server and one worker train like a single rank.
 TEST(PushServer, OneServerAndWorkerMatchRank) {
   const TrainedClocks run{.clocks = 5};
   const TrainedBits alone = plain_run({.clip = 0.5}, 1, small_specs(), run);
@@ -99,8 +98,8 @@ TEST(PushServer, HostAndDiskStatesKeepBits) {
   EXPECT_EQ(served_run(away, 2, small_specs(), run).weights, served_run(with(plan), 2, small_specs(), run).weights);
 }
 
-// The same mathematics in plain loops: each gradient of the weights of version max(0, clock - staleness). With 1 it is that of
-// a delayed update.
+// The expected weights come from plain loops. Each gradient uses the weights of version max(0, clock - staleness). A
+// staleness of 1 equals a delayed update.
 TEST(PushServer, StaleGradientHasStatedVersion) {
   constexpr int kWorkers = 2;
   for (const int staleness : {1, 2}) {
@@ -130,7 +129,7 @@ TEST(PushServer, StaleGradientHasStatedVersion) {
   }
 }
 
-// An engine whose updates come a step late beside workers whose weights are a clock old, with gradients that depend on the
+// An engine with delayed updates is compared with workers whose weights are one clock old. Gradients depend on the
 // weights.
 TEST(PushServer, StalenessOneMatchesDelayedUpdate) {
   const TrainedClocks run{.clocks = 6, .lr = [](std::int64_t /*clock*/) { return 0.1; }};
@@ -150,11 +149,11 @@ TEST(PushServer, StalenessOneMatchesDelayedUpdate) {
       EXPECT_NEAR(std::bit_cast<float>(served[i]), std::bit_cast<float>(late[i]), 1e-5) << workers << ", " << i;
       apart = std::max(apart, std::abs(std::bit_cast<float>(late[i]) - std::bit_cast<float>(exact[i])));
     }
-    EXPECT_GT(apart, 1e-3F) << "a step late is no exact step";
+    EXPECT_GT(apart, 1e-3F) << "an update that is one step late is not exact";
   }
 }
 
-// Whoever is late, by the seed.
+// Random delays of workers, by seed.
 TrainedClocks jittered(std::int64_t clocks, std::uint64_t seed) {
   return {.clocks = clocks, .before = [seed](int worker, std::int64_t clock) {
             const auto turns = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))() % 200;
@@ -177,9 +176,9 @@ TEST(PushServer, ClockLimitBoundsAsynchronousAge) {
   }
 }
 
-// Worker 2 stands still once, with its weights: in its first clock from 2 on, for a quorum may take it past some.
+// Worker 2 pauses once, with its weights, in its first clock from 2 on. With a quorum it may skip clocks.
 TrainedBits served_beside(const AttachOptions& options, std::int64_t clocks, Beside& beside) {
-  bool stood = false;  // worker 2's alone
+  bool stood = false;  // used only by worker 2
   return served_run(options, 3, small_specs(), {.clocks = clocks, .before = [&](int worker, std::int64_t clock) {
                                                   beside.at(worker, clock);
                                                   if (worker != 2 || clock < 2 || std::exchange(stood, true)) return;
@@ -187,8 +186,7 @@ TrainedBits served_beside(const AttachOptions& options, std::int64_t clocks, Bes
                                                 }});
 }
 
-// And takes it back.
-
+// The run takes the worker back.
 TEST(PushServer, QuorumContinuesBesideStalledWorker) {
   Beside beside(20);
   const TrainedBits served = served_beside(with({.servers = 2, .quorum = 2}), 40, beside);
@@ -197,11 +195,10 @@ TEST(PushServer, QuorumContinuesBesideStalledWorker) {
   EXPECT_TRUE(std::ranges::any_of(served.actions, [](const PushAction& action) {
     return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
   })) << "its old gradient is dropped";
-  EXPECT_GE(last_push(2, served.events), 20) << "it goes on at the newest clock";
+  EXPECT_GE(last_push(2, served.events), 20) << "it continues at the newest clock";
 }
 
-// And takes it back.
-
+// The run takes the worker back.
 TEST(PushServer, AsynchronousRunContinuesBesideStalledWorker) {
   Beside beside(15, true);
   const TrainedBits served =
@@ -214,11 +211,11 @@ TEST(PushServer, AsynchronousRunContinuesBesideStalledWorker) {
     ++updates;
     oldest = std::max(oldest, action.age);
   }
-  EXPECT_EQ(updates, 3 * 20) << "all of its clocks, later";
-  EXPECT_GE(oldest, 12) << "of its gradient: another one's pushes of clocks 3 to 14 came before";
+  EXPECT_EQ(updates, 3 * 20) << "worker 2 also does all of its clocks, later";
+  EXPECT_GE(oldest, 12) << "its gradient is older than a worker's pushes of clocks 3 to 14";
 }
 
-// Whoever sleeps, and one that stops for long, by the seed.
+// Workers sleep at random, and one stops for longer, by seed.
 TrainedClocks sleepy(std::int64_t clocks, std::uint64_t seed) {
   return {.clocks = clocks, .before = [clocks, seed](int worker, std::int64_t clock) {
             const auto drawn = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))();
@@ -242,8 +239,7 @@ TEST(PushServer, StaleBitsIgnoreTime) {
   }
 }
 
-// Whoever sleeps and stops.
-
+// Workers sleep and stop at random.
 TEST(PushServer, ReplayKeepsBitsUnderDelays) {
   const int trials = num_trials("ZERO_REPLAYS", 3, 100);
   const std::vector<AttachOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
@@ -267,7 +263,7 @@ TEST(PushServer, ReplayKeepsRecordedBits) {
   for (int trial = 0; trial < trials; ++trial) {
     const auto seed = static_cast<std::uint64_t>(trial);
     const TrainedBits recorded = served_run(options, 3, small_specs(), jittered(6, seed));
-    TrainedClocks again = jittered(6, seed + 1000);  // others are late
+    TrainedClocks again = jittered(6, seed + 1000);  // other workers are late
     again.replayed = recorded.events;
     const TrainedBits replayed = served_run(options, 3, small_specs(), again);
     EXPECT_EQ(replayed.events, recorded.events) << trial;
@@ -276,9 +272,8 @@ TEST(PushServer, ReplayKeepsRecordedBits) {
   }
 }
 
-// By hand, in the order that the head named: each gradient is of the weights that its worker was last sent, and counts by its
-// age.
-// Since the weights of the gradient.
+// The expected weights are computed by hand, in the head's order. Each gradient uses the weights that its worker last
+// received, and its weight depends on its age. The compensation uses the updates since these weights.
 TEST(PushServer, CompensatesGradientsForLaterUpdates) {
   const TrainedClocks run{.clocks = 6};
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {3, 5}}};
@@ -310,7 +305,7 @@ TEST(PushServer, CompensatesGradientsForLaterUpdates) {
         weights[i] -= lr * (gradient + correction);
       }
     }
-    EXPECT_GT(moved, 1e-3) << "some gradient was old";
+    EXPECT_GT(moved, 1e-3) << "at least one gradient must be old";
     for (std::size_t i = 0; i < 15; ++i)
       EXPECT_NEAR(std::bit_cast<float>(served.weights[i]), weights[i], 1e-5)
           << accumulate << ", " << exponent << ", " << i;
@@ -359,8 +354,7 @@ TEST(PushServer, AsynchronousRunSurvivesLeavingWorker) {
   EXPECT_EQ(bits.losses.size(), 6U);
 }
 
-// With the name of the worker.
-
+// The error names the worker.
 TEST(PushServer, LeavingWorkerEndsStaleRun) {
   const AttachOptions options = with({.mode = SyncMode::kStale, .servers = 1, .staleness = 1});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
@@ -372,7 +366,7 @@ TEST(PushServer, LeavingWorkerEndsStaleRun) {
   EXPECT_TRUE(says(ends[0], "every clock needs it"));
 }
 
-// Worker 2 is lost in the middle: two of three are a quorum, and go on.
+// Worker 2 is lost midway. Two of three workers are a quorum and continue.
 TEST(PushServer, QuorumContinuesWithoutWorker) {
   const AttachOptions options = with({.servers = 1, .quorum = 2});
   const TrainedClocks run{.clocks = 6, .before = [](int worker, std::int64_t clock) {
@@ -399,12 +393,12 @@ TEST(PushServer, BytesAreThoseOfTheFormula) {
     const TrainedClocks run{.clocks = kClocks};
     options.sync.is_server(comm.rank()) ? serve(comm, options, specs, run, bits) : work(comm, options, specs, run);
     const Traffic traffic = comm.traffic();
-    if (options.sync.is_server(comm.rank())) {  // of each half of the model, with two workers
+    if (options.sync.is_server(comm.rank())) {  // each server has half of the model and two workers
       EXPECT_EQ(traffic.received_bytes, kClocks * kBytes);
       EXPECT_EQ(traffic.sent_bytes, kClocks * kBytes);
     } else {
       EXPECT_EQ(traffic.sent_bytes, kClocks * kBytes);
-      EXPECT_EQ(traffic.received_bytes, kClocks * kBytes) << "after the last push no weights come";
+      EXPECT_EQ(traffic.received_bytes, kClocks * kBytes) << "after the last push no weights are sent";
     }
   });
 }

@@ -1,4 +1,4 @@
-// Workers of a served run that end and come back, over shared memory and over messages. A thread stands for each process.
+// Workers of a served run that end and come back, over shared memory and over messages. Each process is a thread here.
 #include <atomic>
 #include <bit>
 #include <chrono>
@@ -26,7 +26,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The clocks before which a worker's processes end, one each; the process after these lives on.
+// The clocks before which a worker's processes end, in order. The next process stays alive.
 using Deaths = std::map<int, std::vector<std::int64_t>>;
 
 enum class Over { kSharedMemory, kMessages };
@@ -40,11 +40,11 @@ struct Story {
   bool comes_back = true;
   milliseconds timeout{60'000};
   std::function<void(FakeNetwork&)> prepare = [](FakeNetwork&) {};
-  // Of a process of a worker, the first being 0: what it does otherwise than `run`.
+  // Changes `run` for process `life` of a worker, counted from 0.
   std::function<TrainedClocks(int worker, int life, TrainedClocks run)> life_of = [](int, int, TrainedClocks run) {
     return run;
   };
-  // A process of a worker has ended with this; true: another follows.
+  // Called with the end of a worker's process. Returns whether another process follows.
   std::function<bool(int worker, int life, const std::string& end)> ended = [](int, int, const std::string& end) {
     return end == "killed";
   };
@@ -52,7 +52,7 @@ struct Story {
 
 struct Told {
   TrainedBits bits;
-  std::map<int, std::vector<std::string>> ends;  // by rank, of its processes
+  std::map<int, std::vector<std::string>> ends;  // ends of each rank's processes
 };
 
 TrainedClocks with_death(const Story& story, int worker, int life) {
@@ -67,7 +67,7 @@ TrainedClocks with_death(const Story& story, int worker, int life) {
   return run;
 }
 
-// A process that ends by an exception tells nobody.
+// Silence: a process that ends by an exception sends no message about it.
 class Silence {
  public:
   Silence(FakeNetwork& network, int address) : network_(network), address_(address) {}
@@ -123,7 +123,7 @@ Told tell(const Story& story) {
     }
   };
   for (int rank = 0; rank < world; ++rank) told.ends[rank] = {};
-  std::atomic<bool> over = false;  // a launcher starts nobody then
+  std::atomic<bool> over = false;  // then the launcher starts no process
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < world; ++rank) {
     threads.emplace_back([&, rank] {
@@ -144,7 +144,7 @@ AttachOptions asynchronous(int servers, int staleness, AttachOptions options = {
   return options;
 }
 
-// Of which every process did what was planned.
+// Expects that every process ended as planned.
 void expect_ends(const Told& told, const Story& story) {
   for (const auto& [rank, ends] : told.ends) {
     for (std::size_t life = 0; life < ends.size(); ++life) {
@@ -157,8 +157,8 @@ void expect_ends(const Told& told, const Story& story) {
   }
 }
 
-// A worker pushes each clock at most once, and begins again with the clock of its return, which is not of before. With a
-// quorum one that is late leaves clocks out.
+// A worker pushes each clock at most once. After a return, it begins with the clock of its return, which is never an
+// earlier clock. With a quorum, a late worker skips clocks.
 void expect_turns_in_order(const std::deque<PushEvent>& events, bool has_quorum = false) {
   std::map<int, std::int64_t> next;
   std::map<int, bool> here;
@@ -211,13 +211,12 @@ TEST_P(Replacement, OnlyWorkersReplacementKeepsBits) {
   }
 }
 
-// Before a server has met the replacement.
-
+// The replacement dies before a server has met it.
 TEST(ReplacementOverMessages, EarlyDeathIsReplaced) {
   const TrainedClocks run{.clocks = 6};
   const TrainedBits alone = plain_run({}, 1, small_specs(), run);
   for (const auto& [servers, peer] : {std::pair{1, 0}, {2, 0}, {2, 1}}) {
-    // The second process has no clock in which to end.
+    // The second process is lost before its first clock.
     Story story{.over = Over::kMessages,
                 .options = asynchronous(servers, 1),
                 .workers = 1,
@@ -234,7 +233,7 @@ TEST(ReplacementOverMessages, EarlyDeathIsReplaced) {
   }
 }
 
-// Worker 1 ends before clock 2, and comes back when worker 0 is in clock 5, which it has not pushed.
+// Worker 1 ends before clock 2. It comes back when worker 0 is in clock 5 and has not pushed that clock.
 Told tell_of_return_in_clock_five(Over over, const AttachOptions& options, int workers) {
   std::promise<void> far, back;
   std::shared_future<void> is_far = far.get_future().share(), is_back = back.get_future().share();
@@ -272,7 +271,7 @@ TEST_P(Replacement, ContinuesWithTheOthersClock) {
   }
 }
 
-// Whoever is late, by the seed.
+// Random delays of workers, by seed.
 TrainedClocks jittered(TrainedClocks run, std::uint64_t seed) {
   run.before = [seed](int worker, std::int64_t clock) {
     const auto turns = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))() % 200;
@@ -281,15 +280,14 @@ TrainedClocks jittered(TrainedClocks run, std::uint64_t seed) {
   return run;
 }
 
-// A clock that was done because a worker left has no update, and no loss: NaN.
+// The losses as bits. If a clock ended because a worker left, it has no update, and its loss is NaN.
 std::vector<std::uint64_t> bits_of(const std::vector<double>& losses) {
   std::vector<std::uint64_t> bits;
   for (const double loss : losses) bits.push_back(std::bit_cast<std::uint64_t>(loss));
   return bits;
 }
 
-// Over the other transport.
-// To the bit.
+// The run is replayed over the other transport, to the bit.
 TEST_P(Replacement, RunWithReplacementsReplaysElsewhere) {
   const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 60);
   std::int64_t replaced = 0;
@@ -300,7 +298,7 @@ TEST_P(Replacement, RunWithReplacementsReplaysElsewhere) {
     AttachOptions options = asynchronous(1 + trial % 2, trial % 3, {.clip = 0.5});
     options.sync.compensation = trial % 4 == 3 ? 1 : 0;
     Story story{.over = GetParam(), .options = options, .workers = 3, .run = jittered({.clocks = 6}, seed)};
-    // From clock 1 on: over messages all servers have heard by then that a worker may be lost.
+    // Deaths begin at clock 1. Over messages, all servers know by then that a worker may be lost.
     for (int deaths = 0; deaths < 3; ++deaths)
       story.deaths[static_cast<int>(random() % 3)].push_back(static_cast<std::int64_t>(1 + random() % 5));
     const Told recorded = tell(story);
@@ -356,7 +354,7 @@ TEST_P(Replacement, FinishedWorkerLearnsRunIsOver) {
   };
   story.ended = [&](int worker, int life, const std::string&) {
     if (worker == 1 && life == 1) over.set_value();
-    return worker == 1 && life == 0;  // after its last push it ended badly
+    return worker == 1 && life == 0;  // the process fails after its last push
   };
   const Told told = tell(story);
   EXPECT_EQ(told.ends.at(3), (std::vector<std::string>{"", ""}));
@@ -373,7 +371,8 @@ TEST_P(Replacement, MissingReplacementEndsRunAtTimeout) {
                     .timeout = milliseconds(2000)};
   const auto begin = std::chrono::steady_clock::now();
   const Told told = tell(story);
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(2000)) << "somebody may still have come";
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(2000))
+      << "servers wait for a replacement until the timeout";
   EXPECT_EQ(told.ends.at(0), std::vector<std::string>{""});
   EXPECT_EQ(told.bits.losses.size(), 3U) << "the third clock has no push";
 }

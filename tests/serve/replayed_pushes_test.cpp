@@ -18,13 +18,12 @@ void answer_all(PushOrder& order) {
   }
 }
 
-// With which the next of two workers' events is refused.
+// The error with which the next event of two workers is refused.
 std::string refusal(const PushOrder& order, const PushEvent& event) {
   return message_of<ConfigError>([&] { ReplayedPushes({event}, 2).next(order); });
 }
 
-// While the run is like the recorded one.
-
+// The order is kept while the run is like the recorded run.
 TEST(ReplayedPushes, KeepRecordedOrder) {
   const std::deque<PushEvent> events{{.worker = 1, .clock = 0},
                                      {.worker = 0, .clock = 0, .leaves = true},
@@ -43,8 +42,7 @@ TEST(ReplayedPushes, KeepRecordedOrder) {
   }
 }
 
-// Who returns in an event to come.
-
+// A worker may return in a later event.
 TEST(ReplayedPushes, KnowFutureReturns) {
   PushOrder order(kPlan, 2);
   ReplayedPushes replayed({{.worker = 1, .clock = 0, .leaves = true}, {.worker = 1, .clock = 0, .returns = true}}, 2);
@@ -65,10 +63,10 @@ TEST(ReplayedPushes, OfAnotherRunAreRefused) {
   for (const int stranger : {-1, 2}) EXPECT_TRUE(says(refusal(order, {.worker = stranger}), "a different event"));
   EXPECT_TRUE(
       says(refusal(order, {.worker = 1, .clock = 3, .returns = true}), "--replay = worker 1 returns to clock 3: "))
-      << "it is there";
+      << "the worker has not left";
   order.left(1);
-  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "a different event")) << "it has left";
-  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "a different event")) << "it has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1}), "a different event")) << "the worker has left";
+  EXPECT_TRUE(says(refusal(order, {.worker = 1, .leaves = true}), "a different event")) << "the worker has left";
 }
 
 TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {
@@ -77,8 +75,7 @@ TEST(ReplayedPushes, RefuseWorkerInAnotherClock) {
                    "--replay = worker 1, clock 4: this run has reached a different event"));
 }
 
-// With the clock that the run has reached.
-
+// The error names the clock that the run has reached.
 TEST(ReplayedPushes, MissingEventIsRefusedByClock) {
   PushOrder order(kPlan, 1);
   answer_all(order);

@@ -1,4 +1,4 @@
-// Servers whose shards are other than equal ranges (AttachOptions::shards): the bits of equal ranges, in every mode.
+// Servers with other cuts than equal ranges (AttachOptions::shards): the bits of equal ranges, in every mode.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace zero {
 namespace {
 
-// Of several blocks of a hash each, among them a frozen table and a bias.
+// Parameters with several hash blocks each, a frozen table and a bias.
 std::vector<ParamSpec> wide_specs(DType dtype = DType::kFloat32) {
   std::vector<ParamSpec> specs{{.name = "wte", .shape = {130, 100}, .dtype = dtype, .own_unit = true}};
   for (const char* block : {"h.0.", "h.1."}) {
@@ -74,7 +74,8 @@ TEST(ServedCuts, StaleVersionsMatchInEveryCut) {
   }
 }
 
-// Its events in the order of another cut's log, old gradients corrected: each server has the weights of each worker.
+// A run replays the events of another cut's log, with compensation of old gradients. Each server must have each
+// worker's weights.
 TEST(ServedCuts, EqualRangesReplayInEveryCut) {
   const SyncPlan async{.mode = SyncMode::kAsync, .servers = 2, .staleness = 2, .compensation = 0.5};
   const SyncPlan quorum{.servers = 2, .quorum = 2};
@@ -90,8 +91,7 @@ TEST(ServedCuts, EqualRangesReplayInEveryCut) {
   }
 }
 
-// Matrices and coded moments.
-
+// The optimizers have matrices or coded moments.
 TEST(ServedCuts, MatricesAndCodesMatchEqualRanges) {
   const TrainedClocks run{.clocks = 2};
   for (const auto& [shards, optimizer] : {std::pair<Cut, OptimizerOptions>{Cut::kWhole, MuonOptions{}},
@@ -105,8 +105,7 @@ TEST(ServedCuts, MatricesAndCodesMatchEqualRanges) {
   }
 }
 
-// Whatever the cut.
-
+// The number of bytes is the same for every cut.
 TEST(ServedCuts, ElementCrossesOnceEachWay) {
   constexpr std::int64_t kClocks = 3, kWorkers = 2;
   const std::vector<ParamSpec> specs{{.name = "weight", .shape = {300, 100}}};
@@ -128,17 +127,16 @@ TEST(ServedCuts, ElementCrossesOnceEachWay) {
   }
 }
 
-// Of whole parameters or ranges.
-
+// Whole parameters or weighted ranges give each server its share.
 TEST(ServedCuts, WeightDecidesServersShare) {
   const std::vector<ParamSpec> specs = wide_specs();
   const PushLayout whole(specs, cut_options({Cut::kWhole}, {.servers = 2}));
   const Unit& embedding = whole.units()[0];
-  EXPECT_EQ(whole.part(embedding, 0).numel, 13008) << "all of it, to a multiple of 64 bytes";
+  EXPECT_EQ(whole.part(embedding, 0).numel, 13008) << "the whole embedding, to a multiple of 64 bytes";
   EXPECT_EQ(whole.part(embedding, 1).numel, 0);
   const PushLayout weighted(specs, cut_options({Cut::kWeighted, {1, 3}}, {.servers = 2}));
   EXPECT_NEAR(static_cast<double>(weighted.part(embedding, 1).numel), 0.75 * 13000, 16);
-  EXPECT_EQ(weighted.block_bytes(0) + weighted.block_bytes(1), 0) << "ranges lie together";
+  EXPECT_EQ(weighted.block_bytes(0) + weighted.block_bytes(1), 0) << "ranges are contiguous";
 }
 
 TEST(ServedCuts, AWorkerChargesItsBlocks) {
@@ -156,7 +154,7 @@ TEST(ServedCuts, AWorkerChargesItsBlocks) {
   });
 }
 
-// The servers have measured their weights; this worker was not there.
+// The servers have measured their weights. Worker ranks did not take part, and receive the weights.
 TEST(ServedCuts, AWorkerHearsTheServersWeights) {
   const TrainedClocks run{.clocks = 2};
   const AttachOptions measured = cut_options({Cut::kWeighted, {5, 1}}, {.servers = 2});

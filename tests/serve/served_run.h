@@ -1,5 +1,5 @@
-// A scripted model trained by workers and servers that are threads, and the bits that it came to; and the same by ranks
-// without servers.
+// served_run(): trains a scripted model with workers and servers that are threads, and returns its bits. plain_run()
+// trains the same with ranks without servers.
 //
 //   const TrainedBits served = served_run({.sync = {.servers = 1}}, /*workers=*/2, specs, {.clocks = 4});
 //   EXPECT_EQ(served.weights, plain_run({}, 2, specs, {.clocks = 4}).weights);
@@ -26,11 +26,11 @@ struct TrainedBits {
   std::vector<std::uint32_t> weights;  // of all parameters, without padding
   std::vector<double> losses, norms;   // by clock
   std::vector<PushAction> actions;     // of a served run
-  std::deque<PushEvent> events;        // of it, too
-  std::int64_t replaced = 0;           // workers that came back
-  std::int64_t updates = 0;            // that were made
-  std::int64_t skipped = 0;            // updates
-  std::vector<std::int64_t> applied;   // gradients, by worker
+  std::deque<PushEvent> events;        // also of a served run
+  std::int64_t replaced = 0;           // returned workers
+  std::int64_t updates = 0;            // number of updates
+  std::int64_t skipped = 0;            // skipped updates
+  std::vector<std::int64_t> applied;   // applied gradients, by worker
 };
 
 inline double loss_of(int worker, std::int64_t clock) {
@@ -39,14 +39,14 @@ inline double loss_of(int worker, std::int64_t clock) {
 
 struct TrainedClocks {
   std::int64_t clocks = 4;
-  // Before a worker's passes: to come late, or to end.
+  // Called before a worker's passes. It may delay or end the worker.
   std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
-  std::deque<PushEvent> replayed{};  // empty: the run is no replay
-  std::uint64_t configuration = 0;   // its hash
+  std::deque<PushEvent> replayed{};  // empty: no replay
+  std::uint64_t configuration = 0;   // hash of the configuration
   std::function<double(std::int64_t clock)> lr = [](std::int64_t clock) {
     return 0.01 / static_cast<double>(1 + clock);
   };
-  // What a worker pushes in place of an element of its gradient, and its loss.
+  // Replaces an element of a worker's gradient. `loss` replaces its loss.
   std::function<float(int worker, std::int64_t clock, float value)> gradient = [](int, std::int64_t, float value) {
     return value;
   };
@@ -92,7 +92,7 @@ inline TrainedBits plain_run(const AttachOptions& options, int world, const std:
   return bits;
 }
 
-// One worker's life, as thread or process.
+// Runs one worker, as thread or process.
 inline void work(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs,
                  const TrainedClocks& run) {
   const int index = options.sync.worker_of(comm.rank());
@@ -112,7 +112,7 @@ inline void work(Communicator& comm, const AttachOptions& options, const std::ve
   }
 }
 
-// One server's, and on the head what it came to.
+// Runs one server. The head fills `bits`.
 inline void serve(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs,
                   const TrainedClocks& run, TrainedBits& bits) {
   std::vector<int> ranks;

@@ -1,5 +1,5 @@
-// Workers that stop while they read weights or in the middle of a push, and go on later: over shared memory and messages. A
-// thread stands for each process.
+// Workers that stop while they read weights or in the middle of a push, and continue later, over shared memory and
+// messages. Each process is a thread here.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = PushAction::Kind;
 
-// More units than messages that servers send ahead, and parts that are read where they lie; two units are frozen.
+// There are more units than servers send ahead, and some parts are read in place. Two units are frozen.
 std::vector<ParamSpec> many_units() {
   std::vector<ParamSpec> specs;
   for (int i = 0; i < 12; ++i)
@@ -30,7 +30,8 @@ std::vector<ParamSpec> many_units() {
   return specs;
 }
 
-// Three workers, or more. `stops(worker)`: from clock 2 on it stands still once, within what and where, until stand() returns.
+// A run with three or more workers. If `stops(worker)`, the worker stops once from clock 2 on, at `part` within
+// `within`, until stand() returns.
 struct StoppedRun {
   AttachOptions options;
   int workers = 3;
@@ -40,7 +41,7 @@ struct StoppedRun {
   std::function<bool(int worker)> stops = [](int worker) { return worker == 2; };
   std::function<void(int worker)> stand = [](int) {};
   std::function<void(int worker, std::int64_t clock)> before = [](int, std::int64_t) {};
-  std::function<void(std::int64_t clock)> updates = [](std::int64_t) {};  // servers do, in this clock
+  std::function<void(std::int64_t clock)> updates = [](std::int64_t) {};  // called when servers update this clock
   std::function<void()> servers_ended = [] {};
   std::deque<PushEvent> replayed{};
   milliseconds timeout{60'000};
@@ -128,8 +129,7 @@ Outcome run_beside(const Case& one, const AttachOptions& options, std::int64_t c
   return outcome;
 }
 
-// And takes the worker back.
-
+// The run takes the worker back.
 TEST(StoppedWorker, AsynchronousRunOutlastsStopInTransfer) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
@@ -142,14 +142,13 @@ TEST(StoppedWorker, AsynchronousRunOutlastsStopInTransfer) {
       ++updates;
       oldest = std::max(oldest, action.age);
     }
-    EXPECT_EQ(updates, 3 * 16) << "all of its clocks, later";
+    EXPECT_EQ(updates, 3 * 16) << "the stopped worker also does all of its clocks, later";
     EXPECT_GE(oldest, 9);
     EXPECT_EQ(last_push(2, outcome.bits.events), 15);
   }
 }
 
-// And takes the worker back.
-
+// The run takes the worker back.
 TEST(StoppedWorker, QuorumOutlastsStopInTransfer) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
@@ -160,12 +159,12 @@ TEST(StoppedWorker, QuorumOutlastsStopInTransfer) {
     EXPECT_TRUE(std::ranges::any_of(outcome.bits.actions, [](const PushAction& action) {
       return action.kind == Kind::kDrop && action.workers == std::vector<int>{2};
     })) << "its old gradient is dropped";
-    EXPECT_GE(last_push(2, outcome.bits.events), 12) << "it goes on at the newest clock";
+    EXPECT_GE(last_push(2, outcome.bits.events), 12) << "it continues at the newest clock";
   }
 }
 
-// After the last update it goes on, and hears that the run is over. Worker 0 goes beyond clock 3 when it stands.
-// It stopped within a transfer.
+// A worker stops within a transfer. After the last update it continues, and learns that the run is over. Worker 0
+// passes clock 3 after worker 2 has stopped.
 TEST(StoppedWorker, EndedRunTellsContinuedWorker) {
   for (const Case& one : all_cases()) {
     SCOPED_TRACE(describe(one));
@@ -207,13 +206,13 @@ TEST(StoppedWorker, LostWhileStoppedDelaysNobody) {
     EXPECT_GE(beside.ahead(), 8);
     for (std::size_t rank = 0; rank + 1 < outcome.ends.size(); ++rank) EXPECT_EQ(outcome.ends[rank], "") << rank;
     EXPECT_EQ(outcome.ends.back(), "this worker ends");
-    const std::int64_t pushed = one.within == Within::kPush ? 2 : 3;  // a push of which a part came does not count
+    const std::int64_t pushed = one.within == Within::kPush ? 2 : 3;  // a partial push does not count
     EXPECT_EQ(last_push(2, outcome.bits.events), pushed - 1);
     EXPECT_EQ(std::ranges::count(outcome.bits.actions, Kind::kUpdate, &PushAction::kind), 2 * 12 + pushed);
   }
 }
 
-// Until the servers have ended.
+// A run in which one worker stays stopped until the servers have ended.
 Outcome run_without_it(const AttachOptions& options, Within within) {
   std::atomic<bool> ended = false;
   return run({.options = options,
@@ -225,8 +224,7 @@ Outcome run_without_it(const AttachOptions& options, Within within) {
               .timeout = milliseconds(2000)});
 }
 
-// With its name.
-
+// The error names the worker.
 TEST(StoppedWorker, NeededWorkerEndsRunAtTimeout) {
   const AttachOptions sync{.sync = {.servers = 1}};
   const AttachOptions stale{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
@@ -241,8 +239,8 @@ TEST(StoppedWorker, NeededWorkerEndsRunAtTimeout) {
   }
 }
 
-// Five, each in weights of its own version, of which servers hold four beside the newest. The other two workers go beyond
-// clock 3 when all of them stand.
+// Five workers read weights, each of another version. Servers hold four versions beside the newest. The other two
+// workers pass clock 3 when all five have stopped.
 struct FiveReaders {
   std::atomic<int> standing{0};
   std::atomic<bool> ended{false};
@@ -268,7 +266,7 @@ TEST(StoppedWorker, UpdateWaitsForFreeVersion) {
       story.stand = [&](int worker) {
         ++five.standing;
         await_event([&] { return five.standing.load() >= 5 + worker; });
-        ++five.standing;  // then the next one goes on
+        ++five.standing;  // the next worker continues
       };
       const Outcome outcome = run(story);
       EXPECT_EQ(outcome.ends, std::vector<std::string>(outcome.ends.size()));
@@ -277,8 +275,7 @@ TEST(StoppedWorker, UpdateWaitsForFreeVersion) {
   }
 }
 
-// With the name of one.
-
+// The error names one of the workers.
 TEST(StoppedWorker, AllStoppedEndRunAtTimeout) {
   for (const int servers : {1, 2}) {
     FiveReaders five;

@@ -1,8 +1,8 @@
-// StopsWithin: a worker's communicator that stands still in the middle of a push, or of the weights that it reads, at a
-// moment that a test chooses.
+// StopsWithin: a worker's communicator that stops at a chosen moment in the middle of a push, or of the weights that it
+// reads.
 //
-//   StopsWithin comm(real, Within::kWeights, 1, [&] { ...stand... });
-//   comm.arm();                            // from here on: before the second part of the weights is asked for
+//   StopsWithin comm(real, Within::kWeights, 1, [&] { beside.stand(); });
+//   comm.arm();                            // from here on: stops before it asks for the second part of the weights
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ inline std::string_view name_of(Within within) {
 
 class StopsWithin final : public ForwardedCommunicator {
  public:
-  // `part`: parts that come before the one at which it stands. Parts of all servers are counted.
+  // `part` is the number of parts before the stop. It counts the parts of all servers.
   StopsWithin(Communicator& real, Within within, int part, std::function<void()> stand)
       : ForwardedCommunicator(real), real_(real), within_(within), part_(part), stand_(std::move(stand)) {}
 
-  // Once it has stood still it does not again.
+  // It stops at most once.
   void arm() { armed_ = !has_stood_; }
 
   Work send(std::span<const std::byte> data, int to, CommTag tag) override {

@@ -1,4 +1,4 @@
-// Pushes that are not finite: which update is skipped for one, and that nothing else is.
+// Pushes that are not finite: which update each skips, and that it affects nothing else.
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -25,14 +25,14 @@ constexpr int kBadWorker = 1;
 
 struct BadPush {
   std::string name;
-  float gradient = 0;  // of each element; 0: as ever
-  double loss = 0;     // the same
+  float gradient = 0;  // replaces each element; 0: unchanged
+  double loss = 0;     // replaces the loss; 0: unchanged
 };
 const std::vector<BadPush> kBad{{"an infinite gradient", std::numeric_limits<float>::infinity(), 0},
                                 {"a gradient that is no number", std::numeric_limits<float>::quiet_NaN(), 0},
                                 {"a loss that is no number", 0, std::numeric_limits<double>::quiet_NaN()}};
 
-// kBadWorker pushes it in `clock`.
+// kBadWorker pushes `bad` in clock `in_clock`.
 TrainedClocks with_bad_push(const BadPush& bad, std::int64_t in_clock, TrainedClocks run) {
   const auto is_it = [in_clock](int worker, std::int64_t clock) { return worker == kBadWorker && clock == in_clock; };
   run.gradient = [bad, is_it](int worker, std::int64_t clock, float value) {
@@ -55,7 +55,8 @@ bool has(const PushAction& action, int worker, std::int64_t clock) {
 const std::vector<ParamSpec> kOneWeight{{.name = "weight", .shape = {3, 5}}};
 constexpr std::size_t kElements = 15;
 
-// kOneWeight after these actions, in plain loops: momentum SGD that leaves out each update with kBadWorker's push of `in_clock`.
+// kOneWeight after these actions, by plain loops: momentum SGD that skips each update with kBadWorker's push of
+// `in_clock`.
 std::vector<double> by_hand(const TrainedBits& served, int workers, const TrainedClocks& run, std::int64_t in_clock) {
   std::vector<double> weights, momentum(kElements, 0);
   for (std::size_t i = 0; i < kElements; ++i) weights.push_back(noise(7, 0, i));
@@ -85,7 +86,7 @@ AttachOptions with_momentum(const SyncPlan& sync) {
   return {.sync = sync, .optimizer = SgdOptions{.momentum = 0.9, .weight_decay = 0}};
 }
 
-// Whoever is late, by the seed.
+// Random delays of workers, by seed.
 TrainedClocks somebody_late(std::int64_t clocks, std::uint64_t seed) {
   return {.clocks = clocks, .before = [seed](int worker, std::int64_t clock) {
             const auto turns = std::mt19937_64(seed * 1000 + static_cast<std::uint64_t>(worker * 100 + clock))() % 200;
@@ -93,8 +94,7 @@ TrainedClocks somebody_late(std::int64_t clocks, std::uint64_t seed) {
           }};
 }
 
-// The others apply.
-
+// Only the update with the bad push is skipped.
 TEST(UnfitPush, AsynchronousRunSkipsOnlyThePush) {
   constexpr int kWorkers = 3;
   constexpr std::int64_t kClocks = 6, kIn = 2;
@@ -107,7 +107,7 @@ TEST(UnfitPush, AsynchronousRunSkipsOnlyThePush) {
       EXPECT_EQ(served.skipped, 1);
       EXPECT_EQ(served.updates, kWorkers * kClocks - 1);
       EXPECT_EQ(served.applied, (std::vector<std::int64_t>{kClocks, kClocks - 1, kClocks}))
-          << "what is skipped is not applied";
+          << "a skipped push is not applied";
       expect_near(served.weights, by_hand(served, kWorkers, run, kIn));
     }
   }
@@ -118,7 +118,7 @@ TEST(UnfitPush, QuorumSkipsClocksUpdate) {
   const AttachOptions options = with_momentum({.servers = 2, .quorum = 2});
   for (const BadPush& bad : kBad) {
     SCOPED_TRACE(bad.name);
-    std::atomic<bool> is_done = false;  // clock 0, without worker 2
+    std::atomic<bool> is_done = false;  // whether clock 0 is done, without worker 2
     const TrainedClocks run = with_bad_push(bad, 0, {.clocks = kClocks, .before = [&](int worker, std::int64_t clock) {
                                                        if (worker == 0 && clock == 1) is_done = true;
                                                        while (worker == 2 && !is_done) std::this_thread::yield();
@@ -130,15 +130,14 @@ TEST(UnfitPush, QuorumSkipsClocksUpdate) {
   }
 }
 
-// It skips nothing.
-
+// A dropped push skips no update.
 TEST(UnfitPush, LatePushIsDropped) {
   constexpr std::int64_t kClocks = 5;
   const AttachOptions options = with_momentum({.servers = 1, .quorum = 2});
   for (const BadPush& bad : kBad) {
     SCOPED_TRACE(bad.name);
-    std::atomic<bool> is_done = false;  // clock 0, without kBadWorker
-    std::atomic<bool> is_back = false;  // kBadWorker, which has pushed clock 0
+    std::atomic<bool> is_done = false;  // whether clock 0 is done, without kBadWorker
+    std::atomic<bool> is_back = false;  // whether kBadWorker has pushed clock 0
     const auto before = [&](int worker, std::int64_t clock) {
       if (worker == 0 && clock == 1) is_done = true;
       if (worker == kBadWorker && clock > 0) is_back = true;
@@ -170,8 +169,7 @@ TEST(UnfitPush, StaleRunSkipsClocksUpdate) {
   }
 }
 
-// Adam's moments, a clipped norm, compensated gradients: each would keep an infinity.
-// A replay has the same bits.
+// Adam's moments, a clipped norm and compensated gradients would each keep an infinity. A replay has the same bits.
 TEST(UnfitPush, LeavesNoTraceInStates) {
   const AttachOptions adamw{.clip = 0.5};
   for (const SyncPlan& sync : {SyncPlan{.mode = SyncMode::kAsync, .servers = 2, .staleness = 3},
@@ -205,7 +203,7 @@ TEST(UnfitPush, LeavesNoTraceInStates) {
   }
 }
 
-// In a process that begins anew: the level of the log is read once.
+// The test runs in a new process, because the log level is read only once.
 TEST(UnfitPush, IsToldOnceWithItsParameter) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");

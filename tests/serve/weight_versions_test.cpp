@@ -12,8 +12,7 @@
 namespace zero {
 namespace {
 
-// A place beside the newest, when a worker first needs it.
-
+// A place beside the newest version is charged when a worker first needs it.
 TEST(WeightVersions, ExtraPlaceIsChargedWhenNeeded) {
   on_ranks(1, [](Communicator& comm) {
     AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
@@ -31,12 +30,11 @@ TEST(WeightVersions, ExtraPlaceIsChargedWhenNeeded) {
     versions.keep(3);
     versions.unpin(2);
     versions.keep(4);
-    EXPECT_EQ(held(), before + 2 * versions.bytes_each()) << "it is kept";
+    EXPECT_EQ(held(), before + 2 * versions.bytes_each()) << "the place is kept";
   });
 }
 
-// Whatever comes.
-
+// Later versions do not overwrite bytes that a worker reads.
 TEST(WeightVersions, ReadBytesStay) {
   on_ranks(1, [](Communicator& comm) {
     AttachOptions options{.sync = {.mode = SyncMode::kAsync, .servers = 1}};
@@ -51,8 +49,7 @@ TEST(WeightVersions, ReadBytesStay) {
     EXPECT_EQ(std::memcmp(read.data(), bytes.data(), bytes.size()), 0);
     EXPECT_EQ(versions.kept(2).front(), std::byte{2});
     EXPECT_FALSE(versions.has(1));
-    EXPECT_EQ(versions.numbers(), std::vector<std::int64_t>{2})
-        << "what a checkpoint holds, and others are answered with";
+    EXPECT_EQ(versions.numbers(), std::vector<std::int64_t>{2}) << "the versions for checkpoints and answers";
   });
 }
 

@@ -1,4 +1,4 @@
-// checkpoint.keep_best and train.patience: which checkpoint stays, when a run ends, and that a resumed run decides alike.
+// checkpoint.keep_best and train.patience: which checkpoint stays, and when a run ends. A resumed run decides alike.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ using Steps = std::vector<std::int64_t>;
 
 class BestCheckpoint : public SmallRunTest {
  protected:
-  // Its rate is so high after step 6 that the loss no longer falls.
+  // After step 6 the learning rate is so high that the loss no longer falls.
   TrainJob job(std::int64_t steps) const {
     TrainJob job = text_job(steps);
     job.train.eval_every = 2;
@@ -41,7 +41,7 @@ class BestCheckpoint : public SmallRunTest {
     return steps;
   }
   json report() const { return json::parse(read_file(folder_ / "run/report.json")); }
-  // The step with the lowest loss of those that were compared: the last evaluation is of the whole split.
+  // The step with the lowest loss among the compared evaluations. The last evaluation covers the whole split.
   std::int64_t best_step(std::int64_t last) const {
     std::int64_t step = -1;
     double least = 1e30;
@@ -52,7 +52,7 @@ class BestCheckpoint : public SmallRunTest {
     }
     return step;
   }
-  // As a kill after this checkpoint would have left the folder.
+  // Leaves the folder as a kill after this checkpoint would.
   void forget_after(std::int64_t step) const {
     const RunFolder run(folder_ / "run");
     for (const auto& entry : run.files().checkpoints.list())
@@ -86,7 +86,7 @@ TEST_F(BestCheckpoint, SurvivesResume) {
   const std::int64_t best = best_step(15);
   TrainJob more = job(22);
   run(more, 2);
-  EXPECT_EQ(on_disk(), (Steps{22, best})) << "the first part's best is still the best\n" << out_;
+  EXPECT_EQ(on_disk(), (Steps{22, best})) << "the best step of the first part is still the best\n" << out_;
   EXPECT_EQ(open_best_checkpoint(folder_ / "run").manifest().run.at("best_step"), fmt::format("{}", best));
 }
 
@@ -95,14 +95,14 @@ TEST_F(BestCheckpoint, PatienceEndsTheRun) {
   patient.train.patience = 3;
   const TrainResult result = run(patient, 2);
   const std::int64_t best = report()["best_evaluation"]["step"];
-  EXPECT_EQ(result.report.steps, best + 6) << "three evaluations, one in each two steps\n" << out_;
+  EXPECT_EQ(result.report.steps, best + 6) << "three evaluations, one every two steps\n" << out_;
   EXPECT_LT(result.report.steps, 60);
   EXPECT_EQ(report()["ended"], "no improvement");
   EXPECT_EQ(report()["steps"], best + 6);
   EXPECT_EQ(report()["losses"].size(), static_cast<std::size_t>(best + 6));
   EXPECT_CONTAINS(out_, "the run ends here, as the validation loss has not improved in 3 evaluations");
   EXPECT_CONTAINS(out_, fmt::format("ended after {} of 60 steps", best + 6));
-  EXPECT_EQ(on_disk(), (Steps{best + 6, best})) << "where it ended is saved";
+  EXPECT_EQ(on_disk(), (Steps{best + 6, best})) << "the end of the run is saved";
 }
 
 TEST_F(BestCheckpoint, PatienceNeedsNoCheckpoints) {
@@ -115,7 +115,7 @@ TEST_F(BestCheckpoint, PatienceNeedsNoCheckpoints) {
   EXPECT_TRUE(on_disk().empty());
 }
 
-// From each of its checkpoints, on another number of ranks' files, too.
+// The run resumes from each of its checkpoints.
 TEST_F(BestCheckpoint, ResumedRunEndsAtSameStep) {
   TrainJob patient = job(60);
   patient.train.patience = 3;
@@ -134,7 +134,8 @@ TEST_F(BestCheckpoint, ResumedRunEndsAtSameStep) {
   }
 }
 
-// A signal cuts off the evaluation, and the run is saved after its step: the checkpoint has the state before.
+// A signal cuts off the evaluation, and the run is saved after its step. The checkpoint then has the state before the
+// evaluation.
 TEST_F(BestCheckpoint, RepeatsACutOffEvaluation) {
   TrainJob patient = job(60);
   patient.train.eval_every = 3;

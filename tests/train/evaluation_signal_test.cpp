@@ -1,4 +1,4 @@
-// A signal that comes while a run evaluates: the rest of the evaluation is left out, and the run goes on to its end.
+// A signal during an evaluation: the rest of the evaluation is skipped, and the run continues to its end.
 #include <csignal>
 #include <sstream>
 #include <streambuf>
@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// Raises SIGTERM when a text has been written whose letters hold `cue`.
+// Raises SIGTERM once the written text contains `cue`.
 class SignalOnCue final : public std::stringbuf {
  public:
   explicit SignalOnCue(std::string cue) : cue_(std::move(cue)) {}
@@ -36,7 +36,7 @@ class SignalOnCue final : public std::stringbuf {
 
 class SignalInEvaluation : public SmallRunTest {
  protected:
-  // The signal comes to rank 0 when it has printed `cue`.
+  // Rank 0 receives the signal when it has printed `cue`.
   TrainResult run_until(const TrainJob& job, int world, const std::string& cue) {
     TrainResult result;
     SignalOnCue buffer(cue);
@@ -54,14 +54,13 @@ class SignalInEvaluation : public SmallRunTest {
   }
 };
 
-// It skips the evaluation.
-
+// The run skips the evaluation and ends.
 TEST_F(SignalInEvaluation, LastStepsSignalWritesWeights) {
   const std::string expected = run(text_job(5), 2).report.parameters_sha256;
   TrainJob again = text_job(5);
   again.overwrite = true;
   const TrainResult result = run_until(again, 2, "step 5/5");
-  EXPECT_EQ(result.stop_signal, 0) << "training was over";
+  EXPECT_EQ(result.stop_signal, 0) << "training had ended";
   EXPECT_EQ(result.report.parameters_sha256, expected);
   EXPECT_FALSE(result.report.has_validation);
   EXPECT_NE(out_.find("signal 15: the evaluation after step 5 is left out"), std::string::npos) << out_;

@@ -75,7 +75,7 @@ TEST(Job, PatternsAssignGroupsInOrder) {
     return std::pair(values.lr_scale, values.weight_decay);
   };
   EXPECT_EQ(said({.name = "h.0.weight", .shape = {2, 2}}), std::pair(0.5, 0.3));
-  EXPECT_EQ(said({.name = "h.1.bias", .shape = {2}}), std::pair(0.5, 0.0)) << "the first that fits";
+  EXPECT_EQ(said({.name = "h.1.bias", .shape = {2}}), std::pair(0.5, 0.0)) << "the first matching group counts";
   EXPECT_EQ(said({.name = "h.2.bias", .shape = {2}}), std::pair(2.0, 0.1));
   EXPECT_EQ(said({.name = "h.2.weight", .shape = {2, 2}}), std::pair(1.0, 0.3)) << "as without groups";
   EXPECT_EQ(said({.name = "ln_f.weight", .shape = {2}}), std::pair(1.0, 0.0));
@@ -100,8 +100,7 @@ TEST(Job, AdafactorHasItsOwnKeys) {
   EXPECT_EQ(of_nobody.clip, AdafactorOptions{}.clip);
 }
 
-// Groups may say otherwise.
-
+// Parameter groups may choose another rule.
 TEST(Job, MuonTakesHiddenLayersByDefault) {
   Config config;
   config.optimizer.name = "muon";
@@ -130,7 +129,7 @@ TEST(Job, MuonTakesHiddenLayersByDefault) {
   EXPECT_FALSE(takes("layers.first.weight", {4, 4})) << "a group says so";
   EXPECT_TRUE(takes("wpe.weight", {9, 4}, /*own_unit=*/true)) << "a group says so";
   config.optimizer.name = "adamw";
-  EXPECT_FALSE(matrices_of(make_job(config, 1).attach).is_matrix) << "other optimizers have none";
+  EXPECT_FALSE(matrices_of(make_job(config, 1).attach).is_matrix) << "other optimizers have no matrices";
 }
 
 TEST(Job, LossScaleNeedsFp16) {
@@ -156,7 +155,7 @@ TEST(Job, SumsInFp32OnRequest) {
 TEST(Job, HealthFollowsItsSection) {
   Config config;
   EXPECT_EQ(make_job(config, 1).health.non_finite, HealthAction::kSkip);
-  EXPECT_FALSE(make_job(config, 1).health.judges()) << "by default a run is as it was without";
+  EXPECT_FALSE(make_job(config, 1).health.judges()) << "by default nothing changes";
   config.health = {.non_finite = HealthAction::kStop,
                    .spike = HealthAction::kRewind,
                    .spike_sigma = 4.5,
@@ -191,7 +190,7 @@ TEST(Job, ParksActivationsWhereConfigured) {
   EXPECT_TRUE(model_options(config).activation_offload->checksums);
 }
 
-// Three blocks' inputs of 2 samples of 32 tokens, 40 features each: 10 KiB in fp32, three pages.
+// The inputs of three blocks: 2 samples of 32 tokens with 40 features are 10 KiB in fp32, or three pages.
 Config offloading_config(Tier tier) {
   Config config;
   config.model.layers = 3;
@@ -209,8 +208,7 @@ MemoryBudget bytes(std::int64_t count) {
   return {.kind = MemoryBudget::Kind::kBytes, .bytes = count};
 }
 
-// Offloaded activations are taken off the budget.
-
+// The host budget excludes offloaded activations.
 TEST(Job, HostActivationsReduceHostBudget) {
   Config config = offloading_config(Tier::kHost);
   constexpr std::int64_t kInputs = 3 * 2 * 32 * 40 * 4;
@@ -222,7 +220,7 @@ TEST(Job, HostActivationsReduceHostBudget) {
   config.engine.dtype = DType::kBFloat16;
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - kInputs / 2);
   config.engine.device_memory = bytes(50'000);
-  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000) << "there is no link that needs blocks there";
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000) << "without a link, no blocks are needed there";
   config.engine.offload.link_bytes_per_second = 1000;
   EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 50'000 - 3 * 8'192) << "whole pages";
   config.model.activation_offload.reset();
@@ -238,14 +236,13 @@ TEST(Job, GpuActivationsUseBudgetBlocks) {
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 2 * 32 * 40 * 4);
   EXPECT_EQ(activation_need(config).device, 3 * 12'288);
   config.model.activation_offload = {.tier = Tier::kDisk};
-  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 12'288) << "one, on its way to the host";
+  EXPECT_EQ(attach_options(config, 1).device_memory.bytes, 90'000 - 12'288) << "one input, in transfer to the host";
   EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 100'000 - 3 * 12'288);
   config.engine.device_memory = bytes(12'287);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { attach_options(config, 1); }), "zero.device_memory"));
 }
 
-// Offloaded activations are taken off the budget.
-
+// The disk budget excludes offloaded activations.
 TEST(Job, DiskActivationsReduceDiskBudget) {
   Config config = offloading_config(Tier::kDisk);
   constexpr std::int64_t kInputs = std::int64_t{3} * 3 * 4096;
@@ -253,7 +250,7 @@ TEST(Job, DiskActivationsReduceDiskBudget) {
   config.engine.offload.host_memory = bytes(90'000);
   EXPECT_EQ(model_options(config).activation_offload->most_bytes, kInputs);
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 100'000 - kInputs);
-  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 90'000 - kInputs) << "blocks on the way";
+  EXPECT_EQ(attach_options(config, 1).offload.host_memory.bytes, 90'000 - kInputs) << "blocks in transfer";
   config.engine.offload.disk_memory = kInputs;
   EXPECT_EQ(attach_options(config, 1).offload.disk_memory, 1) << "0 would be no limit";
 }
@@ -278,8 +275,7 @@ TEST(Job, MomentumIsForSgd) {
   EXPECT_EQ(std::get<Sgd>(make_job(config, 1).attach.optimizer).momentum, 0.9);
 }
 
-// AdamW in eight bits takes the keys of AdamW.
-
+// adamw8bit takes the keys of adamw.
 TEST(Job, CodedAdamwTakesAdamwKeys) {
   Config config;
   config.optimizer = {{.lr = 0.25, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.3}, "adamw8bit"};
@@ -303,8 +299,7 @@ TEST(Job, BudgetsAreTheEngines) {
   }
 }
 
-// And in text.
-
+// Their texts also differ.
 TEST(Job, DifferentConfigurationsDifferInHash) {
   Config config;
   const TrainJob a = make_job(config, 1);
@@ -321,8 +316,7 @@ TEST(Job, EveryRankHasAThread) {
   EXPECT_EQ(attach_options(config, 1000).threads, 1);
 }
 
-// If the model says enough.
-
+// No data is needed if the model's keys suffice.
 TEST(Job, PlanNeedsNoData) {
   Config config;
   config.data.path = "nowhere";
@@ -337,13 +331,12 @@ TEST(Job, PlanNeedsNoData) {
   EXPECT_EQ(planned_shape(config).features, 784);
   EXPECT_EQ(planned_shape(config).classes, 10);
   config.data.kind = DataKind::kCsv;
-  EXPECT_EQ(planned_shape(config).classes, 10) << "as many as the model has outputs";
+  EXPECT_EQ(planned_shape(config).classes, 10) << "as many classes as the model has outputs";
   config.model.sizes.back() = 1;
   EXPECT_EQ(planned_shape(config).classes, 0) << "a number";
 }
 
-// If only the data knows.
-
+// The data is read if only it has the shape.
 TEST(Job, PlanReadsDataIfNeeded) {
   const TemporaryFolder folder;
   Config config;
@@ -352,7 +345,7 @@ TEST(Job, PlanReadsDataIfNeeded) {
   EXPECT_EQ(planned_shape(config).features, 2);
 }
 
-// The command refuses by the table of models before libtorch is loaded; the models themselves are the truth.
+// The command refuses by the table of models before libtorch is loaded. This test compares the table with the models.
 TEST(Job, TableRowsAreTheModels) {
   const std::map<std::string_view, SampleShape> shapes{
       {"text", {.context = 8, .classes = 256}},
@@ -402,8 +395,7 @@ TEST(Job, CountsEpochOfPresentData) {
   EXPECT_EQ(samples_of_pass(config), std::nullopt);
 }
 
-// As an option of the engine.
-
+// Local steps are an option of the engine.
 TEST(Job, LocalStepsNeedModeLocal) {
   Config config;
   config.local.steps = 7;

@@ -21,8 +21,7 @@ TEST(Limits, DeviceOnlyStatesHaveNone) {
   EXPECT_TRUE(off_device(with_moments_on_disk()));
 }
 
-// Where states are and what bounds their transfers.
-
+// The first line says where states are and what bounds their transfers.
 TEST(Limits, FirstLineNamesTiersAndBound) {
   EngineReport report = with_moments_on_disk();
   EXPECT_EQ(first_limits(report),
@@ -33,8 +32,7 @@ TEST(Limits, FirstLineNamesTiersAndBound) {
       << "no rate is known";
 }
 
-// It says whether states moved.
-
+// The second line says whether states moved.
 TEST(Limits, SecondLineCountsComputation) {
   EngineReport report = with_moments_on_disk();
   report.predicted.busy[static_cast<std::size_t>(StepPhase::kForward)][static_cast<std::size_t>(Resource::kCompute)] =
@@ -61,8 +59,7 @@ TEST(Limits, UnmovableStatesHaveReason) {
       "has no room for all states that may leave the device, or zero.host_memory has no room for their tiles"));
 }
 
-// Also if the monitor is off.
-
+// Movable states get no reason, even if the monitor is off.
 TEST(Limits, MovableStatesGetNoReason) {
   EngineReport report = with_moments_on_disk();
   EXPECT_EQ(why_states_stay(report, {.monitor = {.on = false}}), "");

@@ -1,5 +1,5 @@
-// What reading weights or a checkpoint takes besides the states of the engine that they go to: one unit, however large
-// the model is. Counted by the kernel, as the peak of resident memory.
+// Memory for reading weights or a checkpoint, besides the engine's states: one unit, whatever the size of the model.
+// The kernel counts it as the peak of resident memory.
 #include <fstream>
 #include <optional>
 
@@ -21,12 +21,12 @@ namespace {
 constexpr std::int64_t kMiB = 1 << 20;
 constexpr std::int64_t kWidth = 2048, kLayers = 8;
 constexpr std::int64_t kUnit = kWidth * (kWidth + 1) * 4, kModel = kLayers * kUnit;
-// Stacks of threads, tables of pages, what malloc keeps and the kernel counts late.
+// Stacks of threads, page tables, memory that malloc keeps, and memory that the kernel counts late.
 constexpr std::int64_t kConstant = 4 * kMiB;
-static_assert(kUnit > 8 * kMiB, "of smaller units two blocks of a checkpoint are held");
-static_assert(kModel > kUnit + kConstant + 32 * kMiB, "a model that is held whole must show");
+static_assert(kUnit > 8 * kMiB, "with smaller units, two blocks of a checkpoint would be held");
+static_assert(kModel > kUnit + kConstant + 32 * kMiB, "the peak must show a model that is held whole");
 
-// False where the kernel does not let a process begin its peak anew.
+// Returns false if the kernel does not let a process reset its peak.
 bool restart_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << "5" << std::flush;
@@ -34,13 +34,13 @@ bool restart_peak() {
 }
 
 struct Growth {
-  std::int64_t peak = 0;  // while the body ran, beyond what was there before
-  std::int64_t left = 0;  // when it was through
+  std::int64_t peak = 0;  // while the body ran, beyond the memory before
+  std::int64_t left = 0;  // after the body
 };
 
 template <typename Body>
 Growth growth_of(Body body) {
-  malloc_trim(0);  // what lies free in the heap would hide as much
+  malloc_trim(0);  // free memory in the heap would hide growth
   const std::int64_t before = resident_bytes();
   EXPECT_TRUE(restart_peak());
   body();
@@ -60,10 +60,10 @@ AttachOptions options() {
 class LoadMemory : public testing::Test {
  protected:
   void SetUp() override {
-    if (built::kSanitized) GTEST_SKIP() << "a sanitizer's shadow memory grows, too";
+    if (built::kSanitized) GTEST_SKIP() << "a sanitizer's shadow memory also grows";
     if (!restart_peak()) GTEST_SKIP() << "this kernel has no /proc/self/clear_refs";
-    // Large blocks go back to the kernel when they are freed. By default malloc keeps blocks of up to 32 MiB after the
-    // first such one was freed, and the next engine is built in them: its growth then depends on the tests before.
+    // Returns large blocks to the kernel when they are freed. By default, after the first large block was freed, malloc
+    // keeps blocks of up to 32 MiB. The next engine would reuse them, and its growth would depend on earlier tests.
     mallopt(M_MMAP_THRESHOLD, kMiB);
   }
   TemporaryFolder folder_;
@@ -84,13 +84,12 @@ TEST_F(LoadMemory, CheckpointTakesOneUnit) {
     Engine engine = attach(*model, world, options());
     engine.save(folder_ / "checkpoint");
     const Growth growth = growth_of([&] { engine.load(folder_ / "checkpoint"); });
-    EXPECT_LE(growth.peak, kUnit + kConstant) << "plain SGD has no moments: all states were there before";
+    EXPECT_LE(growth.peak, kUnit + kConstant) << "plain SGD has no moments: all states existed before";
     engine.abandon();
   });
 }
 
-// An engine that awaits a load.
-
+// An engine that awaits a load writes no initial values.
 TEST_F(LoadMemory, AwaitingEngineBuildsNothing) {
   run_ranks(1, [&](World& world) {
     const auto attached = [&](bool awaits_load, const auto& then) {
@@ -130,13 +129,13 @@ TEST_F(LoadMemory, InitialWeightsTakeOneUnit) {
     };
     const Growth built = attached(false), read = attached(true);
     EXPECT_GT(built.left, kModel - kConstant) << "the states";
-    EXPECT_LE(read.left, built.left + kConstant) << "the same states, and nothing besides";
+    EXPECT_LE(read.left, built.left + kConstant) << "the same states, and no other memory";
     EXPECT_LE(read.peak, read.left + kUnit + kConstant);
   });
 }
 
-// Last: memory of larger states that a process keeps would serve the others.
-// Bf16 with masters and moments on disk takes one unit and no more.
+// Runs last, because larger states that the process keeps would be reused by the other tests. With masters and moments
+// on disk, a bf16 model takes only one unit.
 TEST_F(LoadMemory, Bf16WithDiskStatesKeepsLimit) {
   for (const double on_disk : {0.0, 1.0}) {
     run_ranks(1, [&](World& world) {

@@ -1,4 +1,4 @@
-// A run on a device with memory of its own, whose checkpointed activations lie on the host until backward.
+// Offloading on a device with its own memory: checkpointed activations are on the host until the backward pass.
 #include <gtest/gtest.h>
 
 #include "tests/train/small_device.h"
@@ -45,10 +45,9 @@ class OffloadOnADevice : public SmallRunTest {
   int num_runs_ = 0;
 };
 
-// The losses of a run that keeps its activations. The device holds the input in use.
-
+// The losses equal those of a run that keeps its activations. The device holds only the input in use.
 TEST_F(OffloadOnADevice, KeepsLossesAndHoldsOneInput) {
-  constexpr std::int64_t kInput = std::int64_t{128} * 16 * 64 * 4;  // of a block: samples, tokens, width
+  constexpr std::int64_t kInput = std::int64_t{128} * 16 * 64 * 4;  // a block's input: samples, tokens, width
   const Ran stay = run_on_device(job({}));
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     const Ran leave = run_on_device(job(tier));

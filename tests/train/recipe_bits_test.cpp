@@ -1,5 +1,5 @@
-// Law 2 over recipes (recipes.h): any optimizer, model and type, averaged or not, leaves the bits of stage 0 wherever its
-// states lie, also when it is resumed on the way, and when an fp16 gradient overflows.
+// Law 2 over recipes (recipes.h): any optimizer, model and type, averaged or not, gives the bits of stage 0 wherever
+// its states are. This also holds if the run is resumed midway, or if an fp16 gradient overflows.
 #include <array>
 #include <optional>
 #include <set>
@@ -42,7 +42,7 @@ AttachOptions options_of(const Recipe& recipe, const std::string& disk) {
   if (place == "offloaded") {
     options.offload.disk = {disk};
     options.offload.fractions = {.parameter = {.disk = 0.5}, .optimizer = {.host = 0.3, .disk = 0.7}};
-    // Summed here first, a gradient is whole, and stays on the device.
+    // With kLast, micro-batches are first summed on this rank, so the gradient is whole and stays on the device.
     if (options.reduce != Reduce::kLast) options.offload.fractions.gradient = {.host = 1};
   }
   return options;
@@ -72,7 +72,7 @@ std::unique_ptr<Task> task_of(const Recipe& recipe) {
   return make_task(options, shape, /*seed=*/5);
 }
 
-// Two samples, other ones in every micro-batch; steps count from -1.
+// The loss of two samples, which differ in every micro-batch. Steps count from -1.
 torch::Tensor loss_of(Task& task, const Recipe& recipe, int step, int micro, int rank) {
   const int which = (step + 1) * 100 + micro * 10 + rank;
   const Reads reads = model_of(recipe).reads;
@@ -93,20 +93,20 @@ torch::Tensor loss_of(Task& task, const Recipe& recipe, int step, int micro, int
 }
 
 struct Step {
-  std::optional<double> norm;  // of one that updates
+  std::optional<double> norm;  // only of a step that updates
   std::optional<double> loss_scale;
   bool operator==(const Step&) const = default;
 };
 
-// After kUpdates; on rank 0 what each step reported, the loss scale of a next one, and every saved state of every parameter,
-// in full precision.
+// Results after kUpdates updates. On rank 0 they hold each step's report, the loss scale of the next step, and each
+// saved state of every parameter in full precision.
 struct Left {
   std::vector<Step> steps;
   std::optional<double> loss_scale;
   std::vector<torch::Tensor> states;
 };
 
-// With a dynamic scale there is a step -1: the last rank's loss is so large that its gradients overflow in fp16.
+// With a dynamic scale there is a step -1, in which the last rank's loss is so large that gradients overflow in fp16.
 void take_updates(Engine& engine, Task& task, const Recipe& recipe, int rank, int first, int last, Left& left) {
   const int accumulate = micro_of(recipe) == "one" ? 1 : 2;
   for (int step = first == 0 && has_dynamic_scale(recipe) ? -1 : first; step < last; ++step) {
@@ -130,7 +130,7 @@ Left train(const Recipe& recipe, const AttachOptions& options, const std::string
     auto task = std::move(tasks[static_cast<std::size_t>(ranks.rank())]);
     auto engine = std::make_optional(attach(task->module(), ranks, options));
     take_updates(*engine, *task, recipe, ranks.rank(), 0, checkpoint.empty() ? kUpdates : kUpdates - 1, mine);
-    if (!checkpoint.empty()) {  // a new model, as another process would make it
+    if (!checkpoint.empty()) {  // a new model, as in a new process
       engine->save(checkpoint);
       engine.reset();
       task = task_of(recipe);
@@ -169,8 +169,7 @@ TEST_P(RecipeBitsSlow, AreThoseOfStageZero) {
 INSTANTIATE_TEST_SUITE_P(Recipes, RecipeBitsSlow, ::testing::ValuesIn(recipes()),
                          [](const auto& info) { return name_of(info.param); });
 
-// Any three levels of three factors.
-
+// Some recipe has any three levels of three factors.
 TEST(RecipesOfTheFullTier, CoverAnyThreeFactorsLevels) {
   const std::vector<Recipe> table = crossed();
   for (std::size_t a = 0; a < kNumFactors; ++a) {
@@ -181,7 +180,7 @@ TEST(RecipesOfTheFullTier, CoverAnyThreeFactorsLevels) {
           for (int j = 0; j < kNumLevels[b]; ++j)
             for (int k = 0; k < kNumLevels[c]; ++k) {
               Recipe recipe{};
-              recipe[kType] = 2;  // fp16, with which all is possible that is so with any type
+              recipe[kType] = 2;  // every level of the other factors is possible with fp16
               recipe[a] = i;
               recipe[b] = j;
               recipe[c] = k;

@@ -1,9 +1,10 @@
-// Recipes: what a run is told that must leave its bits alone, as a level of each of ten factors.
+// Recipe: the options of a run that must not change its bits, as a level of each of ten factors.
 //
 //   for (const Recipe& recipe : recipes()) train(recipe);
 //
-// `./test.sh` takes pairwise(): a table with every pair of levels of any two factors. The full tier adds crossed(): six
-// factors whole, and drawn levels of the other four (docs/decisions/0062). Both are the same in each build.
+// `./test.sh` takes pairwise(): a table with every pair of levels of any two factors. The full tier adds crossed(): all
+// combinations of six factors, with random levels of the other four (docs/decisions/0062). Both tables are the same in
+// each build.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ enum class Reads : std::uint8_t { kText, kLabelledText, kImages, kRows };
 
 struct TriedModel {
   std::string_view name;
-  std::string_view model;  // model.name
+  std::string_view model;  // value of model.name
   Reads reads;
 };
 
@@ -43,8 +44,8 @@ inline constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloa
 inline constexpr std::array kMicros{"one", "each", "last"};
 inline constexpr int kMostRanks = 4, kMostThreads = 4;
 
-// The threads are those of the update. kSum: gradients are summed in their own type, or in fp32. kScale: the loss scale of
-// fp16 is fixed, or dynamic, and then the first step overflows.
+// kThreads: threads of the update. kSum: gradients are summed in their own type or in fp32. kScale: the loss scale of
+// fp16 is fixed or dynamic. With a dynamic scale the first step overflows.
 enum Factor : std::size_t {
   kRule,
   kModel,
@@ -69,7 +70,7 @@ inline constexpr std::array<int, kNumFactors> kNumLevels{static_cast<int>(kNumTr
                                                          2,
                                                          2};
 
-using Recipe = std::array<int, kNumFactors>;  // a level of each
+using Recipe = std::array<int, kNumFactors>;  // a level of each factor
 
 inline const TriedRule& rule_of(const Recipe& recipe) {
   return tried_rules().at(static_cast<std::size_t>(recipe[kRule]));
@@ -96,7 +97,7 @@ inline bool has_dynamic_scale(const Recipe& recipe) {
   return recipe[kScale] == 1;
 }
 
-// Muon refuses a model without a matrix.
+// Muon refuses models without a matrix.
 inline bool fits(const Recipe& recipe) {
   return rule_of(recipe).name != "muon" || model_of(recipe).name != "linear";
 }
@@ -104,7 +105,7 @@ inline bool fits(const Recipe& recipe) {
 inline bool possible(const Recipe& recipe) {
   if (!fits(recipe)) return false;
   const DType type = type_of(recipe);
-  // Sums in fp32 are of 16-bit gradients; micro-batches that are summed here first have another way to be exact.
+  // fp32 sums need 16-bit gradients. With "last", micro-batches are summed on their rank in fp32 anyway.
   return (recipe[kSum] == 0 || (type != DType::kFloat32 && micro_of(recipe) != "last")) &&
          (!has_dynamic_scale(recipe) || type == DType::kFloat16);
 }
@@ -116,7 +117,7 @@ inline std::string name_of(const Recipe& recipe) {
                      recipe[kAverage] == 1 ? "_ema" : "", num_ranks(recipe), micro_of(recipe), num_threads(recipe));
 }
 
-// Found by a greedy search with a fixed seed.
+// The table of a greedy search with a fixed seed.
 inline std::vector<Recipe> pairwise() {
   using Pair = std::array<int, 4>;  // factor, level, factor, level
   const auto pairs_of = [](const Recipe& recipe) {
@@ -158,7 +159,7 @@ inline std::vector<Recipe> pairwise() {
   return table;
 }
 
-// Every combination of the first six, with levels of the last four that a fixed seed draws.
+// Every combination of the first six factors. A fixed seed draws the levels of the last four.
 inline std::vector<Recipe> crossed() {
   static constexpr std::array kWhole{kRule, kModel, kType, kPlace, kAverage, kMicro};
   static constexpr std::array kDrawn{kWorld, kThreads, kSum, kScale};

@@ -1,4 +1,4 @@
-// A run that was interrupted and goes on has the losses, weights and metrics of one that was not.
+// An interrupted run that continues has the losses, weights and metrics of an uninterrupted run.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -39,17 +39,17 @@ class ResumeTest : public SmallRunTest {
     return job;
   }
 
-  // The folder as a kill after this checkpoint would have left it.
+  // Leaves the folder as a kill after this checkpoint would.
   void forget_after(std::int64_t step) {
     const RunFolder run(folder_ / "run");
     for (const auto& entry : run.files().checkpoints.list())
       if (entry.step > step) fs::remove_all(entry.path);
     fs::remove(run.files().report);
     fs::remove(run.files().model);
-    std::ofstream(run.files().metrics, std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half a line
+    std::ofstream(run.files().metrics, std::ios::app) << "{\"step\":" << step + 1 << ",\"lo";  // half of a line
   }
 
-  // As another program could have written it: vouched for, but not the same.
+  // Edits a manifest and its checksum, as another program could.
   void edit_manifest(std::int64_t step, const std::function<void(Manifest&)>& edit) {
     const fs::path path = RunFiles(folder_ / "run").checkpoints.path_of(step);
     Manifest manifest = read_manifest(path);
@@ -63,7 +63,8 @@ class ResumeTest : public SmallRunTest {
     });
   }
 
-  // What the metrics say of each step, but for times; how evaluations lie between steps depends on those.
+  // The metrics of each step, without times. They are sorted, because the places of evaluations between steps depend on
+  // times.
   std::vector<std::string> metrics() const {
     std::vector<std::string> found;
     for (const json& of : SmallRunTest::metrics()) {
@@ -75,7 +76,8 @@ class ResumeTest : public SmallRunTest {
   }
 };
 
-// The steps that readers of events still have of a tag: a start takes those back that come before it in the files.
+// The steps with values of a tag that a reader of events shows. A new start removes earlier values from its first step
+// on.
 std::vector<std::int64_t> drawn_steps(const fs::path& folder, const std::string& tag) {
   std::vector<std::int64_t> steps;
   for (const fs::path& file : event_files_in(folder)) {
@@ -101,11 +103,10 @@ TEST_F(ResumeTestSlow, EventFilesHaveEachStepOnce) {
   resumed.overwrite = true;
   resumed.tensorboard = false;
   run(resumed, 2);
-  EXPECT_FALSE(fs::exists(folder.files().tensorboard)) << "the old run's are gone, and nobody asked for others";
+  EXPECT_FALSE(fs::exists(folder.files().tensorboard)) << "the old run's files are gone, and this run writes none";
 }
 
-// Saves that training will wait for.
-
+// The run reports beforehand if training will wait for saves.
 TEST_F(ResumeTestSlow, SlowSavesAreReportedBeforehand) {
   TrainJob large = job(1, 0);
   large.model = {.name = "gpt2", .layers = 1, .width = 512, .heads = 2, .context = 16};
@@ -120,8 +121,7 @@ TEST_F(ResumeTestSlow, SlowSavesAreReportedBeforehand) {
   EXPECT_EQ(out_.find(note), std::string::npos) << out_;
 }
 
-// As if it had not been killed.
-
+// The run ends as if it had not been killed.
 TEST_F(ResumeTestSlow, KilledRunEndsUninterrupted) {
   for (int stage = 0; stage <= 3; ++stage) {
     TrainJob whole = job(8, 2);
@@ -143,8 +143,7 @@ TEST_F(ResumeTestSlow, KilledRunEndsUninterrupted) {
   }
 }
 
-// Where they were.
-
+// Both continue where they were.
 TEST_F(ResumeTestSlow, DropoutAndMicroBatchesContinue) {
   TrainJob whole = job(6, 2);
   whole.model.dropout = 0.2;
@@ -158,7 +157,7 @@ TEST_F(ResumeTestSlow, DropoutAndMicroBatchesContinue) {
   EXPECT_EQ(resumed.losses, expected.losses);
 }
 
-// The scale begins so high that steps overflow before the checkpoint, and grows after it.
+// The scale begins so high that steps overflow before the checkpoint. It grows after the checkpoint.
 TEST_F(ResumeTestSlow, Fp16RunKeepsItsScale) {
   TrainJob whole = job(8, 2);
   whole.attach.dtype = DType::kFloat16;
@@ -177,14 +176,13 @@ TEST_F(ResumeTestSlow, Fp16RunKeepsItsScale) {
   }
 }
 
-// At another stage.
-
+// The other world trains at another stage.
 TEST_F(ResumeTestSlow, OtherWorldDrawsTheNextSamples) {
   TrainJob two = job(8, 4);
   const RunReport expected = run(two, 2).report;
   forget_after(4);
   TrainJob four = two;
-  four.train.batch = 2;  // the global batch stays
+  four.train.batch = 2;  // keeps the global batch
   four.attach.stage = 1;
   const RunReport resumed = run(four, 4).report;
   ASSERT_EQ(resumed.losses.size(), expected.losses.size());
@@ -193,8 +191,7 @@ TEST_F(ResumeTestSlow, OtherWorldDrawsTheNextSamples) {
   EXPECT_EQ(CheckpointReader(RunFiles(folder_ / "run").checkpoints.path_of(8)).manifest().run.at("samples"), "64");
 }
 
-// The damaged one is named.
-
+// The damaged checkpoint is named.
 TEST_F(ResumeTestSlow, DamagedCheckpointFallsBackToEarlier) {
   TrainJob whole = job(8, 2);
   const RunReport expected = run(whole, 2).report;
@@ -215,7 +212,7 @@ TEST_F(ResumeTestSlow, MissingPartCountsAsDamage) {
   for (const auto* extra : {"rng/cpu", "run/losses", "run/grad_norms", "run/seconds", "run/skipped"}) {
     forget_after(4);
     forget_extra(4, extra);
-    expect_passed_over(extra);  // and made anew
+    expect_passed_over(extra);  // and saved again
   }
   for (const auto* key : {"samples", "rewinds", "spikes"}) {
     forget_after(4);
@@ -227,8 +224,7 @@ TEST_F(ResumeTestSlow, MissingPartCountsAsDamage) {
   }
 }
 
-// It takes none and so misses none.
-
+// Another world takes no generator state from the checkpoint, so it does not miss one.
 TEST_F(ResumeTestSlow, OtherWorldNeedsNoGenerator) {
   run(job(6, 2), 1);
   forget_after(4);
@@ -239,8 +235,7 @@ TEST_F(ResumeTestSlow, OtherWorldNeedsNoGenerator) {
   EXPECT_NE(out_.find("continuing after step 4 of 6"), std::string::npos) << out_;
 }
 
-// Nothing is lost.
-
+// The refused run keeps all its files.
 TEST_F(ResumeTestSlow, OnlyDamagedCheckpointsRefuseRun) {
   TrainJob whole = job(4, 2);
   run(whole, 1);
@@ -251,8 +246,7 @@ TEST_F(ResumeTestSlow, OnlyDamagedCheckpointsRefuseRun) {
   EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").checkpoints.path_of(4) / "rank-00000.safetensors"));
 }
 
-// What comes from which.
-
+// The report says which values come from the checkpoint and which from the configuration.
 TEST_F(ResumeTestSlow, ReportsCheckpointAndConfigurationParts) {
   run(job(4, 2), 1);
   forget_after(2);
@@ -277,8 +271,7 @@ TEST_F(ResumeTestSlow, ReportsCheckpointAndConfigurationParts) {
   EXPECT_NE(out_.find("of which changed: train.lr = 0.01 -> 0.005\n"), std::string::npos) << out_;
 }
 
-// Under the same name, too: no key tells it then.
-// Since the checkpoint.
+// The data changed after the checkpoint under the same name, so no key shows the change.
 TEST_F(ResumeTestSlow, ReportsChangedData) {
   const TrainJob unchanged = job(4, 2);
   run(unchanged, 1);
@@ -308,8 +301,7 @@ TEST_F(ResumeTestSlow, CheckpointWithoutDataNameContinues) {
   EXPECT_EQ(out_.find("the samples are different"), std::string::npos) << out_;
 }
 
-// Without more steps it is done.
-
+// Without more steps, the run is done.
 TEST_F(ResumeTestSlow, FinishedRunTakesMoreSteps) {
   const RunReport first = run(job(4, 2), 1).report;
   const TrainResult again = run(job(4, 2), 1);
@@ -326,8 +318,7 @@ TEST_F(ResumeTestSlow, FinishedRunTakesMoreSteps) {
   EXPECT_EQ(more.losses[3], first.losses[3]);
 }
 
-// Also of a short run.
-
+// The end of a short run is also saved.
 TEST_F(ResumeTestSlow, TimedSavesTakeMoreSteps) {
   TrainJob brief = job(2, 0), longer = job(4, 0);
   brief.checkpoint.every_seconds = longer.checkpoint.every_seconds = 3600;
@@ -338,15 +329,14 @@ TEST_F(ResumeTestSlow, TimedSavesTakeMoreSteps) {
   EXPECT_EQ(more.losses[1], first.losses[1]);
 }
 
-// The shapes of tensors would tell it, too, but in words that are not the user's.
-// In the configuration's words.
+// The error uses the configuration's keys. The tensors' shapes would also differ, but mean less to a user.
 TEST_F(ResumeTestSlow, OtherModelIsRefusedByKeys) {
   TrainJob first = job(2, 2), wider = job(4, 2);
   first.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\n";
   run(first, 2);
   wider.model.width = 32;
   wider.config_text = "[model]\nname = \"gpt2\"\nwidth = 32\n";
-  for (const std::int64_t steps : {4, 2}) {  // to go on with it, and where it is done
+  for (const std::int64_t steps : {4, 2}) {  // to continue, and when the run is done
     wider.train.steps = steps;
     const std::string text = message_of<ConfigError>([&] { run(wider, 2); });
     EXPECT_TRUE(says(text, "holds a run of another model: model.width = 16, not 32"));
@@ -356,10 +346,9 @@ TEST_F(ResumeTestSlow, OtherModelIsRefusedByKeys) {
   EXPECT_EQ(run(wider, 2).report.losses.size(), 2U);
 }
 
-// What fails after training says where the weights are.
-
+// If a run fails after training, the error names the place of the weights.
 TEST_F(ResumeTestSlow, LateFailureNamesTheWeights) {
-  fs::create_directories(folder_ / "run/config.json");  // in the way of what transformers reads
+  fs::create_directories(folder_ / "run/config.json");  // blocks the file for transformers
   const std::string text = message_of<IoError>([&] { run(job(2, 0), 1); });
   EXPECT_TRUE(says(text, "training is over, all 2 steps; its weights are in "));
   EXPECT_TRUE(fs::exists(RunFiles(folder_ / "run").model));
@@ -372,20 +361,18 @@ TEST_F(ResumeTestSlow, RefusesFewerStepsThanDone) {
   EXPECT_NE(text.find("train.steps = 2: this run has reached step 4 already"), std::string::npos) << text;
 }
 
-// It is not overwritten.
-
+// A run without checkpoints is not overwritten.
 TEST_F(ResumeTestSlow, KeepsRunWithoutCheckpoints) {
   run(job(2, 0), 1);
   const auto refused = [&] { return message_of<ConfigError>([&] { run(job(2, 0), 1); }); };
   EXPECT_TRUE(says(refused(), "holds a run already, which is finished and has no checkpoint to continue from"));
   EXPECT_TRUE(says(refused(), "run/model.safetensors starts from its weights"));
-  forget_after(0);  // killed: its metrics are all that there is of it, and nobody asked for checkpoints
+  forget_after(0);  // as if killed: only metrics are left, and the run has no checkpoints by choice
   EXPECT_TRUE(says(refused(), "holds a run already"));
   EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
 }
 
-// The same command, before the first checkpoint.
-
+// The same command begins again if the run was killed before its first checkpoint.
 TEST_F(ResumeTestSlow, EarlyKillBeginsAgain) {
   const std::string said = "a run of this configuration ended here before its first checkpoint: it begins again\n";
   const TrainJob whole = job(6, 100);
@@ -397,11 +384,10 @@ TEST_F(ResumeTestSlow, EarlyKillBeginsAgain) {
   EXPECT_TRUE(says(out_, said));
   EXPECT_EQ(again.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(again.losses, expected.losses);
-  EXPECT_EQ(metrics(), lines) << "nothing of the run that was killed";
+  EXPECT_EQ(metrics(), lines) << "the killed run's lines are gone";
 }
 
-// Before the first checkpoint.
-
+// The run was killed before its first checkpoint.
 TEST_F(ResumeTestSlow, EarlyKillRefusesOtherConfiguration) {
   run(job(6, 100), 1);
   forget_after(0);
@@ -411,8 +397,7 @@ TEST_F(ResumeTestSlow, EarlyKillRefusesOtherConfiguration) {
   EXPECT_EQ(read_file(folder_ / "run/config.toml"), job(6, 100).config_text);
 }
 
-// And begins again.
-
+// The run begins again.
 TEST_F(ResumeTestSlow, OverwriteDropsOldCheckpoints) {
   run(job(4, 2), 1);
   TrainJob again = job(3, 3);
@@ -422,20 +407,20 @@ TEST_F(ResumeTestSlow, OverwriteDropsOldCheckpoints) {
 }
 
 TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
-  const RunReport other = run(job(4, 2), 1).report;  // somebody's run, with checkpoints
+  const RunReport other = run(job(4, 2), 1).report;  // another launch's run, with checkpoints
   TrainJob mine = job(6, 2);
   mine.launch = "mine";
-  mine.restarted = true;  // the first attempt died before it made the folder
+  mine.restarted = true;  // the first attempt died before it created the folder
   mine.overwrite = true;
   EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
-  EXPECT_EQ(out_.find("continuing"), std::string::npos) << "that run was to be overwritten: " << out_;
+  EXPECT_EQ(out_.find("continuing"), std::string::npos) << "the other launch's run had to be overwritten: " << out_;
   forget_after(4);
   run(mine, 1);
-  EXPECT_NE(out_.find("continuing after step 4"), std::string::npos) << "this one is its own: " << out_;
-  // It has ended, though no checkpoint is left: nothing is done again.
+  EXPECT_NE(out_.find("continuing after step 4"), std::string::npos) << "this run is its own: " << out_;
+  // The run has ended, although no checkpoint is left. Nothing is repeated.
   fs::remove_all(folder_ / "run/checkpoints");
   EXPECT_TRUE(run(mine, 1).was_done);
-  // Without checkpoints yet: its own begins again, another's is refused.
+  // Without checkpoints, its own run begins again, and another launch's run is refused.
   mine.overwrite = false;
   fs::remove(folder_ / "run/report.json");
   EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
@@ -454,8 +439,7 @@ TEST_F(ResumeTestSlow, DoneRunNeedsNoLastCheckpoint) {
   EXPECT_TRUE(run(whole, 1).was_done);
 }
 
-// After the last checkpoint.
-
+// The run was killed after its last checkpoint.
 TEST_F(ResumeTestSlow, LateKillStillWritesReport) {
   const RunReport expected = run(job(4, 2), 2).report;
   const auto lines = metrics();
@@ -466,8 +450,7 @@ TEST_F(ResumeTestSlow, LateKillStillWritesReport) {
   EXPECT_EQ(metrics(), lines);
 }
 
-// The same command.
-
+// The same command continues the run.
 TEST_F(ResumeTestSlow, SignalSavesAndCommandContinues) {
   const RunReport expected = run(job(6, 100), 1).report;
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
@@ -475,7 +458,7 @@ TEST_F(ResumeTestSlow, SignalSavesAndCommandContinues) {
     again.overwrite = true;
     {
       const StopSignal stop;
-      ::raise(signal);  // to this thread: libtorch may have started others before
+      ::raise(signal);  // to this thread, because libtorch may have started others before
       ASSERT_EQ(stop.pending(), signal);
       const TrainResult stopped = run(again, 1, &stop);
       EXPECT_EQ(stopped.stop_signal, signal);
@@ -503,12 +486,11 @@ TEST_F(ResumeTestSlow, ATimeBetweenCheckpointsCounts) {
   EXPECT_FALSE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
-// It is reported, and training continues or stops.
-
+// A failed save is reported, and training continues or stops.
 TEST_F(ResumeTestSlow, FailedSaveObeysItsOption) {
   TrainJob whole = job(4, 2);
   const RunReport expected = run(whole, 1).report;
-  // A file where the folder of checkpoints should be made.
+  // A file has the name of the checkpoints' folder.
   fs::remove_all(folder_ / "run");
   fs::create_directory(folder_ / "run");
   std::ofstream(folder_ / "run/checkpoints") << "in the way";

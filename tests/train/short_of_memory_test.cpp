@@ -1,4 +1,4 @@
-// A run on a device whose memory is short, from its start to the error, and on with the budget that the error names.
+// A run on a device that is short of memory: its error, and the run with the budget that the error names.
 #include <regex>
 
 #include <gtest/gtest.h>
@@ -47,14 +47,13 @@ class ShortOfMemory : public SmallRunTest {
   int num_runs_ = 0;
 };
 
-// "zero.device_memory 1048576 B (1.00 MiB) or less leaves room for this"; 0: there is none.
+// The budget in "zero.device_memory 1048576 B (1.00 MiB) or less leaves room for this", or 0 if there is none.
 std::int64_t named_budget(const std::string& said) {
   std::smatch found;
   return std::regex_search(said, found, std::regex("zero\\.device_memory ([0-9]+) B")) ? std::stoll(found[1]) : 0;
 }
 
-// It continues with the budget that it names.
-
+// The run continues with the budget that the error names.
 TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
   std::int64_t held = 0, all = 0;
   std::vector<float> losses;
@@ -65,21 +64,22 @@ TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
     all = plenty.most_in_all();
   }
   ASSERT_GT(held, 2 << 20);
-  const std::int64_t there = all - held / 4;  // a quarter of the states would have had to be elsewhere
+  const std::int64_t there = all - held / 4;  // a quarter of the states does not fit
 
   std::int64_t budget = 0;
   int num_runs = 0;
   for (bool fits = false; !fits; ++num_runs) {
     forget();
-    ASSERT_LT(num_runs, 8) << "budgets that get no smaller";
+    ASSERT_LT(num_runs, 8) << "budgets must get smaller";
     SmallMemory memory(there);
     try {
-      EXPECT_EQ(run_in(memory, job(budget)).report.losses, losses) << "where states lie changes no bit";
+      EXPECT_EQ(run_in(memory, job(budget)).report.losses, losses) << "the places of states change no bit";
       fits = true;
     } catch (const ConfigError& error) {
       EXPECT_EQ(error.key(), "memory");
       const std::string said = error.what();
-      // At first libtorch finds no room, later perhaps a unit that is gathered; what lies there then is the programme's choice.
+      // In the first run libtorch finds no room. In later runs a gather may find none. The placement then decides which
+      // states are on the device.
       if (num_runs == 0) expect_says(said, {"parameter ", "moment "});
       expect_says(
           said, {num_runs == 0 ? "small is full in step 1: CUDA out of memory. Tried to allocate "
@@ -94,8 +94,7 @@ TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
   EXPECT_GT(num_runs, 1) << "the memory was short at first";
 }
 
-// Where no budget is given.
-// The next run learns how much.
+// No budget is given. The next run learns how much memory activations take.
 TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
   std::int64_t held = 0, torch = 0;
   std::vector<float> losses;
@@ -105,8 +104,8 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
     held = plenty.most_of_zero();
     torch = plenty.most_of_torch();
   }
-  const std::int64_t there = torch + held / 2;  // half of the states would have had to be elsewhere
-  ASSERT_LT(held, there / 5 * 4) << "a first run takes all of them there";
+  const std::int64_t there = torch + held / 2;  // half of the states do not fit
+  ASSERT_LT(held, there / 5 * 4) << "a first run places all states there";
   forget();
 
   std::vector<std::int64_t> held_there;
@@ -114,7 +113,7 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
     ASSERT_LT(held_there.size(), 5U);
     SmallMemory memory(there);
     try {
-      EXPECT_EQ(run_in(memory, job(), there).report.losses, losses) << "where states lie changes no bit";
+      EXPECT_EQ(run_in(memory, job(), there).report.losses, losses) << "the places of states change no bit";
       fits = true;
     } catch (const ConfigError& error) {
       expect_says(error.what(), {"small is full in step 1: ", "start the run again, which then leaves ",
@@ -123,16 +122,15 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
     held_there.push_back(memory.most_of_zero());
   }
   ASSERT_GT(held_there.size(), 1U) << "the memory was short at first";
-  EXPECT_LT(held_there.back(), held_there.front()) << "states gave way";
+  EXPECT_LT(held_there.back(), held_there.front()) << "fewer states were on the device";
 
   SmallMemory memory(there);
   EXPECT_EQ(run_in(memory, job(), there).report.losses, losses);
-  EXPECT_GE(memory.most_of_zero(), held_there.back()) << "no more is left than activations took";
+  EXPECT_GE(memory.most_of_zero(), held_there.back()) << "activations get no more than they took";
   EXPECT_LT(memory.most_of_zero(), held_there.front());
 }
 
-// It is the user's.
-
+// A budget that the user gave is not changed.
 TEST_F(ShortOfMemory, GivenBudgetLearnsNothing) {
   SmallMemory memory(8 << 20);
   const std::string said = message_of<ConfigError>([&] { run_in(memory, job(7 << 20)); });
@@ -140,7 +138,6 @@ TEST_F(ShortOfMemory, GivenBudgetLearnsNothing) {
 }
 
 // zero.cpp itself finds no room before it trains.
-
 TEST_F(ShortOfMemory, EarlyShortageIsReportedAsSuch) {
   SmallMemory memory(1 << 20);
   const std::string said = message_of<ConfigError>([&] { run_in(memory, job()); });

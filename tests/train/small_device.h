@@ -1,12 +1,12 @@
-// SmallDevice: a device that main memory stands for, of whose memory zero.cpp and libtorch take, and which is as small as a test
-// wants it. What libtorch asks for in vain ends with the words that its allocator has for a GPU.
+// SmallDevice: main memory in the role of a device. zero.cpp and libtorch allocate from it, and a test chooses its
+// size. If an allocation of libtorch fails, the error has the words of libtorch's allocator for GPUs.
 //
 //   SmallMemory memory(2 << 20);                                    // from here on tensors are counted
 //   train(job, world, output, {.open_device = [&](std::string_view) { return std::make_unique<SmallDevice>(memory); },
 //                              .held_by_torch = [&] { return memory.most_of_torch(); }});
 //
-// One SmallMemory at a time. As on a GPU, libtorch keeps what it has once taken (its allocator caches), and finds room for small
-// things in that: less than 64 KiB are never refused. Counting takes any number of threads.
+// There is at most one SmallMemory at a time. As on a GPU, libtorch's allocator caches freed memory and finds small
+// blocks there: less than 64 KiB are never refused. Any number of threads may allocate.
 #pragma once
 
 #include <algorithm>
@@ -66,7 +66,7 @@ class SmallMemory {
   }
 
  private:
-  // Stays for good: tensors may outlive a SmallMemory.
+  // Is never destroyed, because tensors may outlive a SmallMemory.
   class TorchMemory final : public c10::Allocator {
    public:
     static TorchMemory& instance() {
@@ -76,7 +76,7 @@ class SmallMemory {
     void use(SmallMemory* memory) {
       const std::lock_guard lock(mutex_);
       memory_ = memory;
-      sizes_.clear();  // of those no matter any more
+      sizes_.clear();  // earlier tensors no longer count
     }
     c10::DataPtr allocate(std::size_t size) override {
       constexpr std::size_t kAlignment = 64;
@@ -140,7 +140,7 @@ class SmallMemory {
   std::int64_t of_zero_ = 0, most_of_zero_ = 0, most_in_all_ = 0;
 };
 
-// The host cannot read it, as far as an engine knows.
+// The engine treats its memory as unreadable by the host.
 class SmallDevice final : public ForwardedDevice {
  public:
   explicit SmallDevice(SmallMemory& memory) : ForwardedDevice(HostDevice::instance()), memory_(memory) {}

@@ -1,4 +1,4 @@
-// A run of `zero train` small enough for a test: its job, and what it leaves.
+// SmallRunTest: a fixture for runs of `zero train` that are small enough for a test.
 #pragma once
 
 #include <sstream>
@@ -19,7 +19,7 @@ namespace zero {
 
 class SmallRunTest : public testing::Test {
  protected:
-  // A small language model on a text with a rhythm, into the folder `run`.
+  // A small language model on a regular text. It trains into the folder `run`.
   TrainJob text_job(std::int64_t steps) const {
     std::string text;
     for (int i = 0; i < 400; ++i) text += i % 2 == 0 ? "hello world, " : "good night moon. ";
@@ -34,7 +34,7 @@ class SmallRunTest : public testing::Test {
     return job;
   }
 
-  // Rank 0's result; what it printed is in out_.
+  // Returns rank 0's result. Rank 0's output is in out_.
   TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
     TrainResult result;
     std::ostringstream out;

@@ -1,4 +1,4 @@
-// Small models, and shapes of data that they read.
+// Small models, and shapes of the data that they read.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ inline ModelOptions some_mlp(std::vector<std::int64_t> sizes) {
   return {.name = "mlp", .sizes = std::move(sizes)};
 }
 
-// With memory and values.
+// A task with memory and values.
 inline std::unique_ptr<Task> real_task(const ModelOptions& options, const SampleShape& shape) {
   auto task = make_task(options, shape, 1);
   fill(task->module(), 0.02, 3);

@@ -1,6 +1,6 @@
-// What is exported is the model: where Python has transformers, its GPT-2, Llama or BERT loads the file, or the
-// shards and their index, by the config.json beside them, and has the logits that the engine's own model had when it was saved.
-// What is read (model.init): transformers_numbers_test.cpp.
+// Exported weights are the model's. If Python has transformers, its GPT-2, Llama or BERT loads the file, or the shards
+// and their index, with the config.json beside them. Its logits equal those of the engine's model at the save. For
+// reading weights (model.init), see transformers_numbers_test.cpp.
 #include <filesystem>
 #include <fstream>
 
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kBatch = 2, kContext = 16, kVocab = 64;
 
-// Each folder has the weights and a config.json; padding is token 0 of a bert.
+// Each folder has the weights and a config.json. The padding of a bert is token 0.
 constexpr std::string_view kProgram = R"(
 import sys, torch, transformers
 from safetensors.torch import save_file
@@ -62,7 +62,8 @@ torch::Tensor logits_of(torch::nn::Module& module) {
   return dynamic_cast<BertImpl&>(module).forward(asked_tokens());
 }
 
-// Of a model that two ranks have trained a little and saved at `path`; `described` gets its config.json.
+// The logits of a model that two ranks trained for a few steps and saved at `path`. Its config.json is written to
+// `described`.
 torch::Tensor logits_of_a_run(const ModelOptions& options, const fs::path& path,
                               const std::vector<fs::path>& described) {
   torch::Tensor logits;

@@ -1,5 +1,5 @@
-// What is read (model.init) is the model: of weights that transformers wrote, in one file or in shards, this repository's
-// models have the logits that transformers computed. tests/train/transformers_numbers.py wrote both.
+// Weights that transformers wrote, in one file or in shards, give the same model here (model.init): its logits equal
+// those that transformers computed. tests/train/transformers_numbers.py wrote both.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of tests/train/transformers, and what a configuration says of its model.
+// A folder of tests/train/transformers, and the configuration of its model.
 struct Published {
   std::string folder;
   ModelOptions model;
@@ -78,14 +78,13 @@ torch::Tensor logits_of(torch::nn::Module& module, const torch::Tensor& tokens) 
 
 class TransformersNumbers : public testing::TestWithParam<Published> {};
 
-// The logits of the same weights.
-
+// The logits equal those of the same weights in transformers.
 TEST_P(TransformersNumbers, LogitsMatchHere) {
   ModelOptions options = GetParam().model;
   options.init = GetParam().path().string();
   const auto numbers = SafetensorsFile::open(GetParam().path() / "logits.safetensors");
   const torch::Tensor theirs = tensor_in(numbers, "logits", at::kFloat);
-  ASSERT_GT(theirs.std().item<double>(), 0.5) << "nothing to compare";
+  ASSERT_GT(theirs.std().item<double>(), 0.5) << "the logits must vary";
   run_ranks(2, [&](World& world) {
     const auto task = make_task(options, GetParam().data, /*seed=*/1);
     const InitialWeights weights(task->module(), options.init);

@@ -1,4 +1,4 @@
-// Runs in which something goes wrong: data that spikes, numbers that are none, ranks that no longer agree.
+// Unhealthy runs: spikes in the data, values that are not finite, and ranks that no longer agree.
 #include <random>
 #include <set>
 #include <sstream>
@@ -30,12 +30,12 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSamples = 8;  // a step
+constexpr std::int64_t kSamples = 8;  // per step
 constexpr std::int64_t kSteps = 80;
 
 class UnhealthyRun : public testing::Test {
  protected:
-  // y = 2 a - 3 b + 0.5 and some noise; the rows of `bad` steps, counted from 1, are `scale` times too large.
+  // y = 2 a - 3 b + 0.5 with noise. The rows of the steps in `bad`, counted from 1, are `scale` times too large.
   fs::path rows(std::string_view name, const std::set<std::int64_t>& bad, double scale) {
     std::mt19937_64 random(5);
     std::normal_distribution<double> normal;
@@ -76,7 +76,7 @@ class UnhealthyRun : public testing::Test {
     return report;
   }
 
-  // On one rank, which a launcher keeps memory for.
+  // Runs on one rank, whose launcher holds in-memory checkpoints.
   RunReport run_alone(TrainJob job, Launcher& launcher) {
     job.overwrite = true;
     job.train.batch = kSamples;
@@ -89,7 +89,7 @@ class UnhealthyRun : public testing::Test {
     return report;
   }
 
-  // On three ranks at stage 0, where a bit flips in what rank 2 receives at this step.
+  // Runs three ranks at stage 0. At `step`, a bit flips in the data that rank 2 receives.
   TrainResult run_with_flip(TrainJob job, int step, const StopSignal* stop = nullptr) {
     job.overwrite = true;
     job.attach.stage = 0;
@@ -119,7 +119,7 @@ class UnhealthyRun : public testing::Test {
     return result;
   }
 
-  // Of all lines, or of events.
+  // Returns only events, or all lines except events.
   std::vector<json> metrics(bool events) {
     std::vector<json> lines = json_lines(read_file(folder_ / "run/metrics.jsonl"));
     std::erase_if(lines, [events](const json& line) { return line.contains("event") != events; });
@@ -153,7 +153,7 @@ using UnhealthyRunSlow = UnhealthyRun;
 
 TEST_F(UnhealthyRunSlow, IgnoredSpikeSpoilsModel) {
   const double clean = clean_loss();
-  EXPECT_GT(run(job({51}, {})).val_loss, 2 * clean) << "or the other tests show nothing";
+  EXPECT_GT(run(job({51}, {})).val_loss, 2 * clean) << "otherwise the other tests show nothing";
 }
 
 TEST_F(UnhealthyRunSlow, SkippedSpikeEndsLikeCleanRun) {
@@ -180,12 +180,12 @@ TEST_F(UnhealthyRunSlow, RewoundSpikeSkipsItsSamples) {
   std::int64_t sent = 0;
   for (const json& line : json_lines(read_file(RunFiles(folder_ / "run").metrics)))
     if (line.contains("loss")) sent += line.value("sent_bytes", std::int64_t{0});
-  EXPECT_EQ(report.ranks[0].sent_bytes_total, sent) << "steps that were taken back count in neither";
+  EXPECT_EQ(report.ranks[0].sent_bytes_total, sent) << "steps that were taken back count in neither value";
   EXPECT_EQ(report.spikes, 1);
   EXPECT_EQ(report.engine.skipped_steps, 0) << "the step was taken back";
   EXPECT_EQ(report.losses.size(), static_cast<std::size_t>(kSteps));
   EXPECT_LT(report.val_loss, 1.1 * clean);
-  EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "it is not in the history";
+  EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "the step is not in the history";
   EXPECT_EQ(logged_steps(), all_steps());
   const std::int64_t samples = (51 + 2) * kSamples;
   EXPECT_TRUE(says(out_, fmt::format(": continuing after step 40 with sample {}", samples)));
@@ -198,7 +198,7 @@ TEST_F(UnhealthyRunSlow, RewoundSpikeSkipsItsSamples) {
   EXPECT_EQ(file["rewinds"], 1);
   EXPECT_EQ(file["spikes"], 1);
 
-  // And always so.
+  // The run is reproducible.
   const RunReport again = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
   EXPECT_EQ(again.parameters_sha256, report.parameters_sha256);
 }
@@ -213,16 +213,15 @@ TEST_F(UnhealthyRunSlow, SpikeStopLeavesEarlierCheckpoint) {
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0]["event"], "stopped");
   EXPECT_EQ(events[0]["step"], 51);
-  // Another rule, and the same command goes on.
+  // With another rule, the same command continues.
   const RunReport report = run(job({51}, {.spike = HealthAction::kSkip}), /*overwrite=*/false);
   EXPECT_EQ(report.engine.skipped_steps, 1);
   EXPECT_TRUE(says(out_, "continuing after step 40"));
 }
 
-// It is skipped, rewound or stops the run.
-
+// A value that is not finite is skipped, rewound or stops the run.
 TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
-  constexpr double kOverflows = 1e25;  // its square is no float
+  constexpr double kOverflows = 1e25;  // its square overflows a float
   const RunReport skipped = run(job({3}, {}, kOverflows));
   EXPECT_EQ(skipped.engine.skipped_steps, 1);
   EXPECT_EQ(skipped.spikes, 0);
@@ -236,15 +235,14 @@ TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
                    "step 3: the gradient of linear.weight is not finite"));
 }
 
-// Unless the second is left out also.
-
+// The run rewinds only once if it also leaves out the second bad step.
 TEST_F(UnhealthyRunSlow, ConsecutiveBadStepsRewindAgain) {
   EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind})).rewinds, 2);
   EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind, .rewind_batches = 1})).rewinds, 1);
 }
 
 TEST_F(UnhealthyRunSlow, LimitsRewindsPerCheckpoint) {
-  // Whatever comes behind the first bad step is bad.
+  // Every step after the first bad step is also bad.
   std::set<std::int64_t> bad;
   for (std::int64_t step = 51; step <= kSteps; ++step) bad.insert(step);
   const std::string error =
@@ -258,14 +256,13 @@ TEST_F(UnhealthyRunSlow, LimitsRewindsPerCheckpoint) {
   EXPECT_GT(events[1]["samples"], events[0]["samples"]);
 }
 
-// Too many in a row. Every step is written.
-
+// The run ends after too many skips in a row. Every step is written.
 TEST_F(UnhealthyRunSlow, ManySkipsEndRun) {
   TrainJob spiky = job({44, 51, 52, 53}, {.spike = HealthAction::kSkip});
   spiky.attach.max_skipped_steps = 3;
-  spiky.train.log_every = 1000;  // steps are not exchanged to be printed
+  spiky.train.log_every = 1000;  // steps are not exchanged for printing
   spiky.checkpoint.every_steps = 52;
-  for (const bool overwrite : {true, false}) {  // the second run goes on and counts those before it, too
+  for (const bool overwrite : {true, false}) {  // the second run continues and also counts skips before it
     const std::string error = message_of<Error>([&] { run(spiky, overwrite); });
     EXPECT_TRUE(says(error, "step 53: loss "));
     EXPECT_TRUE(says(error, ", the last of 3 skipped steps in a row\n  The last checkpoint is of step 52"));
@@ -279,13 +276,12 @@ TEST_F(UnhealthyRunSlow, ManySkipsEndRun) {
   }
 }
 
-// After it was killed.
-
+// A run that continues after a kill decides alike.
 TEST_F(UnhealthyRunSlow, ContinuedRunDecidesAlike) {
   for (const HealthAction action : {HealthAction::kSkip, HealthAction::kRewind}) {
     const TrainJob whole = job({44, 51, 71}, {.spike = action});
     const RunReport expected = run(whole);
-    ASSERT_EQ(expected.spikes, 3) << "the second and third are seen although the window could hold those before";
+    ASSERT_EQ(expected.spikes, 3) << "earlier spikes do not hide the second and third";
     for (const std::int64_t killed_after : {60, 40, 20}) {
       forget_after(killed_after);
       const RunReport resumed = run(whole, /*overwrite=*/false);
@@ -314,7 +310,7 @@ TEST_F(UnhealthyRunSlow, WatchingCleanRunKeepsBits) {
 }
 
 TEST_F(UnhealthyRunSlow, DifferingReplicaStopsBeforeSave) {
-  TrainJob watched = job({}, {.check_replicas = 100});  // before each checkpoint alone
+  TrainJob watched = job({}, {.check_replicas = 100});  // only before each checkpoint
   EXPECT_TRUE(says(message_of<Error>([&] { run_with_flip(watched, 51); }), "step 60: rank 2 differs in unit 0"));
   EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().front().step, 40);
   watched.health.check_replicas = 4;
@@ -337,7 +333,7 @@ TEST_F(UnhealthyRunSlow, DifferingReplicaRewindsToCleanRun) {
 TEST_F(UnhealthyRunSlow, SignalSavesNoDifferingReplica) {
   TrainJob watched = job({}, {.check_replicas = 100});
   const StopSignal stop;
-  ::raise(SIGTERM);  // heard after the first step
+  ::raise(SIGTERM);  // takes effect after the first step
   ASSERT_EQ(stop.pending(), SIGTERM);
   const TrainResult stopped = run_with_flip(watched, 1, &stop);
   EXPECT_EQ(stopped.stop_signal, SIGTERM);
@@ -348,8 +344,7 @@ TEST_F(UnhealthyRunSlow, SignalSavesNoDifferingReplica) {
   EXPECT_TRUE(RunFiles(folder_ / "run").checkpoints.list().empty());
 }
 
-// Newer than what is on disk.
-
+// The checkpoint in memory is newer than the one on disk.
 TEST_F(UnhealthyRunSlow, RewindPrefersNewerMemoryCopy) {
   const HealthOptions rewinds{.spike = HealthAction::kRewind};
   Launcher launcher, nobody;
@@ -362,14 +357,13 @@ TEST_F(UnhealthyRunSlow, RewindPrefersNewerMemoryCopy) {
   const RunReport report = run_alone(in_memory, launcher);
   EXPECT_EQ(report.rewinds, 1);
   EXPECT_TRUE(says(out_, "in-memory checkpoint: step 7, "));
-  EXPECT_TRUE(says(out_, ": continuing after step 49 with sample ")) << "the newest on disk is of step 40";
+  EXPECT_TRUE(says(out_, ": continuing after step 49 with sample ")) << "the newest checkpoint on disk is from step 40";
   EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
   EXPECT_EQ(report.losses, expected.losses);
   EXPECT_EQ(logged_steps(), all_steps());
 }
 
-// Evaluations that were taken back are done again.
-
+// Evaluations that were taken back are repeated.
 TEST_F(UnhealthyRunSlow, RepeatedEvaluationsKeepBits) {
   TrainJob without = job({51}, {.spike = HealthAction::kRewind});
   const RunReport expected = run(without);
@@ -388,8 +382,7 @@ TEST_F(UnhealthyRunSlow, RepeatedEvaluationsKeepBits) {
   EXPECT_EQ(evaluated, (std::vector<std::int64_t>{10, 20, 30, 40, 50, 60, 70, 80}));
 }
 
-// Beforehand.
-
+// The run is refused before it starts.
 TEST_F(UnhealthyRunSlow, RefusesRewindWithoutCheckpoints) {
   TrainJob without = job({}, {.spike = HealthAction::kRewind});
   without.checkpoint = {};

@@ -1,4 +1,4 @@
-// Ranks that do different things, come late, leave or throw: every rank gets a CommError that says who did what.
+// Ranks that disagree, come late, leave or throw: every rank gets a CommError that names the rank and its last action.
 
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
@@ -21,8 +21,7 @@ class StepSync : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Transports, StepSync, ::testing::ValuesIn(board_transports()),
                          [](const auto& info) { return info.param; });
 
-// On both.
-
+// Both ranks get the names.
 TEST_P(StepSync, OtherCollectiveNamesBothRanks) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
@@ -75,8 +74,7 @@ TEST_P(StepSync, OtherMessageSizeMismatches) {
   EXPECT_CONTAINS(ends[0], "send #1 (20 bytes)");
 }
 
-// With what it did last.
-
+// The error also says what the late rank did last.
 TEST_P(StepSync, LateRankIsNamed) {
   const GivenUp given_up;
   const auto ends = run_world(world(3, kSoon), [&](Communicator& comm) {
@@ -110,11 +108,10 @@ TEST_P(StepSync, LeavingRankEndsOthersWait) {
   for (int rank = 0; rank < 2; ++rank) EXPECT_CONTAINS(ends[rank], "rank 2: barrier #2: it left the run");
 }
 
-// Not at the timeout.
-
+// The other ranks end before the timeout.
 TEST_P(StepSync, UnwindingRankEndsOthersAtOnce) {
-  // Rank 0 has posted a gather that nobody reads yet, out of memory that goes away with the error; the others wait for
-  // something else of rank 0 first.
+  // Rank 0 has posted a gather that no rank has read yet, from memory that the error frees. The other ranks first wait
+  // for another action of rank 0.
   const auto ends = run_world(world(3, kNever), [](Communicator& comm) {
     Allocation window = comm.allocate(50000);
     std::vector<std::byte> out(150000);
@@ -133,7 +130,7 @@ TEST_P(StepSync, UnneededRankMayLeave) {
     comm.all_gather(in, out, {}).wait();
     comm.drain();
     if (comm.rank() == 2) return;
-    // Messages between the two that stay.
+    // A message between the two ranks that stay.
     if (comm.rank() == 0) comm.send(in, 1, {}).wait();
     if (comm.rank() == 1) comm.receive(in, 0, {}).wait();
     comm.drain();

@@ -1,4 +1,4 @@
-// Waiting for whichever message comes first, and going on without a rank.
+// Arrivals: waiting for the message that comes first, and continuing without a lost rank.
 #include "zero/comm/board/arrivals.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class ArrivalsTest : public ::testing::TestWithParam<std::string> {
   World world(int size) const { return {.transport = GetParam(), .size = size}; }
 };
 
-// Started here: in a launched world no rank leaves.
+// Transports of worlds that the tests start themselves, because no rank of a launched world leaves.
 std::vector<std::string> own_transports() {
   return launched_transport().empty() ? transports() : std::vector<std::string>();
 }
@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, ArrivalsTest, ::testing::ValuesIn(own_trans
                          [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ArrivalsTest);
 
-// Those of processes, which can be killed.
+// Transports whose ranks are processes, which can be killed.
 class ProcessArrivals : public ArrivalsTest {};
 std::vector<std::string> process_transports() {
   std::vector<std::string> names = own_transports();
@@ -46,7 +46,8 @@ TEST_P(ArrivalsTest, TheFirstMessageEndsTheWait) {
   expect_world(world(3), the_first_message_ends_the_wait);
 }
 
-// They are of a size that no transport takes over before it is received. Rank 2 says when rank 1 may read on.
+// The messages are so large that no transport accepts them before they are received. Rank 2 tells rank 1 when to read
+// the next.
 TEST_P(ArrivalsTest, SenderCountsUnreadMessages) {
   expect_world(world(3), [](Communicator& comm) {
     constexpr std::size_t kBytes = std::size_t{1} << 20;
@@ -113,7 +114,8 @@ TEST_P(ProcessArrivals, LosableRankEndsNobody) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();
     comm.barrier({}).wait();
     if (comm.rank() == 2) {
-      for (const int other : {0, 1}) EXPECT_EQ(take_number(comm, other), other) << "they have heard it";
+      for (const int other : {0, 1})
+        EXPECT_EQ(take_number(comm, other), other) << "both ranks know that it may be lost";
       kill(getpid(), SIGKILL);
     }
     send_number(comm, comm.rank(), 2);
@@ -137,7 +139,7 @@ TEST_P(ProcessArrivals, OtherRanksEndEndsRun) {
 class ArrivalWorlds : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(ArrivalWorlds);
 
-// Each rank sends when it is told to, the last one first; large messages, too.
+// Each rank sends when rank 0 tells it to. The last rank is first. The messages are large.
 TEST_P(ArrivalWorlds, TakeMessagesInArrivalOrder) {
   expect_world(world(), [](Communicator& comm) {
     const std::size_t size = 70001;
@@ -159,7 +161,7 @@ TEST_P(ArrivalWorlds, TakeMessagesInArrivalOrder) {
           return std::ranges::any_of(works, [](Work& work) { return !work.finished() && work.try_complete(); });
         }));
         Work& work = works[static_cast<std::size_t>(from - 1)];
-        EXPECT_TRUE(work.try_complete()) << "no other one was sent";
+        EXPECT_TRUE(work.try_complete()) << "no other message was sent";
         work.wait();
         EXPECT_EQ(taken[static_cast<std::size_t>(from)], std::vector<std::byte>(size, static_cast<std::byte>(from)));
       }

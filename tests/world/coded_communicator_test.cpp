@@ -1,4 +1,4 @@
-// Coded units: over every transport the bits and the bytes that threads of one process have.
+// CodedCommunicator over every transport: the same bits and bytes as threads of one process.
 #include "zero/comm/code/coded_communicator.h"
 
 #include <thread>
@@ -22,7 +22,7 @@ struct CodedResult {
   bool operator==(const CodedResult&) const = default;
 };
 
-// Two sums under way at a time, in several tiles, and a gather of the second.
+// Runs two sums of several tiles at the same time, and a gather of the second sum.
 CodedResult coded_result(Communicator& comm, WireCodec codec, DType dtype, std::size_t numel) {
   CodedCommunicator coded(comm, {.gather = codec, .reduce = codec}, {dtype, dtype},
                           {.largest_numel = 0, .contributor = comm.rank()});
@@ -67,7 +67,7 @@ TEST_P(CodedUnits, EveryTransportKeepsBitsAndBytes) {
           const CodedResult seen = coded_result(comm, codec, dtype, numel);
           const auto expected = among_threads(comm.world(), codec, dtype, numel);
           EXPECT_TRUE(seen == expected[static_cast<std::size_t>(comm.rank())])
-              << name_of(codec) << ", " << name_of(dtype) << ", " << numel << " elements a rank";
+              << name_of(codec) << ", " << name_of(dtype) << ", " << numel << " elements per rank";
           const std::int64_t bytes = wire_bytes(codec, static_cast<std::int64_t>(numel), dtype);
           EXPECT_EQ(seen.sent, 3 * (comm.world() - 1) * bytes);
         }

@@ -1,4 +1,4 @@
-// Sums over copies: to the bit those of the world, over every transport.
+// Sums over copies equal sums over the world, to the bit, over every transport.
 #include "zero/comm/copies_reduce.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct Case {
 constexpr DType kF = DType::kFloat32, kB = DType::kBFloat16, kH = DType::kFloat16;
 constexpr Case kCases[] = {{kF, kF, false}, {kF, kF, true}, {kB, kB, false}, {kB, kF, true}, {kH, kH, false}};
 
-// The sum of all ranks in their order, element by element, of block `block` of `numel`.
+// The sum of all ranks in rank order, element by element, of block `block` of `numel` elements.
 std::vector<std::byte> expected(const Case& c, int world, int block, std::size_t numel) {
   std::vector<std::byte> out(numel * size_of(c.out_dtype));
   for (std::size_t i = 0; i < numel; ++i) {
@@ -68,8 +68,7 @@ std::vector<std::byte> expected(const Case& c, int world, int block, std::size_t
   return out;
 }
 
-// The sum of all ranks in their order, to the bit.
-
+// The sum equals that of all ranks in rank order, to the bit.
 TEST_P(CopiesReduce, ShardRanksMatchWholeSum) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
@@ -92,8 +91,8 @@ TEST_P(CopiesReduce, ShardRanksMatchWholeSum) {
               .wait();
           grid.copy->drain();
           const auto want = expected(c, world.world(), grid.copy->rank(), numel);
-          ASSERT_TRUE(out == want) << shard << " ranks a copy, " << numel << " elements of " << name_of(c.dtype);
-          // All copies know the same, also where fp16 overflows.
+          ASSERT_TRUE(out == want) << shard << " ranks per copy, " << numel << " elements of " << name_of(c.dtype);
+          // All copies have the same statistics, even if fp16 overflows.
           const double own = stats.sum_squares.value();
           std::vector<double> squares(static_cast<std::size_t>(grid.across->world()));
           all_gather(*grid.across, std::as_bytes(std::span(&own, 1)), std::as_writable_bytes(std::span(squares)), {});
@@ -105,7 +104,7 @@ TEST_P(CopiesReduce, ShardRanksMatchWholeSum) {
   });
 }
 
-// Each copy's ranks in their order, then the copies in theirs.
+// The sum of each copy's ranks in rank order, then of the copies in their order.
 std::vector<float> expected_in_blocks(int world, int shard, int block, std::size_t numel) {
   std::vector<float> sums(numel);
   for (std::size_t i = 0; i < numel; ++i) {
@@ -121,8 +120,7 @@ std::vector<float> expected_in_blocks(int world, int shard, int block, std::size
   return sums;
 }
 
-// The coded sum is the same for all copies.
-
+// The coded sum is the same on all copies.
 TEST_P(CopiesReduce, BlocksSumTheCopiesSums) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
@@ -140,7 +138,7 @@ TEST_P(CopiesReduce, BlocksSumTheCopiesSums) {
           grid.copy->drain();
           return out;
         };
-        ASSERT_EQ(sum(*grid.across), want) << shard << " ranks a copy, " << numel << " elements";
+        ASSERT_EQ(sum(*grid.across), want) << shard << " ranks per copy, " << numel << " elements";
 
         CodedCommunicator coded(*grid.across, {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt8}, {kF},
                                 {.largest_numel = static_cast<std::int64_t>(block),
@@ -156,11 +154,11 @@ TEST_P(CopiesReduce, BlocksSumTheCopiesSums) {
                                                   wire_bytes(WireCodec::kInt8, static_cast<std::int64_t>(block), kF));
         std::vector<float> of_all(copies * numel);
         all_gather(*grid.across, std::as_bytes(std::span(seen)), std::as_writable_bytes(std::span(of_all)), {});
-        float largest = 0;  // of a copy's sum
+        float largest = 0;  // largest element of any copy's sum
         for (int rank = 0; rank < world.world(); ++rank)
           for (std::size_t i = 0; i < numel; ++i)
             largest = std::max(largest, shard * std::abs(pattern_value(rank, grid.copy->rank() * numel + i)));
-        // A step for each copy's sum, and one for their total.
+        // Each copy's sum and the total err by at most one codec step each.
         const float error = copies == 1 ? 0 : 2 * static_cast<float>(copies) * largest / 127;
         for (std::size_t i = 0; i < copies * numel; ++i) {
           ASSERT_EQ(of_all[i], seen[i % numel]) << "another copy has another sum";
@@ -171,7 +169,7 @@ TEST_P(CopiesReduce, BlocksSumTheCopiesSums) {
   });
 }
 
-// Several under way, each of several pieces, waited for in the order in which they began.
+// Several sums of several pieces are under way. They are awaited in the order in which they began.
 TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {
@@ -199,7 +197,7 @@ TEST_P(CopiesReduce, SeveralMayBeUnderWay) {
   });
 }
 
-// The rank with the smaller block has nothing of the last pieces.
+// The rank with the smaller block has no part of the last pieces.
 TEST_P(CopiesReduce, BlocksMayDiffer) {
   expect_world(world(), [](Communicator& world) {
     if (world.world() % 2 != 0) return;
@@ -235,7 +233,7 @@ void sum_two(Communicator& copy, Communicator& across) {
   EXPECT_EQ(of_b, std::vector<float>(100, 8.0F));
 }
 
-// The copy above, which keeps the first total back until both partial sums are there.
+// The other copy, which sends the first total only after both partial sums have arrived.
 void answer_two(Communicator& across) {
   std::vector<float> a(100), b(100), of_a(100, 7.0F), of_b(100, 8.0F);
   across.receive(bytes_of(a), 0, {.unit = 0}).wait();
@@ -257,7 +255,7 @@ TEST_P(CopiesReduce, NextSumOverlapsAwaitedTotal) {
   });
 }
 
-// 2 (P/S)(R-1)/R in the mean over the copies: the ends send one block, the others two.
+// The mean over the copies is 2 (P/S)(R-1)/R: the first and the last copy send one block, all other copies two.
 TEST_P(CopiesReduce, SendsFormulaBytes) {
   expect_world(world(), [](Communicator& world) {
     for (const int shard : divisors(world.world())) {

@@ -1,4 +1,4 @@
-// Processes that die or stop in the middle of a collective, and what is left of them: nothing.
+// Processes that die or stop in the middle of a collective. They leave no shared memory.
 #include <atomic>
 #include <filesystem>
 #include <set>
@@ -25,7 +25,7 @@ std::set<std::string> shared_memory_files() {
   return names;
 }
 
-// Collectives without end, from windows and from the heap; `rounds` counts them.
+// Runs collectives without end, from windows and from the heap. `rounds` counts them.
 void work_forever(Communicator& comm, std::atomic<int>& rounds) {
   Allocation window = comm.allocate(200000);
   std::vector<std::byte> heap(100000), out(200000 * comm.world());
@@ -38,8 +38,7 @@ void work_forever(Communicator& comm, std::atomic<int>& rounds) {
   }
 }
 
-// By all others.
-
+// All other ranks name it.
 TEST(Faults, KilledRankIsNamedAtOnce) {
   const auto files = shared_memory_files();
   for (int round = 0; round < 10; ++round) {
@@ -48,7 +47,7 @@ TEST(Faults, KilledRankIsNamedAtOnce) {
       std::atomic<int> rounds = 0;
       if (comm.rank() != victim) return work_forever(comm, rounds);
       std::jthread killer([&] {
-        // From another thread, and so wherever in a collective the rank is then.
+        // The kill comes from another thread, so it strikes at any place in a collective.
         for (int seen = 0; seen < 3 + 10 * round; seen = rounds) rounds.wait(seen);
         kill(getpid(), SIGKILL);
       });
@@ -66,8 +65,7 @@ TEST(Faults, KilledRankIsNamedAtOnce) {
   EXPECT_EQ(shared_memory_files(), files);
 }
 
-// As stopped.
-
+// The error says that the rank is stopped.
 TEST(Faults, StoppedRankIsNamedAtTimeout) {
   const auto ends =
       run_world({.transport = "shared_memory", .size = 3, .timeout = kSoon, .patience = milliseconds(2000)},
@@ -84,10 +82,9 @@ TEST(Faults, StoppedRankIsNamedAtTimeout) {
   }
 }
 
-// Not the waiting one.
-
+// The error names the dead rank, not the rank that waits for it.
 TEST(Faults, WaitChainNamesDeadRank) {
-  // Rank 0 waits for a message of rank 1, which waits for one of rank 2, which dies.
+  // Rank 0 waits for a message of rank 1. Rank 1 waits for one of rank 2, which dies.
   const auto ends = run_world({.transport = "shared_memory", .size = 3}, [](Communicator& comm) {
     std::vector<std::byte> data(10);
     comm.barrier({}).wait();
@@ -106,7 +103,8 @@ TEST(Faults, MissingRankIsNamedByAll) {
       return error.what();
     }
   };
-  // Within a short limit a busy machine may not start rank 2: then it is missing as well, and a longer one is tried.
+  // A busy machine may not start rank 2 within a short limit. Rank 2 is then also missing, and the test tries a longer
+  // limit.
   for (milliseconds limit{1000};; limit *= 4) {
     const std::string run_id = unique_run_id(),
                       missing = fmt::format("ranks 1, 3 did not arrive within {} ms", limit.count());
@@ -119,7 +117,7 @@ TEST(Faults, MissingRankIsNamedByAll) {
     EXPECT_CONTAINS(other, missing);
     break;
   }
-  // And when it is rank 0 that does not come.
+  // Rank 0 is missing.
   EXPECT_CONTAINS(connect(2, unique_run_id(), milliseconds(1000)), "rank 0: rendezvous of the ranks: did not open");
 }
 

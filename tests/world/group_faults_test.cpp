@@ -1,4 +1,5 @@
-// Ranks of a group that disagree, come late, leave or die: the error names ranks of the world, and the group.
+// Ranks of a group that disagree, come late, leave or die: the error names the group and the rank's number in the
+// world.
 
 #include <signal.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of four ranks: {0, 2} and {1, 3}.
+// Opens the groups {0, 2} and {1, 3} of four ranks.
 std::unique_ptr<Communicator> open_parity(Communicator& world) {
   const bool odd = world.rank() % 2 == 1;
   return open_group(world, odd ? std::vector{1, 3} : std::vector{0, 2}, odd ? "odd" : "even");
@@ -27,14 +28,13 @@ class GroupFaults : public ::testing::TestWithParam<std::string> {
   World world(milliseconds timeout = milliseconds(20000)) const {
     return {.transport = GetParam(), .size = 4, .timeout = timeout};
   }
-  // Gloo has nothing shared in which to look up what a rank did last, or that it left in good order.
+  // Gloo has no shared memory that shows a rank's last action, or that it left without an error.
   bool by_messages() const { return GetParam() == "gloo"; }
 };
 INSTANTIATE_TEST_SUITE_P(Transports, GroupFaults, ::testing::ValuesIn(transports()),
                          [](const auto& info) { return info.param; });
 
-// To everybody.
-
+// Every rank gets the error.
 TEST_P(GroupFaults, MismatchNamesWorldRanksAndGroup) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
@@ -50,8 +50,7 @@ TEST_P(GroupFaults, MismatchNamesWorldRanksAndGroup) {
   }
 }
 
-// By its rank in the world, of a broadcast.
-
+// The error names the root of a broadcast by its rank in the world.
 TEST_P(GroupFaults, OtherRootIsNamedInWorld) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
@@ -78,10 +77,9 @@ TEST_P(GroupFaults, LateRankIsNamedInGroup) {
   EXPECT_CONTAINS(ends[1], "it last began barrier #1 (unit 8) of group odd (ranks 1, 3)");
 }
 
-// Ranks 0 and 2 miss rank 1, too, which is late because of rank 3.
-// Ranks that wait for its peers.
+// Ranks 0 and 2 also miss rank 1, which is late because of rank 3. Their errors name rank 3.
 TEST_P(GroupFaults, PeersWaitersLearnLateRank) {
-  if (by_messages()) GTEST_SKIP() << "messages do not say what a rank waits for";
+  if (by_messages()) GTEST_SKIP() << "messages do not show which rank a rank waits for";
   const GivenUp given_up;
   const auto ends = run_world(world(kSoon), [&](Communicator& world) {
     const auto group = open_parity(world);
@@ -98,9 +96,10 @@ TEST_P(GroupFaults, PeersWaitersLearnLateRank) {
   }
 }
 
-// A rank in its group and a peer in the world wait for each other: no number tells, but the timeout does.
+// A rank waits in its group and a peer in the world, each for the other. Their counts do not differ, so only the
+// timeout ends the wait.
 TEST_P(GroupFaults, GroupAgainstWorldCallTimesOut) {
-  if (by_messages()) GTEST_SKIP() << "messages do not say what a rank did last";
+  if (by_messages()) GTEST_SKIP() << "messages do not show a rank's last action";
   const auto ends = run_world(world(kSoon), [](Communicator& world) {
     const auto group = open_parity(world);
     if (world.rank() == 3) {
@@ -112,8 +111,7 @@ TEST_P(GroupFaults, GroupAgainstWorldCallTimesOut) {
   for (const std::string& end : ends) EXPECT_CONTAINS(end, "it is absent after 1 s; it last began barrier #");
 }
 
-// Of its group and of the world.
-
+// Waits in the rank's group and in the world end.
 TEST_P(GroupFaults, ThrowingRankEndsBothWaits) {
   const auto ends = run_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
@@ -130,21 +128,20 @@ TEST_P(GroupFaults, ThrowingRankEndsBothWaits) {
   }
 }
 
-// To the world and the other groups.
-
+// The error also applies to the world and to all other groups.
 TEST_P(GroupFaults, GroupErrorSticksToAll) {
   expect_world(world(), [](Communicator& world) {
     const auto group = open_parity(world);
     const auto pair = open_group(world, world.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3}, "pair");
     std::vector<std::byte> in(8), out(16);
-    // The even ones fail when the odd ones have opened what they open.
+    // The even ranks fail after the odd ranks have opened their groups.
     if (world.rank() % 2 == 1) world.send(in, world.rank() - 1, {}).wait();
     if (world.rank() % 2 == 0) world.receive(in, world.rank() + 1, {}).wait();
     if (world.rank() % 2 == 0) {
       Work work = world.rank() == 0 ? group->barrier({}) : group->all_gather(in, out, {});
       EXPECT_THROW(work.wait(), CommError);
     } else {
-      EXPECT_THROW(pair->barrier({}).wait(), CommError) << "of which the other rank has failed elsewhere";
+      EXPECT_THROW(pair->barrier({}).wait(), CommError) << "the other rank of the pair failed in another group";
     }
     EXPECT_THROW(group->barrier({}).wait(), CommError);
     EXPECT_THROW(pair->barrier({}).wait(), CommError);
@@ -154,7 +151,7 @@ TEST_P(GroupFaults, GroupErrorSticksToAll) {
 
 TEST_P(GroupFaults, DifferentGroupsReportAlike) {
   const auto ends = run_world(world(), [](Communicator& world) {
-    // Rank 2 believes in groups of neighbours.
+    // Rank 2 opens groups of neighbours.
     const bool other = world.rank() == 2;
     open_group(world, other ? std::vector{2, 3} : (world.rank() == 0 ? std::vector{0, 2} : std::vector{1, 3}), "half");
   });
@@ -162,8 +159,7 @@ TEST_P(GroupFaults, DifferentGroupsReportAlike) {
     EXPECT_CONTAINS(end, "opening a group: ranks disagree: rank 0 opens '0,2 half', rank 2 opens '2,3 half'");
 }
 
-// A name that differs, or a rank that opens no group.
-
+// One rank opens a group with another name, or opens no group.
 TEST_P(GroupFaults, GroupNameMismatchIsReported) {
   for (const bool none : {false, true}) {
     const auto ends = run_world(world(), [&](Communicator& world) {
@@ -185,8 +181,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, GroupsOfProcesses, ::testing::ValuesIn([] {
                          [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GroupsOfProcesses);
 
-// Rank 1 waits for the dead rank, rank 2 in the world, and rank 0 for rank 2 in a group that the dead rank is not in.
-// At once.
+// Errors come at once. Rank 1 waits for the dead rank, and rank 2 waits in the world. Rank 0 waits for rank 2, in a
+// group without the dead rank.
 TEST_P(GroupsOfProcesses, EveryGroupNamesKilledRank) {
   const auto ends = run_world(world(kNever), [](Communicator& world) {
     const auto group = open_parity(world);

@@ -1,4 +1,6 @@
-// Groups of ranks over every transport: every collective against a plain reference, alone and interleaved with others.
+// Groups of ranks over every transport: every collective is compared with a plain reference, with and without works of
+// other groups.
+// other groups.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -17,10 +19,10 @@ ZERO_INSTANTIATE_WORLDS(Groups);
 
 using Ranks = std::vector<int>;
 
-// A group of this rank, and what the test knows about it.
+// A group of this rank, with its expected ranks.
 struct Opened {
   std::unique_ptr<Communicator> comm;
-  Ranks ranks;  // of the world
+  Ranks ranks;  // ranks of the world
 };
 
 Opened open(Communicator& world, const std::string& name, const std::function<bool(int)>& with_me) {
@@ -31,15 +33,15 @@ Opened open(Communicator& world, const std::string& name, const std::function<bo
   return group;
 }
 
-// Neighbours, two by two: a copy of the model. The last one is alone where the world is odd.
+// Pairs of neighbours: each pair is a copy of the model. In an odd world the last rank is a pair by itself.
 Opened open_row(Communicator& world) {
   return open(world, "row", [&](int rank) { return rank / 2 == world.rank() / 2; });
 }
-// The ranks of one parity: a shard in all copies.
+// The ranks of one parity: they hold the same shard of all copies.
 Opened open_column(Communicator& world) {
   return open(world, "column", [&](int rank) { return rank % 2 == world.rank() % 2; });
 }
-// Everybody but rank 0, for which it is null; in a world of one nobody.
+// All ranks except rank 0. Null on rank 0. Empty in a world of one rank.
 Opened open_workers(Communicator& world) {
   return open(world, "workers", [&](int rank) { return rank > 0 && world.rank() > 0; });
 }
@@ -54,7 +56,7 @@ void expect_gathered(const Opened& group, std::span<const std::byte> out, int un
     EXPECT_TRUE(holds_pattern(out.subspan(i * bytes, bytes), seed_of(group.ranks[i], unit)));
 }
 
-// Every movement of `group`, with inputs that depend on the world's rank.
+// Tests every movement of `group`. Inputs depend on the rank in the world.
 void expect_movements(Communicator& world, const Opened& group, std::size_t bytes, int unit) {
   Communicator& comm = *group.comm;
   const int me = world.rank();
@@ -69,7 +71,7 @@ void expect_movements(Communicator& world, const Opened& group, std::size_t byte
   comm.all_gather(in, out, tag).wait();
   expect_gathered(group, out, unit);
 
-  // Block j of rank r is for the j-th rank of the group, and says so.
+  // Block j of rank r is for the j-th rank of the group, and its values depend on both.
   std::vector<std::byte> sent, received(out.size());
   for (const int to : group.ranks) {
     const auto block = pattern(bytes, seed_of(100 * me + to, unit));
@@ -86,7 +88,7 @@ void expect_movements(Communicator& world, const Opened& group, std::size_t byte
     EXPECT_TRUE(holds_pattern(data, seed_of(group.ranks[root], unit)));
     comm.drain();
   }
-  // A ring of messages.
+  // Messages in a ring.
   if (comm.world() > 1) {
     const int next = (comm.rank() + 1) % comm.world(), before = (comm.rank() + comm.world() - 1) % comm.world();
     std::vector<std::byte> message(bytes);
@@ -99,7 +101,7 @@ void expect_movements(Communicator& world, const Opened& group, std::size_t byte
   comm.barrier(tag).wait();
 }
 
-// The sum in the order of the world's ranks, to the bit, and its statistics.
+// Expects the sum in the order of the world's ranks, to the bit, and its statistics.
 void expect_sums(Communicator& world, const Opened& group, std::size_t numel) {
   Communicator& comm = *group.comm;
   const auto mine = pattern_values(numel * group.ranks.size(), DType::kFloat32, world.rank());
@@ -134,8 +136,7 @@ TEST_P(Groups, EveryMovementOfEveryGroupArrives) {
   });
 }
 
-// To the bit.
-
+// Sums are equal to the bit.
 TEST_P(Groups, SumsFollowWorldRankOrder) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world), workers = open_workers(world);
@@ -150,9 +151,9 @@ TEST_P(Groups, SumsFollowWorldRankOrder) {
   });
 }
 
-// The order of a training step with copies: a gather in the row begins, the sum of another unit goes on in the column,
-// and the world is asked in between. Waits come in another order than begins.
-// Of overlapping groups.
+// The order of a training step with copies, in overlapping groups. A gather begins in the row, and the sum of another
+// unit continues in the column. A collective of the world runs in between. Works are awaited in another order than they
+// began.
 TEST_P(Groups, WorldAndGroupWorksInterleave) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world);
@@ -181,8 +182,7 @@ TEST_P(Groups, WorldAndGroupWorksInterleave) {
   });
 }
 
-// The ranks of one group may be many collectives ahead of those of another.
-// For each other.
+// The ranks of one group may be many collectives ahead of another group's.
 TEST_P(Groups, DisjointGroupsDoNotWait) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world);
@@ -198,7 +198,7 @@ TEST_P(Groups, AGroupHasGroups) {
   expect_world(world(), [](Communicator& world) {
     const Opened workers = open_workers(world);
     if (workers.comm) {
-      Ranks same;  // as the workers number themselves
+      Ranks same;  // numbers within the group of workers
       Opened inner;
       for (int place = 0; place < workers.comm->world(); ++place) {
         if (place % 2 != workers.comm->rank() % 2) continue;
@@ -223,12 +223,11 @@ TEST_P(Groups, ManyOpenInTurn) {
   });
 }
 
-// Who waited for a peer to read would wait for the timeout, and the run would have failed. Over messages a receive that is
-// given up takes the link with it, in groups as in the world.
-// All groups go with works under way.
+// All groups are destroyed with works under way. If a rank waited for a peer's read, it would wait until the timeout,
+// and the run would fail. Over messages, a cancelled receive closes the link, both in groups and in the world.
 TEST_P(Groups, LeavingWithWorksDelaysNobody) {
   if (const auto boards = board_transports(); std::ranges::find(boards, world().transport) == boards.end())
-    GTEST_SKIP() << "its ranks send messages";
+    GTEST_SKIP() << "ranks of this transport send messages";
   expect_world(world(), [](Communicator& world) {
     for (const std::size_t bytes : {std::size_t{64}, std::size_t{50000}}) {
       Allocation window = world.allocate(bytes);
@@ -243,7 +242,7 @@ TEST_P(Groups, LeavingWithWorksDelaysNobody) {
   });
 }
 
-// Memory of the run: a peer reads it in place for a group as for the world, and its release waits for both.
+// Peers read shared memory in place, both for a group and for the world. Its release waits for both.
 TEST_P(Groups, CommunicatorsShareMemory) {
   expect_world(world(), [](Communicator& world) {
     const Opened row = open_row(world), column = open_column(world);

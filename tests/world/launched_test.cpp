@@ -1,5 +1,5 @@
-// Worlds whose ranks somebody else starts: mpirun, torchrun and zero launch, also on two network namespaces that stand for two
-// hosts. This program is then every rank's program; ZERO_WORLD_TRANSPORT tells it so.
+// Launched worlds: mpirun, torchrun or zero launch starts the ranks, also on two hosts, which are network namespaces.
+// This program is then the program of every rank. The variable ZERO_WORLD_TRANSPORT selects that.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -24,7 +24,7 @@
 namespace zero {
 namespace {
 
-// What the ranks of a launched world run: everything on a grid, once per rank.
+// The tests that each rank of a launched world runs: all tests on a grid.
 constexpr const char* kSuite = "--gtest_filter=Worlds/*";
 
 using Output = CommandEnd;
@@ -45,7 +45,7 @@ std::string self() {
   return std::string(path, std::max<ssize_t>(0, readlink("/proc/self/exe", path, sizeof path - 1)));
 }
 
-// That all ranks say they passed, and more than a handful of tests.
+// Whether every rank reports more than 15 passed tests.
 bool ran_the_suite(const std::string& text, int ranks) {
   int passed = 0;
   for (std::size_t at = 0; (at = text.find("[  PASSED  ] ", at)) != std::string::npos; ++at) {
@@ -75,7 +75,7 @@ class Mpirun : public ::testing::TestWithParam<int> {
 INSTANTIATE_TEST_SUITE_P(Ranks, Mpirun, ::testing::Values(2, 3));
 
 TEST_P(Mpirun, TheSuitePassesOverMpi) {
-  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
+  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is missing";
   const Output output = launch("mpi", GetParam(), kSuite);
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(ran_the_suite(output.text, GetParam())) << output.text;
@@ -87,13 +87,13 @@ TEST_P(Mpirun, TheSuitePassesOverSharedMemory) {
   EXPECT_TRUE(ran_the_suite(output.text, GetParam())) << output.text;
 }
 
-// The file in which a rank of the next test leaves what it was told.
+// The file into which a rank of the next test writes its error.
 std::string told_file(int rank) {
   return fmt::format("{}-{}", std::getenv("ZERO_WORLD_END"), rank);
 }
 
-// A rank of it: two ranks that disagree. It stays until its peer has been told, too, since mpirun ends that one as soon
-// as the first is gone.
+// A rank of that test, which disagrees with its peer. It stays until its peer has also written its error, because
+// mpirun ends the peer as soon as this rank ends.
 TEST(MpiRank, DisagreesWithItsPeer) {
   if (launched_transport() != "mpi") GTEST_SKIP() << "runs under Mpirun.MpiMismatchNamesBothRanks";
   const auto ends = run_world({.transport = "mpi", .size = 2}, [](Communicator& comm) {
@@ -112,7 +112,7 @@ TEST(MpiRank, DisagreesWithItsPeer) {
 }
 
 TEST_F(Mpirun, MpiMismatchNamesBothRanks) {
-  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
+  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is missing";
   const EnvironmentVariable told("ZERO_WORLD_END", fmt::format("/tmp/zero-mismatch-{}", getpid()));
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
   for (const int rank : {0, 1}) {
@@ -131,7 +131,7 @@ class Torchrun : public ::testing::TestWithParam<std::string> {
     if (torchrun_path().empty()) GTEST_SKIP() << "no torchrun in PATH or ZERO_TORCHRUN";
     if (!available(GetParam())) GTEST_SKIP() << "the transport " << GetParam() << " is not there";
   }
-  // Without --standalone every run is called "none" and has the port that it is given.
+  // Without --standalone, every run has the name "none" and the given port.
   static std::string command(const std::string& transport, const std::string& flags, const std::string& filter) {
     return fmt::format(
         "env OMP_NUM_THREADS=1 ZERO_WORLD_TRANSPORT={} timeout 300 '{}' --no-python --nproc-per-node 2 {} {} "
@@ -142,13 +142,13 @@ class Torchrun : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Over, Torchrun, ::testing::Values("shared_memory", "gloo"),
                          [](const auto& info) { return info.param; });
 
-// That nobody listens on just now, and not the same.
+// Two different ports without a listener.
 std::array<int, 2> two_free_ports() {
   const Listener a, b;
   return {a.port(), b.port()};
 }
 
-// Runs both at once; [0] is the first one's output.
+// Runs both commands at the same time. Element 0 is the first command's output.
 std::array<Output, 2> run_both(const std::string& first, const std::string& second) {
   std::array<Output, 2> outputs;
   {
@@ -158,8 +158,7 @@ std::array<Output, 2> run_both(const std::string& first, const std::string& seco
   return outputs;
 }
 
-// On one host.
-
+// The runs share one host.
 TEST_P(Torchrun, TwoRunsPassSuiteTogether) {
   const auto [port, other_port] = two_free_ports();
   for (const Output& output : run_both(command(GetParam(), fmt::format("--master-port {}", port), kSuite),
@@ -169,7 +168,7 @@ TEST_P(Torchrun, TwoRunsPassSuiteTogether) {
   }
 }
 
-// A rank of the next test: rank 1 ends after it has met rank 0 in the first round.
+// A rank of the next test. In the first round, rank 1 ends after it has met rank 0.
 TEST(TorchrunRank, EndsInItsFirstRound) {
   if (std::getenv("ZERO_WORLD_ROUNDS") == nullptr) GTEST_SKIP() << "runs under Torchrun.RanksMeetAgainAfterARestart";
   expect_world({.transport = launched_transport(), .size = 2}, [](Communicator& comm) {
@@ -179,18 +178,18 @@ TEST(TorchrunRank, EndsInItsFirstRound) {
   });
 }
 
-// torchrun's store keeps what the first round left there.
+// torchrun's store still has the entries of the first round.
 TEST_P(Torchrun, RanksMeetAgainAfterARestart) {
   const Output output = run("env ZERO_WORLD_ROUNDS=2 " +
                             command(GetParam(), "--standalone --max-restarts 1", "--gtest_filter=TorchrunRank.*"));
   EXPECT_EQ(output.status, 0) << output.text;
-  EXPECT_NE(output.text.find("failed (exitcode: "), std::string::npos) << output.text;  // the first round's
+  EXPECT_NE(output.text.find("failed (exitcode: "), std::string::npos) << output.text;  // in the first round
 }
 
-// Ranks as torchrun would start them, and a store that still leads to a rank 0 of the past: nobody listens there.
+// Ranks as torchrun starts them. The store still has the address of an earlier rank 0, but no process listens there.
 TEST(AgentStore, DetectsOldAnnouncement) {
   if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
-  if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
+  if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is missing";
   FakeTcpStore store;
   store.put("/zero/none/rank 0", fmt::format("127.0.0.1 {} gone", two_free_ports()[0]));
   const auto rank = [&](int rank) {
@@ -203,7 +202,7 @@ TEST(AgentStore, DetectsOldAnnouncement) {
   std::array<Output, 2> outputs;
   {
     const std::jthread rank_1([&] { outputs[1] = run(rank(1)); });
-    EXPECT_TRUE(store.wait_for("get /zero/none/rank 0"));  // rank 1 has read what the past left
+    EXPECT_TRUE(store.wait_for("get /zero/none/rank 0"));  // rank 1 has read the old entry
     outputs[0] = run(rank(0));
   }
   for (const Output& output : outputs) {
@@ -216,7 +215,7 @@ class OverTwoHosts : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!launched_transport().empty()) GTEST_SKIP() << "this is a rank";
-    if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is not there";
+    if (!available("gloo")) GTEST_SKIP() << "the plug-in gloo is missing";
     hosts_.emplace(2);
     if (!hosts_->are_there()) GTEST_SKIP() << hosts_->why_not();
   }
@@ -249,8 +248,7 @@ TEST_F(OverTwoHosts, WithoutATokenNothingListens) {
   EXPECT_NE(output.text.find("openssl rand -hex 32"), std::string::npos) << output.text;
 }
 
-// For the right one.
-
+// Rank 0 refuses the other token, and waits for the right one.
 TEST_F(OverTwoHosts, RefusesOtherTokenAndWaits) {
   const std::string log = fmt::format("/tmp/zero-two-hosts-{}", getpid());
   const Output output =
@@ -281,7 +279,7 @@ TEST_F(OverTwoHosts, SuitePassesOverGlooUnderTorchrun) {
   }
 }
 
-// As the guide says it: neither launcher is told the run's name.
+// As in the guide, no launcher gets the run's name.
 TEST_F(OverTwoHosts, LaunchedRanksMeetOverGloo) {
   if (!std::filesystem::exists(built::kCommand)) GTEST_SKIP() << "this build has no command";
   const auto launcher = [&](int node) {
@@ -308,12 +306,13 @@ TEST_F(OverTwoHosts, RefusesSharedMemoryWithRemedy) {
 
 class MpirunOverTwoHosts : public Mpirun {};
 
-// That a host's rank sends to the other's in the suite: a block of its largest size alone is more.
+// Lower bound of the bytes that a host's rank sends to the other host in the suite. One block of the largest size is
+// more.
 constexpr std::int64_t kLeastOfTheSuite = 300000;
 
-// The second host's rank is started by Open MPI's daemon there, which a script in the place of ssh starts.
+// Open MPI's daemon on the second host starts the rank there. A script in place of ssh starts the daemon.
 TEST_F(MpirunOverTwoHosts, TheSuitePassesOverMpi) {
-  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is not there";
+  if (!available("mpi")) GTEST_SKIP() << "the plug-in mpi is missing";
   const Hosts hosts(2);
   if (!hosts.are_there()) GTEST_SKIP() << hosts.why_not();
   const Output output =
@@ -322,8 +321,8 @@ TEST_F(MpirunOverTwoHosts, TheSuitePassesOverMpi) {
                       hosts.on(0), mpirun(), hosts.mpirun_flags(1), mpirun_hands_on(), self(), kSuite));
   EXPECT_EQ(output.status, 0) << output.text;
   EXPECT_TRUE(ran_the_suite(output.text, 2)) << output.text;
-  EXPECT_GT(hosts.sent_bytes(0), kLeastOfTheSuite) << "the ranks met elsewhere";
-  EXPECT_GT(hosts.sent_bytes(1), kLeastOfTheSuite) << "the ranks met elsewhere";
+  EXPECT_GT(hosts.sent_bytes(0), kLeastOfTheSuite) << "the ranks' messages took another way";
+  EXPECT_GT(hosts.sent_bytes(1), kLeastOfTheSuite) << "the ranks' messages took another way";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ranks that meet over gloo, and one that dies meanwhile where no launcher ends the others.
+// Ranks that meet over gloo, while a rank dies. No launcher ends the others.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ using std::chrono::minutes;
 class Meeting : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!launched_transport().empty()) GTEST_SKIP() << "these ranks are started here";
+    if (!launched_transport().empty()) GTEST_SKIP() << "this test starts its own ranks";
     for (const TransportStatus& status : transport_statuses())
       if (status.name == "gloo" && !status.available) GTEST_SKIP() << status.why;
     ranks_.world = ranks_.local_world = 3;
@@ -32,7 +32,7 @@ class Meeting : public ::testing::Test {
     ranks_.master_port = free_port();
   }
 
-  // A process that is this rank, and what it throws.
+  // A process of this rank, and the text of its error.
   struct Process {
     pid_t id = -1;
     FileDescriptor said;
@@ -55,7 +55,7 @@ class Meeting : public ::testing::Test {
     _exit(write(out.get(), said.data(), said.size()) == std::ssize(said) ? 0 : 1);
   }
 
-  // As the last rank, as far as rank 0's door.
+  // Connects as the last rank, until rank 0 has accepted.
   FileDescriptor knock() {
     const std::string secret = meeting::rendezvous_secret(rendezvous_token(ranks_, std::getenv), ranks_.run_id);
     for (;; std::this_thread::sleep_for(milliseconds(1))) {
@@ -79,14 +79,13 @@ class Meeting : public ::testing::Test {
   RankEnvironment ranks_;
 };
 
-// It would be half an hour here.
-// They do not wait for it.
+// The other ranks do not wait for the timeout, which is half an hour here.
 TEST_F(Meeting, DyingRankIsNamedByAll) {
   const Process first = start(0), second = start(1);
   {
     const FileDescriptor door = knock();
     EXPECT_TRUE(meeting::write_message(door.get(), {.operation = meeting::Operation::kHere, .key = "2", .value = {}}));
-    for (const char* other : {"0", "1"}) {  // has come, too, and said where it listens
+    for (const char* other : {"0", "1"}) {  // wait until that rank has published its address
       meeting::Message where;
       EXPECT_TRUE(
           meeting::write_message(door.get(), {.operation = meeting::Operation::kGet, .key = other, .value = {}}));

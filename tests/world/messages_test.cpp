@@ -32,8 +32,7 @@ class Messages : public ::testing::Test {
   }
 };
 
-// On both.
-
+// Both ranks get the names.
 TEST_F(Messages, OtherCollectiveNamesBothRanks) {
   const auto ends = run_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> in(100), out(200);
@@ -49,7 +48,7 @@ TEST_F(Messages, OtherCollectiveNamesBothRanks) {
 }
 
 TEST_F(Messages, MismatchReachesUnawareRank) {
-  // Ranks 0 and 2 disagree; rank 1 learns it at its next collective.
+  // Ranks 0 and 2 disagree. Rank 1 gets the error at its next collective.
   const auto ends = run_world(world(3), [](Communicator& comm) {
     std::vector<std::byte> data(comm.rank() == 2 ? 20 : 10);
     if (comm.rank() == 0) comm.send(data, 2, {}).wait();
@@ -81,13 +80,12 @@ TEST_F(Messages, AKilledRankIsNamed) {
     }
   });
   EXPECT_EQ(ends[2], "signal 9");
-  // The first to notice names the dead rank; the other may notice that one's end first.
+  // The first rank to notice names the dead rank. The other rank may first notice the end of that rank.
   EXPECT_TRUE(ends[0].starts_with("rank 2: all_gather") || ends[1].starts_with("rank 2: all_gather"))
       << ends[0] << ends[1];
 }
 
-// Gloo tells a transfer whose bytes are half sent, or half received, nothing of the end of its connection.
-// At once.
+// The rank is named at once, although Gloo does not end a transfer within a message when the connection ends.
 TEST_F(Messages, KillWithinMessageNamesRank) {
   for (const int victim : {0, 1}) {
     SCOPED_TRACE(victim);
@@ -97,7 +95,7 @@ TEST_F(Messages, KillWithinMessageNamesRank) {
       std::jthread killer;
       if (comm.rank() == victim) {
         killer = std::jthread([] {
-          std::this_thread::sleep_for(milliseconds(5));  // a few of its megabytes have gone then
+          std::this_thread::sleep_for(milliseconds(5));  // meanwhile a few megabytes have been sent
           kill(getpid(), SIGKILL);
         });
       }
@@ -109,8 +107,7 @@ TEST_F(Messages, KillWithinMessageNamesRank) {
   }
 }
 
-// Though nobody takes what the rank has sent.
-
+// The other ranks end although no rank has received the sent message.
 TEST_F(Messages, OwnErrorEndsTheOthers) {
   const auto ends = run_world(world(2, kNever), [](Communicator& comm) {
     comm.barrier({}).wait();
@@ -139,8 +136,8 @@ TEST_F(Messages, WaitChainNamesDeadRank) {
   EXPECT_TRUE(ends[0].starts_with("rank 2: ")) << ends[0];
 }
 
-// A core that it takes from the thread that sends costs the slice of a thread for each message (decision 0074).
-// As it wakes.
+// Gloo's thread must not take a core from the sending thread when it wakes. Each message would then cost a time slice
+// (decision 0074).
 TEST_F(Messages, GloosThreadTakesNoCore) {
   expect_world(world(2), [](Communicator&) {
     EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);

@@ -1,4 +1,4 @@
-// The five movements, over every transport, world and size; inputs inside and outside of the transport's memory.
+// The five movements, over every transport, world and size. Inputs are inside and outside of the transport's memory.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -26,8 +26,7 @@ TEST_P(Movements, AllGatherPlacesEveryBlock) {
   });
 }
 
-// In the memory of the transport.
-
+// The memory is the transport's.
 TEST_P(Movements, AllGatherWorksInPlace) {
   expect_world(world(), [](Communicator& comm) {
     for (const std::size_t bytes : kSizes) {
@@ -79,7 +78,7 @@ TEST_P(Movements, MessagesArriveInOrder) {
       for (const std::size_t bytes : kSizes) {
         const auto out = pattern(bytes, comm.rank() + 1000 * round);
         std::vector<std::byte> in(bytes);
-        // Both sides send first: a message is under way before anybody receives.
+        // Both sides send first, so a message is under way before its receive begins.
         Work sent = comm.send(out, next, {});
         comm.receive(in, previous, {}).wait();
         sent.wait();
@@ -92,7 +91,7 @@ TEST_P(Movements, MessagesArriveInOrder) {
 
 TEST_P(Movements, BarrierWaitsForTheLast) {
   expect_world(world(), [](Communicator& comm) {
-    // Each rank counts the rounds that the others say they have finished: none may be behind after the barrier.
+    // Each rank collects the finished rounds of all ranks. After the barrier, no rank may be behind.
     std::vector<std::int64_t> rounds;
     for (std::int64_t round = 0; round < 20; ++round) {
       comm.barrier({}).wait();
@@ -102,8 +101,7 @@ TEST_P(Movements, BarrierWaitsForTheLast) {
   });
 }
 
-// Many in flight.
-
+// Many works are in flight.
 TEST_P(Movements, WorksWaitInAnyOrder) {
   expect_world(world(), [](Communicator& comm) {
     constexpr int kWorks = 20;
@@ -115,7 +113,7 @@ TEST_P(Movements, WorksWaitInAnyOrder) {
       out.emplace_back(bytes * comm.world());
     }
     for (int i = 0; i < kWorks; ++i) works.push_back(comm.all_gather(in[i], out[i], {.unit = i}));
-    // Another order on each rank.
+    // The order differs by rank.
     std::vector<int> order(kWorks);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), std::mt19937(comm.rank()));
@@ -146,8 +144,7 @@ TEST_P(Movements, InputIsWritableAfterDrain) {
   });
 }
 
-// It may be released between collectives.
-
+// Memory may be released between collectives.
 TEST_P(Movements, MemoryIsZeroedAndAligned) {
   expect_world(world(), [](Communicator& comm) {
     for (int round = 0; round < 12; ++round) {
@@ -158,7 +155,7 @@ TEST_P(Movements, MemoryIsZeroedAndAligned) {
       std::ranges::copy(pattern(bytes, comm.rank() + round), memory.data());
       std::vector<std::byte> out(bytes * comm.world());
       comm.all_gather(memory.bytes(), out, {}).wait();
-      // No drain(): the release waits for the readers.
+      // There is no drain(): the release waits for readers.
       for (int r = 0; r < comm.world(); ++r) {
         ASSERT_TRUE(holds_pattern(std::span(out).subspan(r * bytes, bytes), r + round));
       }
@@ -167,7 +164,8 @@ TEST_P(Movements, MemoryIsZeroedAndAligned) {
   });
 }
 
-// One seed, one program on all ranks: a random mix of movements, begun together, waited in another order on each rank.
+// A random mix of movements, the same on all ranks by a common seed. They begin together, and are awaited in another
+// order on each rank.
 class RandomStep {
  public:
   RandomStep(Communicator& comm, std::mt19937& program, std::uint32_t seed) : comm_(comm), seed_(seed) {

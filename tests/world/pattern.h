@@ -1,4 +1,4 @@
-// Bytes and floats that differ by rank, block and index, so that a misplaced one shows.
+// Patterns: bytes and floats that depend on rank, block and index, so misplaced values are found.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline std::uint32_t mix(std::uint32_t a, std::uint32_t b) {
   return h ^ (h >> 13);
 }
 
-// Four bytes at a time: the tests look at many of them.
+// Writes four bytes at a time, because the tests use many bytes.
 inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
   std::vector<std::byte> data(bytes);
   std::byte* const begin = data.data();
@@ -38,7 +38,7 @@ inline bool holds_pattern(std::span<const std::byte> data, std::uint32_t seed) {
   return true;
 }
 
-// Values of very different size, so that the order of additions shows in the bits.
+// Values of very different size, so the order of additions changes the bits.
 inline float pattern_value(std::uint32_t seed, std::size_t i) {
   const std::uint32_t h = mix(seed, static_cast<std::uint32_t>(i));
   const float fraction = static_cast<float>(h & 0xffff) / 65536.0f - 0.5f;

@@ -1,4 +1,4 @@
-// The reductions: bits against a plain loop in rank order, over every transport and both ways to compute them.
+// Reductions: bits equal those of a plain loop in rank order, over every transport and with both implementations.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -16,7 +16,7 @@ class Reductions : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(Reductions);
 
 struct Case {
-  std::size_t numel;  // of a block
+  std::size_t numel;  // of each block
   DType dtype;
   DType out_dtype;
   bool accumulate;
@@ -37,12 +37,12 @@ std::vector<Case> cases() {
     list.push_back({numel, h, h, false, true});
     list.push_back({numel, h, f, true, false});
   }
-  // Several tiles of the default.
+  // Several tiles of the default reduction.
   list.push_back({150001, f, f, false, false});
   return list;
 }
 
-// What rank `rank` must hold, element by element.
+// The block that rank `rank` must hold, element by element.
 std::vector<std::byte> expected_block(const Case& c, int rank, int world) {
   std::vector<std::byte> out(c.numel * size_of(c.out_dtype));
   const auto input = [&](int r, std::size_t i) {
@@ -75,7 +75,7 @@ void expect_sums(Communicator& comm, const Case& c, Reduce reduce) {
   const auto expected = expected_block(c, comm.rank(), comm.world());
   const ReduceStats expected_stats = stats_of(expected.data(), c.out_dtype, static_cast<std::int64_t>(c.numel));
   EXPECT_TRUE(std::ranges::equal(out, expected)) << c.numel << " " << name_of(c.dtype) << " " << c.accumulate;
-  EXPECT_EQ(stats.num_non_finite, expected_stats.num_non_finite) << "none but where fp16 overflows";
+  EXPECT_EQ(stats.num_non_finite, expected_stats.num_non_finite) << "only overflows of fp16 are not finite";
   EXPECT_TRUE(c.dtype == DType::kFloat16 || stats.num_non_finite == 0);
   if (stats.num_non_finite > 0) {
     EXPECT_FALSE(std::isfinite(stats.sum_squares.value()));
@@ -103,8 +103,7 @@ TEST_P(Reductions, TiledDefaultKeepsBits) {
   });
 }
 
-// On the rank whose block they are in.
-
+// The owner of a block counts the block's elements that are not finite.
 TEST_P(Reductions, NonFiniteElementsCountAtOwner) {
   expect_world(world(), [](Communicator& comm) {
     std::vector<float> in(5000 * comm.world(), 1.0f), out(5000);
@@ -120,8 +119,7 @@ TEST_P(Reductions, NonFiniteElementsCountAtOwner) {
   });
 }
 
-// At any size, to the bit.
-
+// The sum is equal everywhere to the bit, at any size.
 TEST_P(Reductions, AllReduceMatchesEverywhere) {
   expect_world(world(), [](Communicator& comm) {
     for (const std::size_t numel : {0, 1, 2, 6, 7, 1000, 50003}) {

@@ -1,4 +1,4 @@
-// Workers that are processes, are killed, and come back as new processes, over gloo.
+// Workers that are processes. They are killed, and come back as new processes, over gloo.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,17 +24,17 @@ using Clock = std::chrono::steady_clock;
 struct Trial {
   AttachOptions options;
   int workers = 1;
-  int most = 1;  // processes that come back
+  int most = 1;  // most processes that come back
   TrainedClocks run{.clocks = 6};
-  std::vector<std::uint32_t> weights{};  // that the run is to come to
+  std::vector<std::uint32_t> weights{};  // expected weights
   // Called in a worker's process before each clock.
   std::function<void(int worker, int life, std::int64_t clock)> before = [](int, int, std::int64_t) {};
-  // Called here, when a worker's process has been started.
+  // Called in the test's process after a worker's process has started.
   std::function<void(int life, pid_t process)> came = [](int, pid_t) {};
-  bool may_fail = false;  // the run; where rank 0 ends, a launcher ends the others
+  bool may_fail = false;  // whether the run may fail; when rank 0 ends, a launcher ends all other ranks
 };
 
-// A rank's process, which was started `life` times before. Returns its exit status.
+// Runs a rank's process, which was started `life` times before. Returns its exit status.
 int live(const Trial& trial, const RankEnvironment& ranks) try {
   const SyncPlan& sync = trial.options.sync;
   const auto comm = open_transport("gloo", ranks, std::chrono::minutes(2));
@@ -59,15 +59,15 @@ int live(const Trial& trial, const RankEnvironment& ranks) try {
 class ReplacedWorkers : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!launched_transport().empty()) GTEST_SKIP() << "these ranks are started here";
+    if (!launched_transport().empty()) GTEST_SKIP() << "this test starts its own ranks";
     for (const TransportStatus& status : transport_statuses())
       if (status.name == "gloo" && !status.available) GTEST_SKIP() << status.why;
   }
 
   void TearDown() override { end_all(); }
 
-  // Whoever is killed is started again. All others are to end well; where the run may fail, rank 0 is to end. Returns
-  // the number of those that were started again.
+  // Restarts killed processes. All other processes must end without an error. If the run may fail, only rank 0 must
+  // end. Returns the number of restarts.
   int run(const Trial& trial) {
     RankEnvironment ranks;
     ranks.world = ranks.local_world = trial.options.sync.servers + trial.workers;
@@ -80,7 +80,7 @@ class ReplacedWorkers : public ::testing::Test {
       if (!trial.options.sync.is_server(rank)) trial.came(0, process);
     }
     int again = 0;
-    const auto limit = Clock::now() + std::chrono::minutes(1);  // half of what ranks wait for each other
+    const auto limit = Clock::now() + std::chrono::minutes(1);  // half of the ranks' timeout
     const auto is_first = [&](const auto& one) { return one.second.rank == 0; };
     while (!HasFailure() && (trial.may_fail ? std::ranges::any_of(running_, is_first) : !running_.empty())) {
       int status = 0;
@@ -99,8 +99,8 @@ class ReplacedWorkers : public ::testing::Test {
         trial.came(next.replacement, start(trial, next));
         continue;
       }
-      // Once in 9,000 meetings a thread of Gloo asks for the name of a peer whose connection has just been reset, and ends
-      // its process (address.cc, getpeername).
+      // Once in about 9,000 meetings, a thread of Gloo asks for the name of a peer whose connection was just reset. It
+      // then ends its process (address.cc, getpeername).
       const bool by_gloo = trial.may_fail && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
       const bool ended_well =
           by_gloo || (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || (trial.may_fail && WEXITSTATUS(status) == 3)));
@@ -138,9 +138,8 @@ AttachOptions asynchronous(int servers) {
   return {.sync = {.mode = SyncMode::kAsync, .servers = servers, .staleness = 1}, .clip = 0.5};
 }
 
-// With one worker servers wait for it, and the order of events is always the same. Its second process ends before it has
-// pushed anything.
-// Two in a row.
+// Two kills in a row. With one worker, the servers wait for it, so the order of events is always the same. Its second
+// process ends before it has pushed.
 TEST_F(ReplacedWorkers, ConsecutiveOnesKeepBits) {
   Trial trial{.options = asynchronous(2), .most = 2};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
@@ -150,8 +149,8 @@ TEST_F(ReplacedWorkers, ConsecutiveOnesKeepBits) {
   EXPECT_EQ(run(trial), 2);
 }
 
-// While it waits to be taken back, while it meets the servers, and while it computes. It may also have done its part.
-// At any moment.
+// The returning worker is killed at any moment: while it waits to be taken back, while it meets the servers, and while
+// it computes. It may also have finished.
 TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
   Trial trial{.options = asynchronous(2), .most = 2};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
@@ -161,7 +160,7 @@ TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
   std::mt19937_64 random(11);
   trial.came = [&](int life, pid_t process) {
     if (life != 1) return;
-    usleep(static_cast<useconds_t>(random() % 40'000));  // the moment is what is tried
+    usleep(static_cast<useconds_t>(random() % 40'000));  // any moment of the return
     kill(process, SIGKILL);
   };
   const int trials = num_trials("ZERO_KILLED_RETURNS", 2, 60);
@@ -171,7 +170,7 @@ TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
   }
 }
 
-// Its new process comes then, and rank 0 does not go on waiting for an address or a connection of the old one.
+// The new process arrives, and rank 0 stops waiting for an address or a connection of the old one.
 TEST_F(ReplacedWorkers, KillDuringMeetingDelaysNobody) {
   Trial trial{.options = asynchronous(2)};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;
@@ -179,7 +178,7 @@ TEST_F(ReplacedWorkers, KillDuringMeetingDelaysNobody) {
   std::mt19937_64 random(12);
   trial.came = [&](int life, pid_t process) {
     if (life != 0) return;
-    usleep(static_cast<useconds_t>(random() % 20'000));  // the moment is what is tried
+    usleep(static_cast<useconds_t>(random() % 20'000));  // any moment of the meeting
     kill(process, SIGKILL);
   };
   const int trials = num_trials("ZERO_KILLED_MEETINGS", 2, 60);

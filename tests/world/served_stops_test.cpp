@@ -1,6 +1,7 @@
-// Workers that are processes, sleep at random, and are stopped (SIGSTOP) while they read weights or in the middle of a push:
-// servers go on with the others, and when such a worker goes on, it is taken back. Where others may not pass it by more than a staleness, the bits
-// are those of a run in which nobody stopped; elsewhere a replay has them.
+// Workers that are processes and sleep at random. One is stopped (SIGSTOP) while it reads weights or in the middle of a
+// push. The servers continue with the other workers. When the stopped worker continues, it is taken back. If a
+// staleness limits the other workers (`stale`), the bits equal those of a run without stops. In other modes, a replay
+// has the same bits.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -32,14 +33,14 @@
 namespace zero {
 namespace {
 
-// What processes tell each other. All bytes are zero at first.
+// Values that processes share. All bytes are zero at first.
 struct StopNotes {
   std::atomic<int> stopped_process;
-  std::atomic<std::int64_t> ahead;       // clock of the others when it was woken
-  std::atomic<std::int64_t> last_clock;  // that it has begun
+  std::atomic<std::int64_t> ahead;       // clock of the other workers at the wake-up
+  std::atomic<std::int64_t> last_clock;  // latest clock that the worker has begun
 };
 
-// In a file, which processes that did not fork from each other can open.
+// Notes in a file, which unrelated processes can open.
 class SharedNotes {
  public:
   explicit SharedNotes(const std::string& path) {
@@ -78,22 +79,23 @@ constexpr std::int64_t kClocks = 24, kUntil = 16;
 struct ServedMode {
   std::string name;
   AttachOptions options;
-  std::int64_t until;       // clock in which worker 0 wakes the stopped one
-  std::int64_t last_clock;  // that the stopped worker comes to at least
+  std::int64_t until;       // clock in which worker 0 wakes the stopped worker
+  std::int64_t last_clock;  // the stopped worker must reach this clock
 };
 
 const ServedMode kAsyncStops{
     "async", {.sync = {.mode = SyncMode::kAsync, .servers = 2, .staleness = 100}}, kUntil, kClocks - 1};
 const ServedMode kQuorumStops{"quorum", {.sync = {.servers = 2, .quorum = 2}}, kUntil, kUntil};
 
-// Worker 2 pushes clock 1, and stops in clock 2: nobody gets further than that clock and the staleness.
+// Worker 2 pushes clock 1 and stops in clock 2. Other workers reach at most that clock plus the staleness.
 ServedMode stale_stops(int staleness) {
   return {
       "stale", {.sync = {.mode = SyncMode::kStale, .servers = 2, .staleness = staleness}}, 2 + staleness, kClocks - 1};
 }
 
-// Worker 0 goes beyond clock 3 when worker 2 has been stopped, wakes it in clock `until`, and ends when it was taken back.
-// Without `within` nobody stops. What the head came to, in the order of `replayed` if there is one.
+// Worker 0 passes clock 3 after worker 2 has stopped, and wakes it in clock `until`. It ends after worker 2 was taken
+// back. Without `within`, no worker stops. Returns the head's results. `replayed` gives the order of events, if it is
+// not empty.
 TrainedBits live(Communicator& comm, const ServedMode& mode, std::optional<Within> within, StopNotes& notes,
                  const std::deque<PushEvent>& replayed = {}) {
   const AttachOptions& options = mode.options;
@@ -139,12 +141,12 @@ World world_of(const ServedMode& mode, const std::string& transport) {
 }
 
 void expect_gone_on(const StopNotes& notes, const ServedMode& mode) {
-  EXPECT_GE(notes.ahead, mode.until) << "the others did not wait for it";
-  EXPECT_GE(notes.last_clock, mode.last_clock) << "it was taken back";
+  EXPECT_GE(notes.ahead, mode.until) << "the other workers did not wait for it";
+  EXPECT_GE(notes.last_clock, mode.last_clock) << "the stopped worker was taken back";
 }
 
 struct Recorded {
-  std::string weights, losses;  // bytes
+  std::string weights, losses;  // as bytes
   std::deque<PushEvent> events;
 };
 
@@ -174,7 +176,7 @@ class ServedStops : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  // Of the head, which leaves them in files.
+  // The head's results, which it writes to files.
   Recorded recorded(const ServedMode& mode, std::optional<Within> within, const std::deque<PushEvent>& replayed = {}) {
     const TemporaryFolder folder;
     const SharedNotes notes(folder / "notes");
@@ -190,7 +192,7 @@ class ServedStops : public ::testing::TestWithParam<std::string> {
   }
 };
 
-// Started here, and of processes. Over gloo it takes seconds.
+// Transports of worlds that the tests start, with processes as ranks. With gloo the tests take seconds.
 std::vector<std::string> stoppable() {
   if (!launched_transport().empty()) return {};
   std::vector<std::string> names{"shared_memory"};
@@ -210,8 +212,7 @@ TEST_P(ServedStops, QuorumContinuesBesideStoppedProcess) {
   expect_goes_on(kQuorumStops);
 }
 
-// Of a run in which nobody stopped.
-
+// The bits equal those of a run without stops.
 TEST_P(ServedStops, StaleRunKeepsUnstoppedBits) {
   for (const int staleness : in_full_tier() ? std::vector{1, 2, 3} : std::vector{2}) {
     const ServedMode mode = stale_stops(staleness);
@@ -223,8 +224,7 @@ TEST_P(ServedStops, StaleRunKeepsUnstoppedBits) {
   }
 }
 
-// Both modes and both moments in turn.
-// Bit for bit.
+// Both modes and both moments in turn. The replay is equal bit for bit.
 TEST_P(ServedStops, ReplayMatchesStoppedRun) {
   const int trials = num_trials("ZERO_STOPPED_REPLAYS", 2, 100);
   for (int trial = 0; trial < trials; ++trial) {
@@ -240,7 +240,8 @@ TEST_P(ServedStops, ReplayMatchesStoppedRun) {
   }
 }
 
-// ---- over MPI, whose ranks mpirun starts ------------------------------------------------------------------------------
+// ---- over MPI, with ranks that mpirun starts
+// --------------------------------------------------------------------------
 
 struct MpiStop {
   const ServedMode& mode;
@@ -249,7 +250,7 @@ struct MpiStop {
 
 class MpiServedStops : public ::testing::TestWithParam<MpiStop> {};
 
-// All in the full tier; each mode and each moment once in the other.
+// All cases in the full tier. Otherwise each mode and each moment once.
 std::vector<MpiStop> mpi_stops() {
   std::vector<MpiStop> stops;
   Sweep sweep(3);
@@ -262,7 +263,7 @@ INSTANTIATE_TEST_SUITE_P(Each, MpiServedStops, ::testing::ValuesIn(mpi_stops()),
   return info.param.mode.name + (info.param.within == Within::kPush ? "_push" : "_weights");
 });
 
-// A rank of it. The variable has the mode, "push" or "weights", and the file of the notes.
+// A rank of MpiServedStops. The variable has the mode, "push" or "weights", and the file of the notes.
 TEST(MpiServedStopsRank, LivesBesideAStoppedProcess) {
   const char* const told = std::getenv("ZERO_WORLD_STOPS");
   if (told == nullptr) GTEST_SKIP() << "runs under MpiServedStops";

@@ -1,4 +1,4 @@
-// The grid that every transport passes: transport x world x size.
+// WorldTest: the grid that every transport passes: transport x world x size.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ inline std::vector<std::string> board_transports() {
   return {"in_process", "shared_memory"};
 }
 
-// Every transport that these tests can start ranks for, or the one that a launcher has started.
+// Every transport for which the tests can start ranks, or the one that a launcher has started.
 inline std::vector<std::string> transports() {
   if (const std::string launched = launched_transport(); !launched.empty()) return {launched};
   std::vector<std::string> names = board_transports();
@@ -42,7 +42,8 @@ inline std::vector<int> worlds() {
   return in_full_tier() ? std::vector{1, 2, 3, 4, 7} : std::vector{1, 3, 4};
 }
 
-// Bytes of a block: nothing, one, odd, inline and just above, in several stats blocks.
+// Bytes of a block: 0, 1, an odd size, the largest inline size and one more, and sizes with several blocks of
+// statistics.
 constexpr std::size_t kSizes[] = {0, 1, 1003, 4096, 4097, 70001, 300001};
 
 class WorldTest : public ::testing::TestWithParam<std::tuple<std::string, int>> {
@@ -50,8 +51,8 @@ class WorldTest : public ::testing::TestWithParam<std::tuple<std::string, int>> 
   World world() const { return {.transport = std::get<0>(GetParam()), .size = std::get<1>(GetParam())}; }
 };
 
-// The ranks that have given up waiting, counted over threads and forked processes: a late rank stays away until then.
-// Peers that never give up end at the test's own limit.
+// GivenUp: counts the ranks that have stopped waiting, over threads and forked processes. A late rank stays away until
+// then. Peers that never stop waiting end at the test's own limit.
 class GivenUp {
  public:
   GivenUp()
@@ -61,7 +62,7 @@ class GivenUp {
   GivenUp& operator=(const GivenUp&) = delete;
   ~GivenUp() { munmap(count_, sizeof *count_); }
 
-  // Of a rank that waits in `wait`, which throws.
+  // Called by a waiting rank. `wait` throws.
   void note(const std::function<void()>& wait) const {
     try {
       wait();
@@ -70,7 +71,7 @@ class GivenUp {
       throw;
     }
   }
-  // Of the late rank.
+  // Called by the late rank.
   void stay_away_until(int ranks) const {
     while (*count_ < ranks) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -79,9 +80,9 @@ class GivenUp {
   std::atomic<int>* count_;
 };
 
-// How long ranks wait for a late one where that time is tried: long enough for all to meet first on a busy machine.
+// The timeout for tests of late ranks. On a busy machine it is long enough for all ranks to meet first.
 constexpr std::chrono::milliseconds kSoon{1000};
-// Where a failure must be seen at once: far beyond a test's own limit, so that no test passes by it.
+// The timeout for failures that must be found at once: far beyond a test's own limit, so no test passes because of it.
 constexpr std::chrono::hours kNever{1};
 
 inline std::string name_of_world(const ::testing::TestParamInfo<std::tuple<std::string, int>>& info) {

@@ -1,4 +1,4 @@
-// What is counted: bytes that cross between ranks, as the formulas of the papers count them.
+// Traffic: the counted bytes between ranks equal the formulas of the papers.
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ namespace {
 class TrafficCount : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(TrafficCount);
 
-// Bytes that `body` adds: {sent, received}.
+// The bytes that `body` adds: {sent, received}.
 std::pair<std::int64_t, std::int64_t> added(Communicator& comm, const std::function<void()>& body) {
   const Traffic before = comm.traffic();
   body();
@@ -63,7 +63,7 @@ TEST_P(TrafficCount, LateRankWaitCountsAsTime) {
     comm.barrier({}).wait();
     const bool late = comm.rank() == comm.world() - 1;
     const double before = comm.waited_seconds();
-    // On a busy machine a peer may come later than the rank that is late: then they meet again.
+    // On a busy machine a peer may be later than the late rank. The ranks then meet again.
     bool counted = false;
     for (int meeting = 0; meeting < 1000 && !counted; ++meeting) {
       if (late) std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -1,4 +1,4 @@
-// Blocks that differ in size from rank to rank, over every transport: gathers, exchanges, and sums to the bit.
+// Blocks of different size on each rank, over every transport: gathers, exchanges, and sums to the bit.
 #include <numeric>
 
 #include "zero/comm/collectives.h"
@@ -14,13 +14,13 @@ namespace {
 class UnevenBlocks : public WorldTest {};
 ZERO_INSTANTIATE_WORLDS(UnevenBlocks);
 
-// Elements of each rank's block. Of the last kind the largest takes several tiles of the default reduction.
+// Elements of each rank's block. In the last kind, the largest block takes several tiles of the default reduction.
 std::vector<std::vector<std::int64_t>> sizes_of(int world) {
   std::vector<std::vector<std::int64_t>> kinds(4);
   for (int rank = 0; rank < world; ++rank) {
     kinds[0].push_back(16 * (rank + 1));
     kinds[1].push_back(rank == 0 ? 20001 : 16);
-    kinds[2].push_back(rank == world - 1 ? 4097 : rank % 2);  // some have none
+    kinds[2].push_back(rank == world - 1 ? 4097 : rank % 2);  // some blocks are empty
     kinds[3].push_back(rank == 0 ? 400003 : 70001 * rank);
   }
   return kinds;
@@ -38,8 +38,7 @@ Traffic added(Communicator& comm, const Traffic& before) {
           .received_bytes = now.received_bytes - before.received_bytes};
 }
 
-// To their places.
-
+// Each block is gathered at its place.
 TEST_P(UnevenBlocks, GatherInsideAndOutsideTransportMemory) {
   expect_world(world(), [](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -88,7 +87,8 @@ TEST_P(UnevenBlocks, AreExchangedBetweenAllRanks) {
   });
 }
 
-// The sum of this rank's block, to the bit what a plain loop in rank order gives; by the transport's way and the default.
+// The sum of this rank's block equals a plain loop in rank order to the bit, with the transport's implementation and
+// the default.
 TEST_P(UnevenBlocks, AreSummedInRankOrder) {
   expect_world(world(), [](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
@@ -132,7 +132,7 @@ TEST_P(UnevenBlocks, UnfitSpanIsABug) {
     std::vector<std::int64_t> bounds(static_cast<std::size_t>(comm.world()) + 1, 0);
     std::iota(bounds.begin(), bounds.end(), 0);
     std::vector<std::byte> out(static_cast<std::size_t>(comm.world()) * 4), wrong(7);
-    // What follows crosses to nobody: without this a rank might leave while others still connect to it.
+    // The calls below send nothing. Without this gather, a rank might leave while other ranks still connect to it.
     all_gather_value(comm, 1);
     EXPECT_THROW(static_cast<void>(comm.all_gather(wrong, out, {.blocks = {bounds, 4}})), InternalError);
     EXPECT_THROW(static_cast<void>(comm.all_to_all(wrong, out, {.blocks = {bounds, 4}})), InternalError);

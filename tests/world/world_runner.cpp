@@ -17,7 +17,7 @@
 
 #include "tests/support/unclaimed_port.h"
 
-// Gloo and Open MPI are not instrumented; without this, ThreadSanitizer sees races inside them.
+// Gloo and Open MPI are not instrumented. Without this option, ThreadSanitizer reports races inside them.
 extern "C" const char* __tsan_default_options() {
   return "ignore_noninstrumented_modules=1";
 }
@@ -38,7 +38,7 @@ std::string run_rank(std::unique_ptr<Communicator> comm, const std::function<voi
 
 std::vector<std::string> run_threads(const World& world, const std::function<void(Communicator&)>& body) {
   auto comms = make_in_process(world.size, world.timeout);
-  // A short ring: it goes round in every test.
+  // The ring is so short that it wraps in every test.
   if (world.transport == "recorded") {
     for (int rank = 0; rank < world.size; ++rank) {
       comms[rank] = std::make_unique<RecordedCommunicator>(std::move(comms[rank]), flight_memory(5),
@@ -171,7 +171,7 @@ int launched_world() {
 
 namespace {
 
-// A busy machine may not start a rank within a timeout that a test has made short.
+// Whether all ranks have met. A busy machine may not start a rank within a test's short timeout.
 bool have_met(const std::vector<std::string>& ends) {
   return std::ranges::none_of(
       ends, [](const std::string& end) { return end.find("rendezvous of the ranks") != std::string::npos; });

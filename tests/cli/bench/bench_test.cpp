@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// How fast is the benchmarks' business; here only that numbers come out, in the units they claim.
+// Runs a benchmark. The tests check only that it prints numbers in the right units, not their size.
 nlohmann::json bench(const std::string& arguments) {
   const Folder folder;
   const Ran ran = folder.zero("bench " + arguments + " --json");

@@ -16,7 +16,7 @@ TEST(MomentStep, RunsWithMomentsOnAnyTier) {
     MomentStep(options, tier).run();
     MomentStep(options, tier, &HostDevice::instance()).run();
     MomentStep on_device(options, tier, &device);
-    on_device.run();  // a race throws
+    on_device.run();  // throws if there is a race
     on_device.run();
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kProbed = 4 * kCodeBlock;
 
-// Arrays whose elements all are 1 at first; the gradient's are 3.
+// Arrays whose elements are all 1 at first. The gradient's are 3.
 template <typename Gradient>
 struct ProbedMemory {
   std::vector<float> parameter = std::vector<float>(kProbed, 1);
@@ -44,7 +44,7 @@ TEST(UpdateProbe, WritesTheElementsOfAnUpdate) {
   ProbedMemory<float> memory;
   UpdateSpan span = memory.span();
   span.states[0] = memory.states[0].data();
-  span.states[3] = memory.states[1].data();  // as an average's place is, behind states that a pass leaves alone
+  span.states[3] = memory.states[1].data();  // like the average, after states that the pass skips
   probe_update(span);
   EXPECT_TRUE(all_changed(memory.parameter) && all_changed(memory.states[0]) && all_changed(memory.states[1]));
   EXPECT_TRUE(none_changed(memory.states[2]) && none_changed(memory.copy));

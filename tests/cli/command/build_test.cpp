@@ -43,7 +43,7 @@ TEST(Build, LoadedCoreIsOfThisBuild) {
   EXPECT_NO_THROW(require_same_core());
 }
 
-// The library is found before the one beside the command, as an old one in the system's folder would be.
+// The loader finds this library before the one beside the command, like an old library in a system folder.
 TEST(Build, ACommandRefusesAnotherBuildsLibrary) {
   const fs::path library = folder_of_other_build() / "libzero_app.so";
   ASSERT_TRUE(fs::exists(library));

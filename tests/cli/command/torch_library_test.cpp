@@ -9,7 +9,7 @@
 namespace zero::cli {
 namespace {
 
-// The verbs of a build without libtorch must say so; those of a build with it are tested where they are.
+// In a build without libtorch, the verbs must say so. Verbs that need libtorch are tested elsewhere.
 TEST(TorchLibrary, IsThereOrSaysWhyNot) {
   const TorchFound found = probe_torch();
   EXPECT_EQ(found.loaded, found.problem.empty()) << found.problem;
@@ -22,8 +22,7 @@ TEST(TorchLibrary, IsThereOrSaysWhyNot) {
   }
 }
 
-// libgomp tells what it was loaded with.
-// Unless the user chose otherwise.
+// libgomp prints its settings when it is loaded. The user's own setting wins.
 TEST(TorchLibrary, ThreadsSleepWhileWaiting) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   const Folder folder;
@@ -36,11 +35,11 @@ TEST(TorchLibrary, ThreadsSleepWhileWaiting) {
 
 TEST(TorchLibrary, RefusesAnotherTorchWithBothVersions) {
   EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0"));
-  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0+cu130")) << "CUDA or none, it is one libtorch";
-  EXPECT_NO_THROW(require_same_torch("2.11.0", "")) << "it does not say";
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "2.11.0+cu130")) << "with or without CUDA, it is the same libtorch";
+  EXPECT_NO_THROW(require_same_torch("2.11.0", "")) << "libtorch does not say";
   try {
     require_same_torch("2.11.0+cpu", "2.10.1+cu130");
-    FAIL() << "nothing was thrown";
+    FAIL() << "no error was thrown";
   } catch (const ConfigError& error) {
     const std::string said = error.what();
     EXPECT_NE(said.find("libtorch = 2.10.1+cu130: zero.cpp was built for libtorch 2.11.0+cpu"), std::string::npos)

@@ -45,8 +45,7 @@ TEST(Doctor, LeavesNothingBehind) {
   }
 }
 
-// The remedies are below the table.
-
+// Remedies may follow the table.
 TEST(Doctor, TableHasOneLinePerCheck) {
   const Folder folder;
   const Ran ran = folder.zero("doctor");
@@ -58,7 +57,7 @@ TEST(Doctor, TableHasOneLinePerCheck) {
   }
 }
 
-// rank-NNNNN.json of a rank that began so many gathers, of which the last has not ended.
+// rank-NNNNN.json of a rank that began `begun` gathers. The last gather has not ended.
 std::string flight_file(int rank, int begun, int blamed) {
   auto entries = nlohmann::json::array();
   for (int i = 1; i <= begun; ++i) {
@@ -104,7 +103,7 @@ TEST(DoctorFlight, NamesCulpritAndEveryRank) {
   EXPECT_NE(ran.output.find("all_gather #5 (unit 2, 64 bytes): begun"), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("\n     2         42          4  "), std::string::npos) << ran.output;
   EXPECT_NE(ran.output.find("late"), std::string::npos) << ran.output;
-  EXPECT_EQ(ran.output.find('\x1b'), std::string::npos) << "what a file says cannot paint the terminal";
+  EXPECT_EQ(ran.output.find('\x1b'), std::string::npos) << "a file's text must not send escape codes to the terminal";
 }
 
 TEST(DoctorFlight, JsonSaysTheSame) {
@@ -124,8 +123,7 @@ TEST(DoctorFlight, JsonSaysTheSame) {
   EXPECT_TRUE(json["ranks"][2]["step"].is_null());
 }
 
-// It is named.
-
+// The damaged file is named.
 TEST(DoctorFlight, DamagedFileDoesNotStopComparison) {
   const Folder folder;
   folder.write("flight/rank-00000.json", flight_file(0, 5, 2));

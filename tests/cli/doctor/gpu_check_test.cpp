@@ -12,8 +12,7 @@ GpusHere one_gpu() {
       .driver = "13.0"};
 }
 
-// The report says what auto means there.
-
+// The report says which device `auto` is there.
 TEST(GpuFinding, MachineWithoutGpuIsFine) {
   const Finding finding = gpu_finding(find_gpus(/*memory=*/false, ""), "torch is a wheel without CUDA");
   EXPECT_EQ(finding.health, Health::kOk);
@@ -21,8 +20,7 @@ TEST(GpuFinding, MachineWithoutGpuIsFine) {
                               "run.device = \"auto\" is the CPU"});
 }
 
-// Also what will use it.
-
+// The report also lists the driver, the plug-in and libtorch.
 TEST(GpuFinding, NamesGpuAndFreeMemory) {
   const Finding finding = gpu_finding(one_gpu(), "");
   EXPECT_EQ(finding.health, Health::kOk);

@@ -9,7 +9,7 @@
 namespace zero::cli {
 namespace {
 
-// A machine made of files.
+// A machine that is simulated by files.
 class Machine : public testing::Test {
  protected:
   Machine() {
@@ -64,7 +64,8 @@ TEST_F(Machine, ReportsTheControlGroupsLimit) {
   EXPECT_TRUE(says(check("control group").found, "not limited"));
   put("proc/self/cgroup", "0::/slice/job\n");
   put("sys/fs/cgroup/slice/memory.max", "2147483648\n");
-  EXPECT_TRUE(says(check("control group").found, "memory limited to 2.00 GiB")) << "a group above the process's own";
+  EXPECT_TRUE(says(check("control group").found, "memory limited to 2.00 GiB"))
+      << "the limit of a parent of the process's group";
 }
 
 TEST_F(Machine, WarnsOfASlowClock) {

@@ -84,10 +84,9 @@ TEST_F(Inspect, IdxLabelsAreCountedByClass) {
   EXPECT_EQ(found["classes"][1]["count"], 2);
 }
 
-// However large the file is.
-
+// The contents are recognised however large the file is.
 TEST_F(Inspect, RecognisesCompressedContents) {
-  constexpr std::size_t kLabels = 0x300000;  // more, compressed, than is read to tell what it is
+  constexpr std::size_t kLabels = 0x300000;  // compressed, more than is read to recognise it
   std::string labels("\0\0\x08\x01\0\x30\0\0", 8);
   std::mt19937 random(1);
   while (labels.size() < 8 + kLabels) labels += static_cast<char>(random() & 0xff);
@@ -102,7 +101,6 @@ TEST_F(Inspect, RecognisesCompressedContents) {
 }
 
 // An empty file is refused.
-
 TEST_F(Inspect, ShortFileIsText) {
   for (const std::string bytes : {"a", "ab", "\x1f"}) {
     folder_.write("short.txt", bytes);
@@ -165,15 +163,14 @@ TEST_F(Inspect, RefusesFilesOfUnknownKinds) {
   }
 }
 
-// Of a run.
-
+// The state of a run is read from unfinished files.
 TEST_F(Inspect, ReadsStateFromUnfinishedFiles) {
   folder_.write("run/config.toml", "[train]\nsteps = 7\n[zero]\nstage = 2\n");
   folder_.write("run/metrics.jsonl", "{\"step\": 1, \"loss\": 3.5}\n{\"step\": 2, \"loss\": 2.5}\n{\"step\": 3, \"lo");
   Json found = json("run");
   EXPECT_EQ(found["done"], false);
   EXPECT_EQ(found["stage"], 2);
-  EXPECT_EQ(found["last_metrics"]["step"], 2) << "the half line at the end is no line";
+  EXPECT_EQ(found["last_metrics"]["step"], 2) << "the half line at the end does not count";
   EXPECT_NE(text("run").find("  step 2 of 7, loss 2.5000\n"), std::string::npos) << text("run");
   folder_.write("run/report.json", R"({"val_loss": 1.5, "losses": [9,8,7,6,5,4,3,2,1]})");
   found = json("run");
@@ -182,8 +179,7 @@ TEST_F(Inspect, ReadsStateFromUnfinishedFiles) {
   EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
 }
 
-// In units and numbers that people read.
-
+// Runs are described in readable units and numbers.
 TEST_F(Inspect, DescribesRunsReadably) {
   folder_.write("run/config.toml", "[train]\nsteps = 1\n");
   folder_.write("run/report.json",

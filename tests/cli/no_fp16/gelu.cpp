@@ -1,7 +1,7 @@
-// A library that takes gelu for fp16 away from libtorch when it is loaded before it (LD_PRELOAD): libtorch 2.11 has all
-// operators of our models in fp16, and a command must refuse a model where one is missing.
+// A library that removes fp16 gelu from libtorch when it is preloaded (LD_PRELOAD). libtorch 2.11 has all operators of
+// our models in fp16, and a command must refuse a model if one is missing.
 //
-// BackendSelect is a key that every call passes on its way to the device's kernel, and at which gelu has none.
+// Every call passes the key BackendSelect before the device's kernel. gelu has no kernel at this key.
 #include <string_view>
 
 #include <ATen/ops/gelu.h>

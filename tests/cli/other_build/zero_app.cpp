@@ -1,4 +1,4 @@
-// A libzero_app.so of another build, as the command opens it: only the name in front is looked at.
+// A libzero_app.so of another build, for the command to open. The command reads only its name.
 namespace {
 
 struct Verbs {

@@ -1,4 +1,4 @@
-// What the loader finds first where libzero_core.so is of another build.
+// The function that the loader finds first if libzero_core.so is another build's.
 extern "C" const char* zero_core_build_name() {
   return "0.0.9, commit 0123456789ab";
 }

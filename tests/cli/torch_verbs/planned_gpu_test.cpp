@@ -1,4 +1,5 @@
-// `zero plan` for a GPU that is here, and `zero train` on one that cannot be used, from the driver to the last line: on a libcudart without a GPU (tests/cuda/fake_cudart).
+// `zero plan` for a GPU of this machine, and `zero train` on an unusable GPU. They use a libcudart without a GPU
+// (tests/cuda/fake_cudart).
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -36,14 +37,14 @@ threads = 1
 )";
 constexpr std::int64_t kMiB = 1 << 20;
 
-// A build with the plug-in: another one's, where ZERO_TEST_CUDA_BUILD names it, else this test's own.
+// A build with the plug-in: the one that ZERO_TEST_CUDA_BUILD names, or this test's own.
 std::filesystem::path cuda_build() {
   if (const char* const named = std::getenv("ZERO_TEST_CUDA_BUILD")) return std::filesystem::absolute(named);
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
 }
 
-// The command's libraries, with a plug-in that asks the fake libcudart: under a name of its own, since a libtorch for GPUs brings
-// its own libcudart.so.13, which the loader would give to the plug-in, too.
+// The command's libraries, with a plug-in that calls the fake libcudart. The fake has another name, because a libtorch
+// for GPUs brings its own libcudart.so.13, which the loader would also give to the plug-in.
 class PlannedGpu : public testing::Test {
  protected:
   void SetUp() override {
@@ -65,7 +66,7 @@ class PlannedGpu : public testing::Test {
     for (int i = 0; i < 400; ++i) text += "a line of text\n";
     folder_.write("input.txt", text);
   }
-  // Two GPUs, each with so many bytes free.
+  // Two GPUs, each with `free_bytes` free.
   Ran plan(std::int64_t free_bytes, const std::string& flags) const {
     return zero("plan c.toml " + flags, "FAKE_CUDA_DEVICES=2 FAKE_CUDA_FREE=" + std::to_string(free_bytes));
   }
@@ -90,7 +91,7 @@ class PlannedGpu : public testing::Test {
 
  private:
   static constexpr const char* kName = "libcudart.so.13";
-  static constexpr const char* kRenamed = "libcudart.so.00";  // as long
+  static constexpr const char* kRenamed = "libcudart.so.00";  // of equal length
 
   std::filesystem::path libraries() const { return folder_.path() / "lib"; }
   void copy_renamed(const std::filesystem::path& from, const std::string& to) const {
@@ -114,7 +115,7 @@ TEST_F(PlannedGpu, HoldsStatesOrTheHostDoes) {
   EXPECT_EQ(plenty["fits"], true);
   EXPECT_EQ(bytes(plenty, "host", "needed_bytes"), 0);
   EXPECT_EQ(little["free_bytes"], 3 * kMiB);
-  EXPECT_GT(bytes(little, "host", "needed_bytes"), 0) << "as a run would place them";
+  EXPECT_GT(bytes(little, "host", "needed_bytes"), 0) << "states are placed as in a run";
   EXPECT_LE(bytes(little, "rank", "states_bytes"), 3 * kMiB * 4 / 5);
   EXPECT_EQ(bytes(little, "rank", "states_bytes") + bytes(little, "host", "needed_bytes"),
             bytes(plenty, "rank", "states_bytes"));
@@ -133,8 +134,8 @@ TEST_F(PlannedGpu, AbsentOneIsNotJudged) {
   EXPECT_CONTAINS(one_line(plan(64 * kMiB, "--run.device cuda:2").output), "no driver on this machine lists cuda:2");
 }
 
-// States are placed as by a GPU that is here: with room in main memory they fill it before the disk, and none of them moves later.
-// A GPU elsewhere is planned as one with room.
+// A GPU elsewhere is planned like a local GPU with enough room. States fill main memory before the disk, and none of
+// them moves later.
 TEST_F(PlannedGpu, RemoteOneIsAssumedRoomy) {
   for (const std::string budgets :
        {"--zero.device_memory 2MiB", "--zero.device_memory 2MiB --zero.host_memory 17MiB"}) {
@@ -165,7 +166,7 @@ TEST_F(PlannedGpu, OffloadedInputsLeaveIt) {
 TEST_F(PlannedGpu, CpuLibtorchPlansWithoutIt) {
   const Ran ran = plan(64 * kMiB, "--run.device auto");
   EXPECT_EQ(ran.status, 0) << ran.errors;
-  EXPECT_EQ(ran.output.find("Fake GPU"), std::string::npos) << "libtorch is the CPU's: so is the run";
+  EXPECT_EQ(ran.output.find("Fake GPU"), std::string::npos) << "libtorch is for the CPU, so the run uses the CPU";
 }
 
 TEST_F(PlannedGpu, EarlierRunsActivationsSetPlacement) {
@@ -176,7 +177,8 @@ TEST_F(PlannedGpu, EarlierRunsActivationsSetPlacement) {
   folder().write(".cache/zero.cpp/activations.json", Json{{work, kMiB / 4}}.dump());
   const Json learned = memory(3 * kMiB, flags);
   EXPECT_EQ(bytes(learned, "rank", "activation_bytes"), kMiB / 4);
-  EXPECT_GT(bytes(learned, "rank", "states_bytes"), bytes(guessed, "rank", "states_bytes")) << "a fifth is too much";
+  EXPECT_GT(bytes(learned, "rank", "states_bytes"), bytes(guessed, "rank", "states_bytes"))
+      << "the guess of a fifth is too much";
   EXPECT_CONTAINS(one_line(plan(3 * kMiB, flags).output), "activations 256 KiB (of an earlier run)");
   EXPECT_EQ(memory(3 * kMiB, flags + " --zero.rates probe")["rank"], guessed["rank"]);
 }
@@ -188,7 +190,7 @@ TEST_F(PlannedGpu, UnusableOneEndsWithARemedy) {
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=0", "there is no GPU");
   expect_refused("--run.device cuda:2", "FAKE_CUDA_DEVICES=2", "there are 2 GPUs");
   expect_refused("--run.device cuda", "FAKE_CUDA_DEVICES=2",
-                 "use torch ");  // libtorch is the CPU's, or lacks libraries
+                 "use torch ");  // libtorch is for the CPU, or lacks libraries
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST_F(Command, MisspeltVersionIsRecognisedAnywhere) {
     }
   }
   EXPECT_NE(folder_.zero("export --jsn").errors.find("did you mean '--json'?"), std::string::npos)
-      << "before what is missing";
+      << "the unknown flag is reported before missing arguments";
 }
 
 TEST_F(Command, AnArgumentTooManyIsRefused) {
@@ -92,7 +92,7 @@ TEST_F(Command, KeysAreExplainedBySection) {
   EXPECT_NE(folder_.zero("train --help").output.find("--keys [SECTION]"), std::string::npos);
 }
 
-// Nothing of these may need libtorch, create the run folder, or print more than a screen.
+// Mistakes that are found without libtorch. They create no run folder and print at most one screen.
 struct BadInput {
   const char* arguments;
   const char* says;
@@ -100,8 +100,7 @@ struct BadInput {
 
 class BadTraining : public testing::TestWithParam<BadInput> {};
 
-// No trace is printed.
-
+// No stack trace is printed.
 TEST_P(BadTraining, StatusTwoFitsOneScreen) {
   const Folder folder;
   folder.write("input.txt", "text to learn");

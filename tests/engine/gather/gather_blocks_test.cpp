@@ -22,7 +22,7 @@ void with_blocks(Tier tier, const std::function<void(GatherBlocks&, ShardedState
     const std::vector<Unit> units = make_units(small_specs(), {});
     Placement placement = place(3, Reduce::kAuto, 1);
     spread_over_tiers(placement, units, 1, {.parameter = {.host = tier == Tier::kHost ? 1.0 : 0.0}});
-    const TemporaryFolder folder;  // states that move may have to go by way of the disk
+    const TemporaryFolder folder;  // states may move by way of the disk
     DiskTier disk({.paths = {folder.path().string()}, .bytes = 256 * DiskTier::kPageBytes});
     Ledger ledger;
     ShardedState state(units, placement, moments(2), comm, ledger, {.disk = &disk, .movable = true});
@@ -66,7 +66,7 @@ TEST(GatherBlocks, BorrowedOnesAreTheOtherPools) {
     std::byte* const block = blocks.acquire(kBytes);
     EXPECT_EQ(block, used_before);
     EXPECT_EQ(other.in_use_bytes(), kBytes);
-    EXPECT_EQ(gathered_bytes_of(ledger), kBytes) << "for as long as a unit is gathered into it";
+    EXPECT_EQ(gathered_bytes_of(ledger), kBytes) << "while a unit is gathered into the block";
     blocks.release(block);
     EXPECT_EQ(other.in_use_bytes(), 0);
   });
@@ -81,7 +81,7 @@ TEST(GatherBlocks, ChangeKindWhenStatesMove) {
     state.move_to(there.tiers);
     blocks.placement_changed();
     EXPECT_TRUE(blocks.read_by_peers());
-    EXPECT_EQ(gathered_bytes_of(ledger), 0) << "those of before are given back";
+    EXPECT_EQ(gathered_bytes_of(ledger), 0) << "the earlier blocks are released";
   });
 }
 

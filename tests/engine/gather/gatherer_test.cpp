@@ -29,7 +29,7 @@ struct Observer final : UnitObserver {
   }
 };
 
-// A gatherer over parameters whose element i of unit u is 100 u + i.
+// A gatherer. Element i of unit u's parameters is 100 u + i.
 struct Fixture {
   std::vector<Unit> units;
   Ledger ledger;
@@ -66,7 +66,7 @@ TEST(Gatherer, WholeParametersStartBound) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 2);
     for (const Unit& unit : f.units) f.expect_readable(unit.index);
-    EXPECT_EQ(f.gatherer.resident().bytes(), 0) << "nothing that could be released";
+    EXPECT_EQ(f.gatherer.resident().bytes(), 0) << "no unit could be released";
     f.gatherer.begin(0);
     f.gatherer.ensure(0);
     f.gatherer.release(0);
@@ -120,7 +120,7 @@ TEST(Gatherer, ReleaseUnbindsAndReusesTheBlock) {
     EXPECT_EQ(f.observer.data[0], nullptr);
     EXPECT_EQ(f.gatherer.data(0), nullptr);
     f.gatherer.release(0);
-    EXPECT_EQ(f.observer.num_binds, 2) << "the second release is none";
+    EXPECT_EQ(f.observer.num_binds, 2) << "the second release has no effect";
     f.gatherer.ensure(1);
     f.expect_readable(1);
     EXPECT_EQ(f.ledger.held(Tier::kDevice, MemoryTag::kGathered), gathered_bytes(f.units[0], 2));
@@ -132,7 +132,7 @@ TEST(Gatherer, FinishesAGatherBeforeRelease) {
     Fixture f(comm, 3);
     f.gatherer.begin(2);
     f.gatherer.release(2);
-    f.gatherer.ensure(0);  // the ranks still agree about what comes next
+    f.gatherer.ensure(0);  // the ranks still begin the same collectives
     f.expect_readable(0);
   });
 }
@@ -163,8 +163,7 @@ TEST(Gatherer, ReleasesLeastRecentlyUsedFirst) {
   });
 }
 
-// Into the shards.
-
+// The last unpin stores written values in the shards.
 TEST(Gatherer, LastUnpinStoresWrites) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, 3);
@@ -201,8 +200,8 @@ TEST(Gatherer, ARefreshBringsWhatOthersUpdated) {
     auto* own = reinterpret_cast<float*>(shard.data());
     std::fill(own, own + shard.size() / 4, static_cast<float>(comm.rank()));
     f.gatherer.refresh(0);
-    EXPECT_FALSE(f.gatherer.ready(0)) << "not to be read before ensure()";
-    EXPECT_EQ(f.observer.data[0], nullptr) << "nor by who does not ask";
+    EXPECT_FALSE(f.gatherer.ready(0)) << "the unit must not be read before ensure()";
+    EXPECT_EQ(f.observer.data[0], nullptr) << "nor by a reader that does not ask";
     f.gatherer.ensure(0);
     for (std::int64_t i = 0; i < f.units[0].numel; ++i) {
       EXPECT_EQ(load_element(f.gatherer.data(0), DType::kFloat32, i), static_cast<float>(i / f.state.shard(0).numel));
@@ -210,9 +209,10 @@ TEST(Gatherer, ARefreshBringsWhatOthersUpdated) {
   });
 }
 
-// ---- shards that lie on disk
+// ---- shards on disk
 
-// body(fixture, how many reads of a unit's shard, each one request, were asked for so far).
+// Calls `body` with the fixture and a function that returns the number of read requests so far. Each shard is one
+// request.
 void with_parameters_on_disk(const std::function<void(Fixture&, const std::function<std::int64_t()>&)>& body) {
   on_ranks(2, [&](Communicator& comm) {
     const TemporaryFolder folder;
@@ -227,12 +227,11 @@ void with_parameters_on_disk(const std::function<void(Fixture&, const std::funct
   });
 }
 
-// However many are prefetched before it.
-
+// A shard is read once, however many shards are prefetched before it.
 TEST(GathererFromDisk, ReadsAnEarlyShardOnce) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1, 2}) f.gatherer.prefetches().want(unit);
-    EXPECT_EQ(num_reads(), 3) << "all are on their way";
+    EXPECT_EQ(num_reads(), 3) << "all are in transfer";
     for (const int unit : {0, 1, 2}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
@@ -251,16 +250,15 @@ TEST(GathererFromDisk, OutOfOrderGatherIsCorrect) {
   });
 }
 
-// A unit that is still gathered is prefetched after its release.
-
+// A gathered unit is prefetched only after its release.
 TEST(GathererFromDisk, PrefetchWaitsForTheRelease) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     f.gatherer.ensure(0);
     for (const int unit : {1, 0, 2}) f.gatherer.prefetches().want(unit);
-    EXPECT_EQ(num_reads(), 2) << "1 comes; 2 would come before 0";
+    EXPECT_EQ(num_reads(), 2) << "1 is read; 2 must not be read before 0";
     f.gatherer.release(0);
     f.gatherer.ensure(1);
-    EXPECT_EQ(num_reads(), 4) << "0 and 2 come while 1 is used";
+    EXPECT_EQ(num_reads(), 4) << "0 and 2 are read while 1 is used";
     for (const int unit : {0, 2}) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
@@ -269,8 +267,7 @@ TEST(GathererFromDisk, PrefetchWaitsForTheRelease) {
   });
 }
 
-// A unit that is gathered twice in the window.
-
+// A unit that is gathered twice in the window is read twice.
 TEST(GathererFromDisk, RepeatedGatherReadsEachTime) {
   with_parameters_on_disk([](Fixture& f, const auto& num_reads) {
     for (const int unit : {0, 1, 0, 2}) f.gatherer.prefetches().want(unit);
@@ -292,7 +289,7 @@ TEST(GathererFromDisk, ContentsMayChangeAfterCancel) {
       f.gatherer.ensure(unit);
       f.expect_readable(unit);
     }
-    EXPECT_EQ(num_reads(), 4) << "what had come was dropped";
+    EXPECT_EQ(num_reads(), 4) << "the shards that were read were dropped";
   });
 }
 
@@ -307,7 +304,7 @@ TEST(Gatherer, FinishWaitsForEverythingBegun) {
   }
 }
 
-// Frozen units are not refreshed: those before them must not stay open for it.
+// Frozen units are not refreshed, so refreshes of earlier units must not stay open until a frozen unit.
 TEST(Gatherer, OpenRefreshesFitTheTransport) {
   on_ranks(2, [](Communicator& comm) {
     std::vector<ParamSpec> specs;

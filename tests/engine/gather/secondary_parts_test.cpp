@@ -1,4 +1,5 @@
-// Secondary parts: gathers after the first go over a group of neighbours, and nothing but the bytes changes.
+// Secondary parts: after the first gather, a unit is gathered within a group of neighbours. Only the bytes that are
+// sent change.
 #include "zero/engine/gather/secondary_parts.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ AttachOptions with_groups_of(int group, AttachOptions options) {
   return options;
 }
 
-// Room for states, staging, parts and half of what is gathered beside them: a step gathers some units twice.
+// Room for states, staging, parts and half of all gathered units, so a step gathers some units twice.
 MemoryBudget half_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options) {
   const std::vector<Unit> units = units_of(specs, world, options);
   const Placement placement = placement_of(options, units, mesh_of(world, options));
@@ -83,8 +84,7 @@ TEST(SecondaryPartsOnAnyDevice, CopiesOfTheModelKeepBits) {
   }
 }
 
-// Other cuts, optimizers and averages.
-
+// The bits are equal with other optimizers, cuts and averages.
 TEST(SecondaryPartsOnAnyDevice, OtherSettingsKeepBits) {
   int number = 0;
   for (const OptimizerOptions& optimizer : default_options()) {
@@ -97,7 +97,7 @@ TEST(SecondaryPartsOnAnyDevice, OtherSettingsKeepBits) {
   }
 }
 
-// With gathers in 8 bits as well: a part is of what was decoded. An evaluation reads what the owners hold.
+// Gathers are also coded in 8 bits. A part holds decoded values. An evaluation reads the owners' values.
 TEST(SecondaryPartsOnAnyDevice, HaveThemBesideCodecs) {
   const AttachOptions plain{.stage = 3,
                             .wire = {.gather = WireCodec::kInt8, .reduce = WireCodec::kInt4},
@@ -118,8 +118,8 @@ TEST(SecondaryPartsOnAnyDevice, DelayedStepsKeepBits) {
   EXPECT_EQ(train(4, small_specs(), options, 5), train(4, small_specs(), plain, 5));
 }
 
-// As a checkpointed forward does: units are used again in the same pass, and again before their gradients.
-// More than twice.
+// Units are used more than twice, as with activation checkpoints: again in the forward pass, and again before their
+// gradients.
 TEST(SecondaryPartsOnAnyDevice, ServeRepeatedUnitUse) {
   const auto trained = [](const AttachOptions& options) {
     std::vector<std::uint32_t> bits;
@@ -142,8 +142,7 @@ TEST(SecondaryPartsOnAnyDevice, ServeRepeatedUnitUse) {
   EXPECT_EQ(trained({.stage = 3, .secondary_group = 2, .device_memory = kMinBudget}), trained({.stage = 3}));
 }
 
-// The others are gathers among two.
-// Each unit, in a step.
+// In each step, a unit is gathered once over all ranks. Its other gathers are within a group of two.
 TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 3}) {
@@ -161,7 +160,7 @@ TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
         EXPECT_EQ(report.secondary.planned_sent_bytes, parts);
         EXPECT_EQ(report.sent_bytes_per_step, parts + over_all);
         EXPECT_EQ(report.planned_sent_bytes, parts + over_all);
-        EXPECT_EQ(report.secondary.sent_between_groups, over_all / 3 * 2) << "two of the three others";
+        EXPECT_EQ(report.secondary.sent_between_groups, over_all / 3 * 2) << "two of the three other ranks";
         EXPECT_EQ(report.sent_bytes_per_step, report.received_bytes_per_step);
         EXPECT_EQ(sent_bytes(units, 4, placement_of(options, units, mesh_of(4, options))), parts + over_all);
       }
@@ -199,8 +198,7 @@ TEST(SecondaryPartsOnAnyDevice, OmittedIfWeightsStayGathered) {
   EXPECT_EQ(seen.reports[0].secondary.sent_bytes_per_step, 0);
 }
 
-// One byte less than all weights need, and parts are kept.
-
+// Parts are kept if the budget is one byte less than all weights need.
 TEST(SecondaryPartsOnAnyDevice, KeptOnceWeightsMissAByte) {
   const AttachOptions options{.stage = 3, .secondary_group = 2};
   const std::vector<Unit> units = units_of(small_specs(), 4, options);
@@ -246,7 +244,7 @@ TEST_F(SecondaryPartsOnTiersOnAnyDevice, KeepBitsAndReadShardsOnce) {
   }
 }
 
-// Evaluation between steps: what the first pass gathered, the second has from its group.
+// In an evaluation between steps, the second pass gathers within the group only.
 TEST(SecondaryParts, ServeAnEvaluationUntilWeightsChange) {
   on_ranks(4, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .secondary_group = 2, .device_memory = kMinBudget});
@@ -257,13 +255,13 @@ TEST(SecondaryParts, ServeAnEvaluationUntilWeightsChange) {
       return comm.traffic().sent_bytes - before;
     };
     EXPECT_GT(pass(), 0);
-    EXPECT_EQ(pass(), 0) << "a group's traffic is not the run's";
+    EXPECT_EQ(pass(), 0) << "the run's traffic does not include a group's";
     model.train(1);
-    EXPECT_GT(pass(), 0) << "an update came between";
+    EXPECT_GT(pass(), 0) << "an update was made in between";
   });
 }
 
-// What is written in the middle of a step is what the rest of it reads.
+// Values that are written in the middle of a step are read by the rest of the step.
 TEST(SecondaryParts, AreOutdatedByWhoeverWrites) {
   const auto trained = [](const AttachOptions& options) {
     std::vector<std::uint32_t> bits;
@@ -276,7 +274,7 @@ TEST(SecondaryParts, AreOutdatedByWhoeverWrites) {
           written.mark_written();
           store_element(written.data(), DType::kFloat32, 3, 0.25F * static_cast<float>(step));
         }
-        { const GatheredUnit another = model.engine().use(2, Use::kUntraced); }  // for which the first is released
+        { const GatheredUnit another = model.engine().use(2, Use::kUntraced); }  // releases unit 1
         model.backward(model.all_units(), step, 0);
         model.engine().step(0.01);
       }

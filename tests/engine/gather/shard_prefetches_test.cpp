@@ -16,7 +16,7 @@
 namespace zero {
 namespace {
 
-// The shards of one rank of two, on a disk that counts what is asked of it. Nothing is gathered but by a test's word.
+// The shards of one rank of two, on a disk that counts its requests. Units are gathered only when a test says so.
 class Shards {
  public:
   explicit Shards(Communicator& comm, const StateFractions& fractions)
@@ -56,7 +56,7 @@ class Shards {
   GatherBlocks blocks_;
 
  public:
-  int outdated = -1;  // a unit whose update is still to be done
+  int outdated = -1;  // a unit with a pending update
   Residency gathered;
   ShardPrefetches prefetches;
 };
@@ -79,8 +79,7 @@ TEST(ShardPrefetches, HintReadsItsShard) {
   });
 }
 
-// All parameters are there already.
-
+// All parameters are on the device, so nothing is read.
 TEST(ShardPrefetches, NothingComesFromTheDevice) {
   with_shards({.optimizer = {.disk = 1}}, [](Shards& s) {
     const std::int64_t before = s.num_reads();
@@ -118,9 +117,9 @@ TEST(ShardPrefetches, GatherDropsEarlierHints) {
   with_shards(kOnDisk, [](Shards& s) {
     s.outdated = 0;
     for (const int unit : {0, 1, 2}) s.prefetches.want(unit);
-    s.prefetches.gather_begins(1);  // 0 was not gathered after all
+    s.prefetches.gather_begins(1);  // although 0 was not gathered
     s.prefetches.pump();
-    EXPECT_EQ(s.num_reads(), 1) << "2 alone";
+    EXPECT_EQ(s.num_reads(), 1) << "only unit 2";
   });
 }
 

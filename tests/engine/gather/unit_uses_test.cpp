@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// The uses of a small model's units, without anything that gathers them.
+// The uses of a small model's units, without a gatherer.
 void with_uses(int world, const std::function<void(UnitUses&, ShardedState&)>& body) {
   on_ranks(world, [&](Communicator& comm) {
     const std::vector<Unit> units = make_units(small_specs(), {});
@@ -44,8 +44,7 @@ TEST(UnitUses, LastUnpinReleasesAUnit) {
   });
 }
 
-// Units without a pin.
-
+// A unit without a pin is idle.
 TEST(UnitUses, IdleAreLeastRecentFirst) {
   with_uses(1, [](UnitUses& uses, ShardedState&) {
     for (const int unit : {2, 0, 1, 2}) uses.note_access(unit);
@@ -66,7 +65,7 @@ TEST(UnitUses, OnlyMarkedUnitsStoreOnce) {
     ASSERT_NE(before, 3.0F);
     uses.pin(0, data);
     uses.unpin(0);
-    EXPECT_EQ(stored(), before) << "it was read";
+    EXPECT_EQ(stored(), before) << "the unit was only read";
     uses.pin(0, data);
     uses.mark_written(0);
     EXPECT_EQ(stored(), before) << "it is still being written";
@@ -75,7 +74,7 @@ TEST(UnitUses, OnlyMarkedUnitsStoreOnce) {
     whole[0] = 4.0F;
     uses.pin(0, data);
     uses.unpin(0);
-    EXPECT_EQ(stored(), 3.0F) << "the mark went with the last pin";
+    EXPECT_EQ(stored(), 3.0F) << "the last unpin clears the mark";
   });
 }
 

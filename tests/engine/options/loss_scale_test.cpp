@@ -1,4 +1,4 @@
-// The loss scale by itself, and what a step of an engine makes of it.
+// The loss scale: its value, and its effect on an engine's steps.
 #include "zero/engine/options/loss_scale.h"
 
 #include <array>
@@ -25,8 +25,7 @@ constexpr float kOverflow = std::numeric_limits<float>::infinity();
 
 // ---- the value ------------------------------------------------------------------------------------------------------
 
-// It begins high, and doubles after good steps in a row.
-
+// The scale begins high, and doubles after a number of consecutive good steps.
 TEST(LossScale, HalvesOnOverflowDoublesOnSuccess) {
   LossScale scale{LossScaleOptions{.growth_interval = 3}};
   EXPECT_EQ(scale.value(), 65536);
@@ -37,7 +36,7 @@ TEST(LossScale, HalvesOnOverflowDoublesOnSuccess) {
   scale.updated();
   EXPECT_EQ(scale.value(), 65536);
   for (int step = 0; step < 2; ++step) scale.updated();
-  scale.overflowed();  // they count from the start again
+  scale.overflowed();  // good steps count from 0 again
   for (int step = 0; step < 2; ++step) scale.updated();
   EXPECT_EQ(scale.value(), 32768);
 }
@@ -49,12 +48,12 @@ TEST(LossScale, HysteresisSparesFirstOverflows) {
   scale.overflowed();
   EXPECT_EQ(scale.value(), 32);
   scale.updated();
-  scale.overflowed();  // an update alone does not restore it
+  scale.overflowed();  // an update does not restore the hysteresis
   EXPECT_EQ(scale.value(), 16);
   scale.updated();
   scale.updated();
   EXPECT_EQ(scale.value(), 32);
-  scale.overflowed();  // the doubled scale did
+  scale.overflowed();  // doubling the scale restored the hysteresis
   EXPECT_EQ(scale.value(), 32);
 }
 
@@ -96,11 +95,10 @@ TEST(LossScale, AFixedOneStays) {
   EXPECT_FALSE(scale.may_fall());
   scale.restore({.value = 8, .good_steps = 1});
   EXPECT_EQ(scale.value(), 1000);
-  EXPECT_EQ(scale.state(), LossScale::State{}) << "a checkpoint has nothing of it";
+  EXPECT_EQ(scale.state(), LossScale::State{}) << "a checkpoint does not contain it";
 }
 
-// It starts anew if nothing was saved.
-
+// restore() without a saved state begins anew.
 TEST(LossScale, ContinuesFromTheSavedScale) {
   LossScale saved{LossScaleOptions{.growth_interval = 5}};
   saved.overflowed();
@@ -128,8 +126,8 @@ TEST(LossScale, WhatCannotBeOneIsRefused) {
 
 // ---- in an engine ---------------------------------------------------------------------------------------------------
 
-// Everything that the next step depends on, of this rank: parameters in their own type and in full precision, and each state
-// of the optimizer, the average among them.
+// The state of this rank on which the next step depends: parameters in their own type and in full precision, and all
+// optimizer states. The average of the weights is one of them.
 struct Everything {
   std::vector<std::uint32_t> weights;
   std::vector<std::byte> states;
@@ -157,7 +155,7 @@ Everything everything_of(ScriptedModel& model) {
   return all;
 }
 
-// A rule, alone and with an average of the weights.
+// A rule, with or without an average of the weights.
 class OverflowWith : public testing::TestWithParam<std::tuple<TriedRule, double>> {
  protected:
   AttachOptions options(int stage, double loss_scale) const {
@@ -169,8 +167,7 @@ class OverflowWith : public testing::TestWithParam<std::tuple<TriedRule, double>
   }
 };
 
-// Training continues as if the overflow had not been.
-
+// Training continues as if the overflow had not happened.
 TEST_P(OverflowWith, HalvesTheScaleKeepsTheState) {
   for (int stage = 0; stage <= 3; ++stage) {
     std::array<Everything, 2> undisturbed;  // of each rank
@@ -188,12 +185,12 @@ TEST_P(OverflowWith, HalvesTheScaleKeepsTheState) {
       model.edit = [rank](int param, std::int64_t element, float value) {
         return rank == 1 && param == 1 && element == 3 ? kOverflow : value;
       };
-      for (int step = 1; step <= 3; ++step) {  // more than may be skipped in a row
+      for (int step = 1; step <= 3; ++step) {  // more than max_skipped_steps
         const StepReport report = model.train(step);
         EXPECT_TRUE(report.skipped);
         EXPECT_EQ(report.reason, SkipReason::kOverflow);
         EXPECT_EQ(report.bad_parameter, "h.0.weight");
-        EXPECT_EQ(report.loss_scale, 512 / std::pow(2, step)) << "of this step";
+        EXPECT_EQ(report.loss_scale, 512 / std::pow(2, step)) << "the scale of this step";
         const Everything after = everything_of(model);
         EXPECT_EQ(after.weights, before.weights) << "stage " << stage;
         EXPECT_EQ(after.states, before.states) << "stage " << stage;
@@ -223,8 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Rules, OverflowWith,
                                   (std::get<double>(given.param) > 0 ? "_ema" : "");
                          });
 
-// fp32 gradients are exact under a power of two: any bit that differed would be the scale's.
-// Of parameters and norms.
+// A power of two scales fp32 gradients exactly, so parameters and norms keep their bits.
 TEST(ScaledStepsOnAnyDevice, PowerOfTwoScaleKeepsBits) {
   for (const int accumulate : {1, 3}) {
     on_ranks(2, [&](Communicator& comm) {
@@ -252,7 +248,8 @@ TEST(ScaledSteps, ReadGradientHasNoScale) {
     const int unit = model.unit_named("wte");
     model.engine().gradients().read(unit, [](std::span<const float> whole) { EXPECT_EQ(whole[7], 0.25F); });
     EXPECT_NEAR(model.engine().gradients().norms()[0], 0.25 * std::sqrt(55), 1e-12);
-    EXPECT_FALSE(model.engine().step(0.01, {.max_grad_norm = 100}).skipped) << "limits are of it, too";
+    EXPECT_FALSE(model.engine().step(0.01, {.max_grad_norm = 100}).skipped)
+        << "limits also apply to the unscaled gradient";
   });
 }
 
@@ -268,8 +265,7 @@ TEST(ScaledSteps, RefusesALossWithoutItsScale) {
   });
 }
 
-// An overflow is then a skipped step.
-
+// With a fixed scale, or at the least scale, an overflow is a skipped step.
 TEST(ScaledSteps, FixedOrLeastScaleCountsSkips) {
   for (const LossScaleOptions& scale : {LossScaleOptions::fixed(64), LossScaleOptions{.value = 1}}) {
     on_ranks(2, [&](Communicator& comm) {
@@ -293,7 +289,7 @@ TEST(ScaledSteps, NonFiniteLossAlwaysCounts) {
   });
 }
 
-// A gradient that is applied a step late keeps the scale that it was made with, also where the next step lowers it.
+// A gradient that is applied one step late keeps its own scale, even if the next step lowers the scale.
 TEST(ScaledSteps, DelayedUpdateKeepsItsStepsScale) {
   std::vector<std::vector<std::uint32_t>> weights;
   for (const double scale : {128.0, 2048.0}) {

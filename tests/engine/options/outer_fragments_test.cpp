@@ -1,4 +1,4 @@
-// Outer steps of a part of the model at a time, and those whose sums are on their way while the copies take steps.
+// Outer steps of one part of the model at a time, and outer steps whose sums are exchanged while copies take steps.
 #include "zero/engine/options/outer_fragments.h"
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ TEST(OuterFragments, HaveEveryTrainableUnitOnce) {
   for (const Unit& unit : units) EXPECT_EQ(seen[static_cast<std::size_t>(unit.index)], unit.trainable ? 1 : 0);
 }
 
-// By element of apart_values(): whether it is in the first of two fragments.
+// For each element of apart_values(): whether it is in the first of two fragments.
 std::vector<bool> in_first_fragment() {
   std::vector<bool> in_it;
   const auto units = make_units(small_specs(), {});
@@ -62,7 +62,7 @@ std::vector<bool> in_first_fragment() {
   return in_it;
 }
 
-// After the differences were taken the copies take a step, and then go on with a mean of where they are and of the anchor.
+// After the differences are taken, copies take one step. Then each continues with `mix * own + (1 - mix) * merged`.
 TEST(OuterFragments, MergeLikeStreamingDiLoCo) {
   const auto none = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 0);
   const auto taken = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 2);
@@ -101,7 +101,8 @@ TEST(OuterFragments, WithoutOverlapContinueMerged) {
   }
 }
 
-// With gradients of 0 meanwhile, and nothing of a copy's own in the mix, late is as at once: of all codecs.
+// If gradients are 0 during the exchange, and the mix takes nothing of the copy's own weights, a late merge equals an
+// immediate one. This holds for all codecs.
 TEST(OuterFragments, InFlightMatchImmediateSums) {
   const auto stand_still = [](ScriptedModel& model, int step) {
     if (step == 2) model.edit = [](int, std::int64_t, float) { return 0.0F; };
@@ -130,8 +131,7 @@ TEST(OuterFragments, InFlightMatchImmediateSums) {
   }
 }
 
-// At every stage, on every tier, with every codec.
-
+// The bits are equal at every stage, on every tier, with every codec.
 TEST(OuterFragments, KeepBitsInEverySetting) {
   const TemporaryFolder disk;
   Sweep sweep(5);
@@ -156,8 +156,7 @@ TEST(OuterFragments, KeepBitsInEverySetting) {
   }
 }
 
-// While a fragment is under way.
-
+// Shared weights are read while a fragment is exchanged.
 TEST(OuterFragments, ReadingSharedWeightsKeepsBits) {
   const AttachOptions options{.stage = 2, .local = LocalSteps{.steps = 4, .fragments = 2, .overlap = 2}};
   const Apart expected = train_apart(2, small_specs(), options, 9);
@@ -170,7 +169,6 @@ TEST(OuterFragments, ReadingSharedWeightsKeepsBits) {
 }
 
 // The plan and the formula agree.
-
 TEST(OuterFragments, SendPlannedBytes) {
   for (const WireCodecs& wire : {WireCodecs{}, {.outer = WireCodec::kInt4}, {.outer_topk = 0.1}}) {
     for (const LocalSteps& local : {kFragments, kOnTheirWay}) {

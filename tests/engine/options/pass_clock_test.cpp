@@ -18,26 +18,25 @@ struct Steps {
 TEST(PassClock, TimesPassesAndUnitUses) {
   Steps steps;
   EXPECT_EQ(steps.clock.profile().backward_seconds, 0);
-  EXPECT_TRUE(steps.clock.profile().used_at.empty()) << "no step is over";
+  EXPECT_TRUE(steps.clock.profile().used_at.empty()) << "no step has ended";
   steps.at(0, EventKind::kAccess, 0);
   steps.at(1, EventKind::kAccess, 1);
-  steps.at(3, EventKind::kAccess, 0);  // again: the first use counts
+  steps.at(3, EventKind::kAccess, 0);  // repeated: only the first use counts
   steps.at(4, EventKind::kBackward);
   steps.at(4, EventKind::kAccess, 0);
   steps.at(8, EventKind::kGradient, 1);
   steps.at(9, EventKind::kAccess, 2);
   steps.at(12, EventKind::kGradient, 0);
-  steps.at(40, EventKind::kEndBackward);  // which is told when the program goes on
+  steps.at(40, EventKind::kEndBackward);  // the event is reported when the program continues
   steps.at(50, EventKind::kStep);
   const StepProfile profile = steps.clock.profile();
   EXPECT_EQ(profile.forward_seconds, 4);
   EXPECT_EQ(profile.backward_seconds, 8);
-  EXPECT_EQ(profile.used_at, (std::vector{0.0, 0.25, 1.0})) << "one that is not used hides behind everything";
+  EXPECT_EQ(profile.used_at, (std::vector{0.0, 0.25, 1.0})) << "an unused unit hides behind the whole pass";
   EXPECT_EQ(profile.gradient_at, (std::vector{1.0, 0.5, 0.0}));
 }
 
-// The last one decides when units are used.
-
+// The last micro-batch decides when units are used.
 TEST(PassClock, SumsMicroBatches) {
   Steps steps;
   steps.at(0, EventKind::kAccess, 0);
@@ -68,7 +67,7 @@ TEST(PassClock, EveryStepBeginsAnew) {
     EXPECT_EQ(steps.clock.profile().forward_seconds, 2);
     EXPECT_EQ(steps.clock.profile().backward_seconds, 3);
   }
-  steps.at(100, EventKind::kStep);  // without a pass
+  steps.at(100, EventKind::kStep);  // no pass precedes it
   EXPECT_EQ(steps.clock.profile().forward_seconds, 0);
   EXPECT_TRUE(steps.clock.profile().gradient_at.empty());
 }

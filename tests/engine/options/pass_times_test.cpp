@@ -10,23 +10,23 @@ namespace zero {
 namespace {
 
 constexpr std::size_t kBytes = 256;
-constexpr double kOperation = 1e-3;  // of a RecordedDevice
+constexpr double kOperation = 1e-3;  // seconds of an operation of a RecordedDevice
 
-// Passes on a device: operators in kCompute, and gathers in kUp that it waits for.
+// Passes on a device: operators in lane kCompute wait for gathers in lane kUp.
 class PassesOfADevice : public testing::Test {
  protected:
   void compute(int operations) {
     for (int i = 0; i < operations; ++i) device_.fill(Lane::kCompute, operands_.bytes(), std::byte{1});
   }
   void come(EventKind kind, int unit = -1) { times_->comes({kind, unit, {}}); }
-  // kCompute comes to an event, and goes on behind a gather of as many operations.
+  // Lane kCompute reaches an event, and waits for a gather of `operations` operations.
   void wait_at(EventKind kind, int unit, int operations) {
     come(kind, unit);
     for (int i = 0; i < operations; ++i) device_.fill(Lane::kUp, gathered_.bytes(), std::byte{1});
     follow(device_, Lane::kCompute, Lane::kUp);
     times_->goes_on();
   }
-  // Forward 2 + 3 operations and 4 of waits, backward 7 and 1, step 2.
+  // The forward pass has 2 + 3 operations and waits for 4, the backward pass has 7 and waits for 1, the step has 2.
   void step() {
     wait_at(EventKind::kAccess, 0, 4);
     compute(2);
@@ -120,7 +120,7 @@ TEST(PassTimes, LateDeviceIsReadWhenDone) {
   EXPECT_EQ(times->computed().forward_seconds, 0) << "the device has not begun";
   join_all(device);
   step();
-  EXPECT_NEAR(times->computed().forward_seconds, kOperation, 1e-9) << "of the first step";
+  EXPECT_NEAR(times->computed().forward_seconds, kOperation, 1e-9) << "the first step's profile";
   join_all(device);
 }
 

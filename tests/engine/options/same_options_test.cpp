@@ -14,7 +14,7 @@ std::vector<ParamSpec> specs() {
   return {{.name = "a.weight", .shape = {4, 4}}, {.name = "a.bias", .shape = {4}}};
 }
 
-// What rank 0 and rank 1 say, where rank 1 has `other` options and `others` parameters.
+// The errors of rank 0 and rank 1. Rank 1 has the options `other` and the parameters `others`.
 std::vector<std::string> ends(const AttachOptions& own, const AttachOptions& other,
                               std::vector<ParamSpec> others = specs()) {
   std::vector<std::string> said(2);
@@ -68,7 +68,7 @@ TEST(SameOptions, EveryNumberOfARuleCounts) {
   EXPECT_CONTAINS(ends(scaled, patient)[0], "loss_scale.hysteresis = 2 overflows, since it grew, not 1 overflows");
 }
 
-// Both decide which parameters share a unit, and so the bytes that cross.
+// These choices decide which parameters share a unit, and so which bytes cross.
 TEST(SameOptions, ChoicesThatMakeUnitsCount) {
   std::vector<ParamSpec> table = specs();
   table[0].own_unit = true;
@@ -79,8 +79,7 @@ TEST(SameOptions, ChoicesThatMakeUnitsCount) {
   EXPECT_CONTAINS(ends(hidden, named)[0], "a.weight = [4, 4] fp32");
 }
 
-// Budgets, tiers, threads and devices.
-
+// Ranks may differ in budgets, tiers, threads and devices.
 TEST(SameOptions, LocalOptionsMayDiffer) {
   AttachOptions other;
   other.threads = 2;
@@ -93,7 +92,7 @@ TEST(SameOptions, GroupInheritsTheWeightDecay) {
   const ParameterGroup all{.matches = [](const ParamSpec&) { return true; }};
   AttachOptions options{.optimizer = AdamWOptions{.weight_decay = 0.5}, .groups = {all}};
   EXPECT_EQ(values_of(options, specs()[0]).weight_decay, 0.5);
-  EXPECT_EQ(values_of(options, specs()[1]).weight_decay, 0) << "a vector, as without groups";
+  EXPECT_EQ(values_of(options, specs()[1]).weight_decay, 0) << "a vector has no decay, as without groups";
   options.groups.front().weight_decay = 0.0;
   EXPECT_EQ(values_of(options, specs()[0]).weight_decay, 0);
 }

@@ -24,7 +24,7 @@ MemoryBudget in_bytes(std::int64_t bytes) {
   return {MemoryBudget::Kind::kBytes, bytes};
 }
 
-// A rank that holds all states of a model, and a folder on a disk with 100 MiB free.
+// A rank that holds all states of a model, and a disk folder with 100 MiB free.
 class BudgetsTest : public ::testing::Test {
  protected:
   BudgetsTest() { calls_.free_bytes = 100 * kMiB; }
@@ -60,13 +60,12 @@ TEST_F(BudgetsTest, DeviceBytesExcludeGatheredAndStaging) {
   EXPECT_LT(working(true), working(false));
 }
 
-// The host then has all of the machine's memory.
-
+// If the device has its own memory, the host may use all memory of the machine.
 TEST_F(BudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   const EngineHost apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
   const AttachOptions automatic{};
   const Budgets seen = budgets(automatic, apart);
-  EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "a half of it for each rank, of which a fifth stays free";
+  EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "each rank gets half, and a fifth of that stays free";
   EXPECT_GT(seen.free_host_bytes(), 0);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
   EngineHost known = apart;
@@ -74,21 +73,20 @@ TEST_F(BudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   EXPECT_EQ(budgets(automatic, known).free_bytes(), 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB) << "in place of a fifth";
   EXPECT_EQ(budgets(automatic, known).of_states(model_, /*min_budget=*/false).device,
             budgets(automatic, known).free_bytes() - working(false))
-      << "what autograd holds is among what operators take";
+      << "the operators' memory includes autograd's";
   known.beside_on_device = 300 * kMiB;
   EXPECT_EQ(budgets(automatic, known).free_bytes(), 0);
   EXPECT_TRUE(seen.host_takes_the_rest());
-  EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "there, device and host are one memory";
+  EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "here device and host share main memory";
   const AttachOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
   const Budgets fixed = budgets(in_bytes_there, apart);
   EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
   EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
             fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
-      << "the device takes none of it";
+      << "the device takes no host memory";
 }
 
-// The refusal says how much would do.
-
+// The refusal names the amount that would fit.
 TEST_F(BudgetsTest, RefusesMoreThanTheDeviceHas) {
   const EngineHost apart{.free_device_bytes = [] { return 8 * kMiB; }};
   const AttachOptions options{.device_memory = in_bytes(1 << 30)};
@@ -97,19 +95,17 @@ TEST_F(BudgetsTest, RefusesMoreThanTheDeviceHas) {
   EXPECT_NE(said.find("of the device's memory"), std::string::npos) << said;
 }
 
-// One that is on its way to disk.
-
+// The budget excludes one tile that is in transfer to the disk.
 TEST_F(BudgetsTest, HostBytesExcludeATile) {
   AttachOptions options{.device_memory = in_bytes(kMiB), .offload = {.host_memory = in_bytes(64 * kMiB)}};
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB) << "there is no disk";
   options.offload.disk = disk_;
   EXPECT_EQ(budgets(options).of_states(model_, true).host, 64 * kMiB - tiles(1));
   options.offload.host_memory = in_bytes(1);
-  EXPECT_EQ(budgets(options).of_states(model_, true).host, 0) << "no room for a tile is no room";
+  EXPECT_EQ(budgets(options).of_states(model_, true).host, 0) << "a budget without room for a tile is 0";
 }
 
-// What device, activations and autograd leave.
-
+// The host's automatic budget is the memory that the device, activations and autograd leave free.
 TEST_F(BudgetsTest, AutoHostTakesTheRest) {
   const AttachOptions options{.device_memory = in_bytes(3 * kMiB)};
   const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
@@ -117,8 +113,7 @@ TEST_F(BudgetsTest, AutoHostTakesTheRest) {
   EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
 }
 
-// With the host.
-
+// The device shares main memory with the host.
 TEST_F(BudgetsTest, AutoDeviceSharesMainMemory) {
   const AttachOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
   const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
@@ -126,8 +121,7 @@ TEST_F(BudgetsTest, AutoDeviceSharesMainMemory) {
   EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
 }
 
-// Each rank has its share of nine tenths.
-
+// Each rank gets an equal share of nine tenths of the free space.
 TEST_F(BudgetsTest, UnlimitedDiskSharesFreeSpace) {
   const AttachOptions options{.offload = {.disk = disk_}};
   const Budgets seen = budgets(options, {.local_world = 2});
@@ -157,8 +151,7 @@ TEST_F(BudgetsTest, PlanIgnoresThisMachinesLimits) {
   EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
 }
 
-// Of their budgets.
-
+// All ranks take the smallest of their budgets.
 TEST_F(BudgetsTest, AllRanksTakeTheLeast) {
   const AttachOptions options{.device_memory = in_bytes(kMiB)};
   std::vector<TierBudgets> seen(2);
@@ -173,8 +166,7 @@ TEST_F(BudgetsTest, AllRanksTakeTheLeast) {
   EXPECT_EQ(seen[0].host, seen[1].host);
 }
 
-// As memory of the machine.
-
+// States and activations on the host count as memory of the machine.
 TEST_F(BudgetsTest, HostStatesAndActivationsCount) {
   const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
   const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {

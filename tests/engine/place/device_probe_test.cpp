@@ -1,4 +1,4 @@
-// What copies and updates of a device take, where a step is planned.
+// The probe of a device: rates of copies and updates, for planning a step.
 #include "zero/engine/place/device_probe.h"
 
 #include <algorithm>
@@ -21,9 +21,10 @@ namespace zero {
 namespace {
 
 constexpr std::int64_t kMuch = std::numeric_limits<std::int64_t>::max();
-constexpr double kSlow = 4e9;  // bytes a second
+constexpr double kSlow = 4e9;  // bytes per second
 
-// Main memory that stands for a device's: copies from pinned memory are no faster than kSlow. It knows what it handed out.
+// SlowUp: main memory in the role of a device's memory. Copies from pinned memory reach at most kSlow. It counts
+// allocations.
 class SlowUp final : public ForwardedDevice {
  public:
   SlowUp() : ForwardedDevice(HostDevice::instance()) {}
@@ -60,8 +61,7 @@ TEST(DeviceProbe, SeesTheSlowerDirection) {
   EXPECT_EQ(device.most_allocated, std::size_t{32} << 20);
 }
 
-// It takes nothing if little is free.
-
+// If little memory is free, the probe allocates nothing and measures nothing.
 TEST(DeviceProbe, TakesASixteenthOfFreeMemory) {
   SlowUp device;
   EXPECT_GT(probe_device(device, OptimizerSpec{}, 64 << 20).up, 0);
@@ -80,7 +80,7 @@ TEST(DeviceProbe, TakesLessOnAFullDevice) {
   EXPECT_EQ(probe_device(device, OptimizerSpec{}, kMuch).up, 0);
 }
 
-// As an engine probes it, on a device that finds races.
+// An engine probes a device that finds races.
 std::vector<TierRates> rates_of(const OptimizerOptions& rule) {
   std::vector<RecordedDevice> devices(2);
   ScriptedSteps steps{.steps = 1, .host = {.probes = true}};

@@ -1,5 +1,5 @@
-// gather_budget(): what a budget leaves for gathered units; require_disk() and tiles_ahead(): what must lie on disk and
-// host fits there.
+// gather_budget(): the part of a budget that is left for gathered units. require_disk() and tiles_ahead(): states that
+// must be on disk and host fit there.
 #include "zero/engine/place/gather_budget.h"
 
 #include <string>
@@ -33,7 +33,7 @@ struct Plan {
     for (const Unit& unit : units) bytes = std::max(bytes, gathered_bytes(unit, world));
     return bytes;
   }
-  // The smaller of the two units that are one parameter each: its gradient may come before its turn.
+  // Two units have one parameter each. This is the smaller one. Its gradient may be complete before its turn.
   std::int64_t alone() const { return gathered_bytes(units.back(), world); }
   GatherBudget budget(const MemoryBudget& memory, std::int64_t free_bytes = kPlenty) const {
     return gather_budget(memory, units, world, placement(), fp32_states(2), stage, free_bytes);
@@ -50,14 +50,12 @@ struct Plan {
   }
 };
 
-// However much memory is free.
-
+// The minimum holds however much memory is free.
 TEST(Budget, MinStaysStrict) {
   EXPECT_TRUE(Plan{}.budget({MemoryBudget::Kind::kMin}).is_min());
 }
 
-// If the caller permits it.
-
+// An automatic budget may become the minimum if the caller permits it.
 TEST(Budget, AutoMayFallToTheMinimum) {
   const Plan plan;
   EXPECT_FALSE(plan.refusal({}, 1).empty());
@@ -79,12 +77,12 @@ TEST(Budget, DevicePassOverlapsTheHostUpdate) {
   };
   EXPECT_TRUE(overlaps(true, {.optimizer = {.host = 1}}));
   EXPECT_FALSE(overlaps(true, {})) << "the device updates";
-  EXPECT_FALSE(overlaps(false, {.optimizer = {.host = 1}})) << "the host has the pass to compute";
+  EXPECT_FALSE(overlaps(false, {.optimizer = {.host = 1}})) << "the host computes the pass";
   EXPECT_TRUE(overlaps(false, {.optimizer = {.disk = 1}}));
   EXPECT_FALSE(overlaps(true, {.optimizer = {.host = 1}}, 2)) << "operators use weights that stay where they are";
 }
 
-// Of 64 MiB at most, and of twice the largest gradient where that is less.
+// A linked sum stages at most 64 MiB, or twice the largest gradient if that is less.
 TEST(Budget, LinkedSumsStageInTheBudget) {
   Plan plan;
   Placement linked = plan.placement();
@@ -113,8 +111,7 @@ TEST(Budget, LinkedSumsStageInTheBudget) {
   EXPECT_EQ(linked_bytes(plan.units, 2, linked, false), statistics) << "the link adds in place";
 }
 
-// Beside a device that has its own memory.
-
+// If the device has its own memory, copies sum on the host.
 TEST(Budget, CopiesSumOnTheHost) {
   const Plan plan;
   Placement copies = plan.placement();
@@ -125,8 +122,7 @@ TEST(Budget, CopiesSumOnTheHost) {
   EXPECT_EQ(staging_bytes(plan.units, plan.world, copies, false), once);
 }
 
-// What states and staging leave of the budget.
-
+// Gathered units get the rest of the budget, after states and staging.
 TEST(Budget, RemainderHoldsGatheredUnits) {
   const Plan plan;
   const std::int64_t bytes = plan.state() + 2 * plan.largest() + 5000;
@@ -139,8 +135,7 @@ TEST(Budget, AutoTakesWhatIsFree) {
   EXPECT_EQ(plan.budget({MemoryBudget::Kind::kAuto}, free).capacity_bytes, 7000);
 }
 
-// One unit gathered and one staged.
-
+// The minimum is one gathered unit and one staged unit.
 TEST(Budget, MinimumIsTwoUnits) {
   const Plan plan;
   ASSERT_EQ(plan.units.back().slices.size(), 1u);
@@ -151,16 +146,14 @@ TEST(Budget, MinimumIsTwoUnits) {
   EXPECT_NE(refusal.find("more ranks"), std::string::npos) << refusal;
 }
 
-// It must hold the largest unit beside the staging.
-
+// A budget is more than the minimum if it holds the largest unit beside states and staging.
 TEST(Budget, LessThanOneUnitIsMinimum) {
   const Plan plan;
   EXPECT_TRUE(plan.budget(plan.state() + 3 * plan.largest() - 1).is_min());
   EXPECT_FALSE(plan.budget(plan.state() + 3 * plan.largest()).is_min());
 }
 
-// And what that stage needs.
-
+// The refusal names the next stage and the bytes that it needs.
 TEST(Budget, RefusalNamesTheNextStage) {
   for (int stage = 0; stage <= 2; ++stage) {
     Plan cheaper;
@@ -181,14 +174,13 @@ TEST(Budget, AutoSaysHowLittleIsFree) {
   EXPECT_NE(refusal.find(format_bytes(1234)), std::string::npos) << refusal;
 }
 
-// Whole gradients in the type of their parameters.
-
+// Whole gradients have the type of their parameters.
 TEST(Budget, SameTypeGradientsNeedNoStaging) {
   Plan plan;
   plan.stage = 1;
   EXPECT_NO_THROW(plan.budget(plan.state()));
   EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state() - 1}), "");
-  plan.accumulate = 2;  // summed in fp32 beside what crosses
+  plan.accumulate = 2;  // summed in fp32 beside the gradients that cross
   EXPECT_NE(plan.refusal({MemoryBudget::Kind::kBytes, plan.state()}), "");
 }
 
@@ -209,10 +201,9 @@ std::string key_refused(const OffloadOptions& options, std::int64_t bytes) {
   return "";
 }
 
-// It looks at the budget, not at the disk.
-
+// The check reads the budget, not the disk.
 TEST(RequireDisk, NeedsFolderAndRoom) {
-  EXPECT_EQ(key_refused({}, 0), "") << "nothing is to lie there";
+  EXPECT_EQ(key_refused({}, 0), "") << "no state goes to disk";
   EXPECT_EQ(key_refused({}, 1), "zero.disk");
   EXPECT_EQ(key_refused({.disk = {"/not/here"}}, kPlenty), "");
   EXPECT_EQ(key_refused({.disk = {"/not/here"}, .disk_memory = 4096}, 4096), "");

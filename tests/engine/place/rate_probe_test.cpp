@@ -50,8 +50,7 @@ TEST(RateProbe, RunRefusesAMissingFolder) {
   });
 }
 
-// It is an IoError.
-
+// A failing disk throws IoError.
 TEST(RateProbeSlow, FailingDiskLeavesNothing) {
   const TemporaryFolder folder;
   const auto rule = make_update_rule(AdamWOptions{});

@@ -1,4 +1,4 @@
-// States that move while a model trains, because others need the memory: the bits do not know of it.
+// Rebalancing: states move while a model trains, because other programs need memory. The bits do not change.
 #include "zero/engine/place/rebalancer.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kReserve = kMiB;
 
-// About a MB of parameters, and a frozen table.
+// About 1 MB of parameters, and a frozen table.
 std::vector<ParamSpec> specs(DType dtype) {
   return {{.name = "wte", .shape = {300, 250}, .dtype = dtype, .own_unit = true},
           {.name = "h.0.weight", .shape = {300, 300}, .dtype = dtype},
@@ -41,10 +41,10 @@ struct Outcome {
   std::vector<double> norms;
   double checksum = 0;
   EngineReport report;
-  std::vector<std::int64_t> in_memory;  // by step: bytes of states
+  std::vector<std::int64_t> in_memory;  // bytes of states, by step
 };
 
-// `free_bytes` of each step; without any nothing is monitored.
+// `free_bytes` returns the free memory of each step. If it is empty, memory is not monitored.
 Outcome training(const Case& c, const std::string& folder, int steps, std::function<std::int64_t(int)> free_bytes) {
   Outcome outcome;
   on_ranks(c.world, [&](Communicator& comm) {
@@ -83,9 +83,9 @@ class Rebalancing : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// Short twice, calm for long.
+// Memory is short twice, and then free for many steps.
 std::int64_t come_and_go(int step) {
-  if (step == 0) return 10 * kReserve;  // the moments have no memory behind them yet
+  if (step == 0) return 10 * kReserve;  // the moments have no committed memory yet
   if (step == 1) return kReserve / 2;
   if (step == 3) return 0;
   return step < 6 ? 2 * kReserve : 20 * kReserve;
@@ -113,7 +113,7 @@ TEST_F(RebalancingSlow, MovedStatesKeepBits) {
     EXPECT_EQ(moved.checksum, still.checksum) << name;
     EXPECT_GE(moved.report.replans, 2) << name;
     EXPECT_GT(moved.report.moved_bytes, 0) << name;
-    // Down, and back to where it began.
+    // States move down, and later back to where they were.
     const auto least = *std::min_element(moved.in_memory.begin(), moved.in_memory.end());
     EXPECT_LT(least, moved.in_memory.front()) << name;
     EXPECT_EQ(moved.in_memory.back(), moved.in_memory.front()) << name;
@@ -127,7 +127,7 @@ TEST_F(RebalancingSlow, ReleasesOnlyTheWantedMemory) {
   });
   const std::int64_t wanted = kReserve / 2 + kReserve;
   const std::int64_t given = outcome.in_memory.front() - outcome.in_memory.back();
-  // Units that stay gathered give first: all of them but twice the largest.
+  // Gathered units are released first: all except twice the largest unit.
   const std::int64_t gathered = 4 * (300 * 250 + 300 * 300 + 300 * 260 + 20000 + 9 - 2 * 300 * 300);
   EXPECT_GE(given, wanted - gathered - 64);
   EXPECT_LE(given, wanted - gathered + kMiB / 4) << "blocks are smaller than that";
@@ -145,17 +145,17 @@ TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
         comm, specs(DType::kFloat32), {.stage = 3, .clip = 1.5, .offload = offload},
         {.local_world = 2, .seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
     model.engine().settle();
-    EXPECT_EQ(model.engine().report().replans, 0) << "nobody is short of memory";
+    EXPECT_EQ(model.engine().report().replans, 0) << "memory is not short";
     const auto in_memory = [&] {
       const Ledger& ledger = model.engine().resources().ledger;
       return ledger.held(Tier::kDevice).state() + ledger.held(Tier::kHost).state();
     };
     const std::int64_t placed = in_memory();
-    if (comm.rank() == 1) free_bytes = 0;  // on one of them alone
+    if (comm.rank() == 1) free_bytes = 0;  // on only one of the two ranks
     model.engine().settle();
     EXPECT_EQ(model.engine().report().replans, 1);
     EXPECT_LT(in_memory(), placed);
-    free_bytes = 7 * kReserve / 2;  // neither short of it, with moments that have no pages yet, nor calm
+    free_bytes = 7 * kReserve / 2;  // not short, although moments have no pages yet, and not calm
     for (int step = 0; step < 4; ++step)
       EXPECT_EQ(model.train(step).grad_norm, still.norms[static_cast<std::size_t>(step)]);
     const auto weights = model.weight_bits();
@@ -164,7 +164,7 @@ TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
     }
     free_bytes = 0;
     model.engine().settle();
-    EXPECT_EQ(model.engine().report().replans, 1) << "steps look by themselves";
+    EXPECT_EQ(model.engine().report().replans, 1) << "each step reads the free memory";
   });
 }
 
@@ -172,11 +172,11 @@ TEST_F(RebalancingSlow, FixedStatesStayOnTheDevice) {
   const Outcome outcome = train({.world = 2, .stage = 1}, 5, [](int) { return std::int64_t{0}; });
   EXPECT_EQ(outcome.report.memory[MemoryTag::kMoment], 0);
   EXPECT_GT(outcome.report.memory[MemoryTag::kParameter], 0);
-  EXPECT_EQ(outcome.report.replans, 1) << "there is nothing more to give";
+  EXPECT_EQ(outcome.report.replans, 1) << "no more memory can be released";
 }
 
 TEST_F(RebalancingSlow, PagesGoBackToTheSystem) {
-  if (built::kSanitized) GTEST_SKIP() << "shadow memory is resident too, and stays";
+  if (built::kSanitized) GTEST_SKIP() << "shadow memory is also resident, and stays";
   const auto resident = [](bool short_of_memory) {
     TemporaryFolder folder;
     std::int64_t pages = 0;
@@ -193,7 +193,7 @@ TEST_F(RebalancingSlow, PagesGoBackToTheSystem) {
     return pages * 4096;
   };
   const std::int64_t before = resident(false), after = resident(true);
-  // Parameter, gradient and two moments of 32 MiB each; a few tiles take their place.
+  // Parameter, gradient and two moments have 32 MiB each. A few tiles replace them.
   EXPECT_LT(after, before - 48 * kMiB) << before << " bytes resident, and " << after;
 }
 
@@ -222,7 +222,7 @@ TEST_F(RebalancingSlow, ExplicitPlacementReleasesOnlyGathered) {
     EXPECT_EQ(watched.weights, still.weights);
     EXPECT_EQ(watched.norms, still.norms);
     EXPECT_EQ(still.report.replans, 0);
-    EXPECT_EQ(watched.report.replans, 1) << "units that stayed gathered, and there is nothing more to give";
+    EXPECT_EQ(watched.report.replans, 1) << "only gathered units could be released";
     EXPECT_EQ(watched.report.moved_bytes, 0);
     EXPECT_EQ(watched.report.disk_memory, still.report.disk_memory);
   }

@@ -1,4 +1,4 @@
-// Sums that kernels of a device make, on their way to the host and back.
+// DeviceSums: sums that kernels of a device compute, copied to the host and back.
 #include "zero/engine/reduce/device_sums.h"
 
 #include <cstdint>
@@ -29,10 +29,9 @@ struct AddSent {
 void add_sent(const AddSent& a) {
   add_one({a.sum, *a.sent});
 }
-constexpr Kernel kAddSent = kernel_of<AddSent, &add_sent>("add what was sent");
+constexpr Kernel kAddSent = kernel_of<AddSent, &add_sent>("add the sent value");
 
-// However late the device is.
-
+// The sums arrive however late the device runs.
 TEST(DeviceSums, ReachTheHostAndReturn) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     RecordedDevice device({.late = seed, .far_behind = true});
@@ -50,7 +49,7 @@ TEST(DeviceSums, ReachTheHostAndReturn) {
       sums.take(taken);
       EXPECT_EQ(taken[0].value(), 2.5);
       EXPECT_EQ(taken[1].value(), 5);
-      EXPECT_EQ(taken[2].value(), 7) << "what the host had is kept";
+      EXPECT_EQ(taken[2].value(), 7) << "the host's terms are kept";
 
       const std::span<const double> there = sums.send(std::vector{taken[0].value(), taken[1].value()});
       follow(device, Lane::kUpdate, Lane::kUp);
@@ -59,7 +58,7 @@ TEST(DeviceSums, ReachTheHostAndReturn) {
       run(device, Lane::kUpdate, kAddSent, AddSent{&there[1], sum.data()}, {reads(there.subspan(1, 1)), changes(sum)});
       std::vector<ExactSum> again(1);
       sums.take(again);
-      EXPECT_EQ(again[0].value(), 5) << "they begin with zeros";
+      EXPECT_EQ(again[0].value(), 5) << "sums begin at zero";
       EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kStaging),
                 static_cast<std::int64_t>(3 * sizeof(SumLimbs) + 2 * sizeof(double)));
     }

@@ -5,7 +5,7 @@
 namespace zero {
 namespace {
 
-// h.0 has two parameters with elements and one without; h.1 has one.
+// Unit h.0 has two parameters with elements and one without. Unit h.1 has one parameter.
 struct Fixture {
   std::vector<Unit> units = make_units({{.name = "h.0.a", .shape = {20}},
                                         {.name = "h.0.b", .shape = {3}},
@@ -22,7 +22,7 @@ TEST(GradientArrivals, AllParametersCompleteAUnit) {
   EXPECT_FALSE(f.arrivals.complete(0)) << "one parameter, not two";
   EXPECT_TRUE(f.arrivals.open(0));
   f.arrivals.arrive(1);
-  EXPECT_TRUE(f.arrivals.complete(0)) << "it does not wait for one without elements";
+  EXPECT_TRUE(f.arrivals.complete(0)) << "the unit does not wait for a parameter without elements";
   EXPECT_FALSE(f.arrivals.open(1));
 }
 

@@ -48,7 +48,7 @@ struct Fixture {
     add(0, value);
     add(1, value);
   }
-  // Every element of the unit that lies in this rank's shard, and zero elsewhere.
+  // Expects by_slice[s] in all elements of slice s in this rank's shard, and zero in gaps and padding.
   void expect_shard(int unit, const std::vector<float>& by_slice) const {
     const Shard own = state.shard(unit);
     std::vector<float> wanted(static_cast<std::size_t>(own.numel), 0.0F);
@@ -88,7 +88,7 @@ TEST(Reducer, MissingGradientsCountAsZeros) {
     on_ranks(2, [&](Communicator& comm) {
       Fixture f(comm, place(stage, Reduce::kAuto, 1));
       for (int step = 0; step < 2; ++step) {
-        f.add_unit_0(100);  // what the last step left must not be taken for this one's
+        f.add_unit_0(100);  // leftovers of the last step must not be added in this one
         f.reducer.reduce(0);
         f.reducer.reduce(1);
         f.reducer.end_backward();
@@ -122,8 +122,7 @@ TEST(Reducer, StatisticsAreOfTheOwnShard) {
   }
 }
 
-// The first such parameter.
-
+// The error names the first parameter that is not finite.
 TEST(Reducer, HoldingRankFindsNonFiniteParameters) {
   on_ranks(2, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kAuto, 1));
@@ -131,14 +130,13 @@ TEST(Reducer, HoldingRankFindsNonFiniteParameters) {
     f.add(1, comm.rank() == 1 ? std::numeric_limits<float>::infinity() : 0.0F);
     f.reducer.reduce(0);
     f.reducer.finish();
-    // b lies at elements 32 to 34 of two shards of 32.
+    // Parameter b has the elements 32 to 34. Each of the two shards has 32 elements.
     EXPECT_EQ(f.reducer.sums().stats(0).num_non_finite, comm.rank() == 1 ? 3 : 0);
     EXPECT_EQ(f.reducer.sums().first_non_finite(0), comm.rank() == 1 ? 1 : -1);
   });
 }
 
-// A parameter that comes twice in a backward pass.
-
+// A parameter gets its gradient twice in one backward pass.
 TEST(Reducer, SumsRepeatedGradients) {
   for (const auto& placement : {place(1, Reduce::kAuto, 1), place(2, Reduce::kAuto, 1), place(1, Reduce::kLast, 2)}) {
     on_ranks(2, [&](Communicator& comm) {
@@ -156,8 +154,7 @@ TEST(Reducer, SumsRepeatedGradients) {
   }
 }
 
-// Over micro-batches.
-
+// Both ways to reduce have the same sum over micro-batches.
 TEST(Reducer, EachAndLastSumAlike) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (int stage = 0; stage <= 3; ++stage) {
@@ -179,7 +176,7 @@ TEST(Reducer, EachAndLastSumAlike) {
   }
 }
 
-// 1 + 2^-8 is a tie that bf16 rounds to 1: rounded after each addition both small terms would be lost.
+// 1 + 2^-8 is a tie that bf16 rounds to 1. If each addition were rounded, both small terms would be lost.
 TEST(Reducer, Bf16SumsRoundOnce) {
   on_ranks(1, [](Communicator& comm) {
     Fixture f(comm, place(2, Reduce::kEach, 3), in(DType::kBFloat16));
@@ -191,7 +188,7 @@ TEST(Reducer, Bf16SumsRoundOnce) {
     }
     f.reducer.finish();
     f.expect_shard(0, {1 + 2 * small, 1 + 2 * small});
-    EXPECT_EQ(to_float(to_bfloat16(1 + small)), 1.0F) << "one addition alone is lost in bf16";
+    EXPECT_EQ(to_float(to_bfloat16(1 + small)), 1.0F) << "a single addition is lost in bf16";
   });
 }
 
@@ -205,15 +202,14 @@ TEST(Reducer, WholeGradientsNeedNoStaging) {
   });
 }
 
-// Of unit 0, which every rank gave `rank + 1`.
+// The first element of unit 0's sum on the host. Each rank's gradient is `rank + 1`.
 float first_on_host(Fixture& f) {
   std::vector<float> shard(static_cast<std::size_t>(f.state.shard(0).numel), -1.0F);
   f.state.streams().fetch_gradient(0, reinterpret_cast<std::byte*>(shard.data()));
   return shard.front();
 }
 
-// While others are still made.
-
+// A finished sum reaches its tier while other sums are still computed.
 TEST(Reducer, FinishedSumsReachTheirTierEarly) {
   on_ranks(2, [&](Communicator& comm) {
     Placement placement = place(3, Reduce::kAuto, 1);
@@ -221,8 +217,8 @@ TEST(Reducer, FinishedSumsReachTheirTierEarly) {
     Fixture f(comm, placement);
     f.add_unit_0(static_cast<float>(comm.rank() + 1));
     f.reducer.reduce(0);
-    EXPECT_EQ(first_on_host(f), 0) << "it is still under way";
-    comm.barrier({}).wait();  // every rank has begun
+    EXPECT_EQ(first_on_host(f), 0) << "the sum is still under way";
+    comm.barrier({}).wait();  // waits until every rank has begun
     f.reducer.pump();
     EXPECT_EQ(first_on_host(f), 3);
     f.reducer.pump();
@@ -250,16 +246,15 @@ TEST(Reducer, MinimumStagesOneUnit) {
   });
 }
 
-// The first unit has two parameters of `held` elements, whose gradients come first and last; four of 80 elements pass
-// between them.
+// The first unit has two parameters of `held` elements. Their gradients are the first and the last to complete. Four
+// gradients of 80 elements complete between them.
 std::vector<ParamSpec> held_and_passing(std::int64_t held) {
   std::vector<ParamSpec> specs{{.name = "h.0.first", .shape = {held}}, {.name = "h.0.last", .shape = {held}}};
   for (int unit = 1; unit <= 4; ++unit) specs.push_back({.name = "h." + std::to_string(unit) + ".a", .shape = {80}});
   return specs;
 }
 
-// A unit is held while others pass.
-
+// One unit is held while other units pass.
 TEST(Reducer, HeldUnitForcesEarlierWaits) {
   for (const std::int64_t held : {8, 40, 60}) {
     on_ranks(2, [held](Communicator& comm) {
@@ -281,8 +276,7 @@ TEST(Reducer, HeldUnitForcesEarlierWaits) {
   }
 }
 
-// To ranks that update everything.
-
+// Ranks that update everything get whole gradients back.
 TEST(Reducer, WholeGradientReturnsToFullUpdates) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const int accumulate : {1, 2}) {

@@ -1,6 +1,7 @@
-// What every rank holds whole is compared: a bit that changes is seen and its rank named, and nothing else is.
+// Replicas: states that every rank holds whole are compared. A changed bit is found, and its rank is named. There are
+// no other alarms.
 //
-// ZERO_FLIPS=1000: so many random flips a test, instead of a few.
+// ZERO_FLIPS=1000 sets the number of random flips per test. The default is small.
 #include "zero/engine/states/replicas.h"
 
 #include <cstdlib>
@@ -19,14 +20,15 @@
 namespace zero {
 namespace {
 
-// Two bf16 elements lie in a word of four bytes: one of each half is flipped.
+// Two bf16 elements share a word of four bytes. A bit of each half is flipped.
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16};
 
 int num_flips() {
   return num_trials("ZERO_FLIPS", 24, 1000);
 }
 
-// ---- who differs ----------------------------------------------------------------------------------------------------
+// ---- the differing ranks
+// ---------------------------------------------------------------------------------------------
 
 std::vector<Unit> units_named(const std::vector<std::string>& names) {
   std::vector<Unit> units;
@@ -34,8 +36,7 @@ std::vector<Unit> units_named(const std::vector<std::string>& names) {
   return units;
 }
 
-// With the first unit that differs.
-
+// The check also names the first unit that differs.
 TEST(Replicas, MajorityNamesTheDifferingRank) {
   const ReplicaCheck check = compare_hashes({{1, 2, 3}, {1, 2, 3}, {1, 9, 8}}, units_named({"wte", "h.0", "h.1"}));
   EXPECT_TRUE(check.compared);
@@ -73,7 +74,8 @@ TEST(Replicas, ThatAreEqualAreSo) {
   EXPECT_TRUE(check.same());
 }
 
-// ---- what is hashed -------------------------------------------------------------------------------------------------
+// ---- hashes
+// -----------------------------------------------------------------------------------------------------------
 
 class ReplicaHash : public testing::Test {
  protected:
@@ -155,8 +157,7 @@ Run train(int world, AttachOptions options, DType dtype, bool compares) {
   return run;
 }
 
-// A clean run raises no alarm.
-
+// Comparing changes no bit. A run without flips raises no alarm.
 TEST(Replicas, ComparingChangesNothing) {
   for (const int world : {1, 2, 3}) {
     for (int stage = 0; stage <= 3; ++stage) {
@@ -193,11 +194,11 @@ struct Trial {
   int stage = 0;
   DType dtype = DType::kFloat32;
   int victim = 0;
-  int steps = 1;  // before
+  int steps = 1;  // before the flip
   std::uint64_t random = 0;
 };
 
-constexpr int kWorld = 3;  // the fewest among which most are right
+constexpr int kWorld = 3;  // the smallest world with a majority
 
 Trial draw(std::mt19937_64& random, int stages) {
   return {.stage = static_cast<int>(random() % static_cast<unsigned>(stages)),
@@ -238,7 +239,7 @@ TEST(BitFlips, ParameterFlipsAreNamed) {
   }
 }
 
-// The shards of all ranks, one after the other: at stage 0 that is what each of them holds.
+// The shards of all ranks in order. At stage 0 each rank holds all of them.
 class Whole {
  public:
   void take(RankEngine& engine, int unit, int state) {
@@ -261,8 +262,7 @@ class Whole {
   std::vector<std::byte> bytes_;
 };
 
-// At stage 0.
-
+// At stage 0, flips in masters and moments are named.
 TEST(BitFlips, MasterAndMomentFlipsAreNamed) {
   std::mt19937_64 random(2);
   for (int i = 0; i < num_flips(); ++i) {
@@ -292,10 +292,10 @@ TEST(BitFlips, MasterAndMomentFlipsAreNamed) {
 struct Seen {
   bool flipped = false;
   std::vector<ReplicaCheck> checks;   // after each step, on rank 0
-  std::vector<bool> same_parameters;  // the bytes themselves
+  std::vector<bool> same_parameters;  // whether the bytes are equal, after each step
 };
 
-// Trains, a bit flips in what the victim receives, and all are compared after every step.
+// Trains while one bit flips in the data that the victim receives. Compares all replicas after every step.
 Seen with_flip(const Trial& trial, const BitFlip& flip, int steps) {
   Seen seen;
   std::mutex mutex;
@@ -329,16 +329,16 @@ TEST(BitFlips, GatheredFlipsAreNamedAfterwards) {
   int flipped = 0;
   for (int i = 0; i < num_flips(); ++i) {
     const Trial trial = draw(random, 3);
-    const int units = static_cast<int>(make_units(small_specs(trial.dtype), {}).size()) - 1;  // that are trained
+    const int units = static_cast<int>(make_units(small_specs(trial.dtype), {}).size()) - 1;  // trained units
     const int number = static_cast<int>(random() % static_cast<unsigned>(3 * units));
     const Seen seen = with_flip(trial, {.number = number, .random = trial.random, .high_half = trial.stage == 0}, 3);
-    if (!seen.flipped) continue;  // nothing but zeros came
+    if (!seen.flipped) continue;  // only zeros were received
     ++flipped;
     const auto step = static_cast<std::size_t>(number / units);
     for (std::size_t before = 0; before < step; ++before) EXPECT_TRUE(seen.checks[before].same()) << name_of(trial);
     EXPECT_EQ(seen.checks[step].ranks, std::vector<int>{trial.victim}) << name_of(trial) << ", number " << number;
     for (std::size_t after = step; after < seen.checks.size(); ++after) {
-      // Equal hashes mean equal bytes; other hashes, above stage 0, other parameters.
+      // Equal hashes mean equal bytes. Above stage 0, different hashes mean different parameters.
       if (seen.checks[after].same()) {
         EXPECT_TRUE(seen.same_parameters[after]) << name_of(trial);
       } else if (trial.stage > 0) {
@@ -349,8 +349,7 @@ TEST(BitFlips, GatheredFlipsAreNamedAfterwards) {
   EXPECT_GT(flipped, num_flips() / 2);
 }
 
-// The next update does.
-
+// The next update overwrites the flip.
 TEST(BitFlips, Stages1And2OverwriteThem) {
   for (const int stage : {1, 2}) {
     const Seen seen = with_flip({.stage = stage, .victim = 1}, {.number = 2, .random = 99}, 2);
@@ -360,8 +359,7 @@ TEST(BitFlips, Stages1And2OverwriteThem) {
   }
 }
 
-// In a replica in fp32.
-
+// The flip is in an fp32 replica.
 TEST(BitFlips, Stage0KeepsThemUntilSeen) {
   std::mt19937_64 random(4);
   for (int i = 0; i < num_flips(); ++i) {
@@ -373,8 +371,7 @@ TEST(BitFlips, Stage0KeepsThemUntilSeen) {
   }
 }
 
-// The limit of it: what every rank is told alike cannot be told from what is right.
-// Every rank has the same wrong sum, so no comparison sees it.
+// A limit of the comparison: every rank has the same wrong sum, so no comparison finds it.
 TEST(BitFlips, SumFlipsReachEveryRank) {
   for (int stage = 0; stage <= 2; ++stage) {
     const Seen seen =

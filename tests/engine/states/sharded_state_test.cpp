@@ -35,7 +35,7 @@ TEST(ShardedState, ChargesExactlyWhatTheEstimateSays) {
         EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kMaster), wanted.master);
         EXPECT_EQ(ledger.held(Tier::kDevice, MemoryTag::kMoment), wanted.moment);
       }
-      EXPECT_EQ(ledger.held(Tier::kDevice).total(), 0) << "and gives it back";
+      EXPECT_EQ(ledger.held(Tier::kDevice).total(), 0) << "the memory is released";
     });
   }
 }

@@ -114,14 +114,14 @@ TEST(StateContents, OptimizerNamesItsStatesFreely) {
   });
 }
 
-// Smallest and largest magnitudes far apart, and no code at its place by chance.
+// Magnitudes differ widely, and neighbouring elements have different codes.
 float moment_at(std::int64_t element) {
   return element % 7 == 0
              ? 0.0F
              : std::ldexp(1.0F + 0.001F * static_cast<float>(element % 997), -static_cast<int>(element % 12));
 }
 
-// Reads what every rank has of a state, and writes it back.
+// Reads all elements of a state that this rank holds. Elements that it does not hold are -1.
 std::vector<float> read_state(ShardedState& state, int unit, int which) {
   std::vector<float> all(static_cast<std::size_t>(padded_numel(state.unit(unit), state.world())), -1.0F);
   state.contents().read_shard(unit, which, [&](std::int64_t first, std::span<const std::byte> elements) {
@@ -130,8 +130,7 @@ std::vector<float> read_state(ShardedState& state, int unit, int which) {
   return all;
 }
 
-// Through fp32, without loss.
-
+// Reading as fp32 and writing back loses nothing.
 TEST(StateContents, EightBitStateRoundTrips) {
   const std::vector<ParamSpec> specs{{.name = "a", .shape = {300, 50}, .dtype = DType::kBFloat16},
                                      {.name = "b", .shape = {70}, .dtype = DType::kBFloat16}};
@@ -166,7 +165,7 @@ TEST(StateContents, EightBitStateRoundTrips) {
             for (std::size_t i = 0; i < out.size(); ++i) {
               const float known = once[static_cast<std::size_t>(first) + i];
               const std::int64_t element = first + static_cast<std::int64_t>(i);
-              // Of another rank's shard nothing was read: it is written as at first.
+              // Elements of another rank's shard were not read. They are written as the first time.
               out[i] = known >= 0 ? known : element < units[0].numel ? moment_at(element) : 0.0F;
             }
           });

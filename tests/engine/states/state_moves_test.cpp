@@ -1,4 +1,5 @@
-// States change places: all bytes arrive, and no tier holds more meanwhile than before or after.
+// State moves: states move between tiers, and all bytes arrive. During a move, no tier holds more than before or after
+// it.
 #include "zero/engine/states/state_moves.h"
 
 #include <cstring>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 1024;  // elements of a page
 
-// Two arrays of fp32 that may lie anywhere.
+// Two fp32 arrays that may be on any tier.
 struct Arrays {
   explicit Arrays(const std::vector<std::vector<TierSplit>>& splits) {
     for (const auto& of_array : splits) {
@@ -23,7 +24,7 @@ struct Arrays {
       arrays.emplace_back(layout, MemoryTag::kMoment, Tiers{ledger, &disk, /*movable=*/true}, allocate_host);
     }
   }
-  // Each element's value says where it belongs.
+  // The value of an element shows its position.
   static float value(std::size_t array, std::size_t unit, std::int64_t element) {
     return static_cast<float>(1000 * (array + 1) + 100 * unit) + static_cast<float>(element / 256);
   }
@@ -40,7 +41,7 @@ struct Arrays {
     });
     return whole;
   }
-  // Page by page, wherever it lies.
+  // Calls `body` for each page, on any tier.
   template <typename Body>
   void for_each_run(Body body) {
     const Allocation page = allocate_host(4096);
@@ -100,7 +101,7 @@ void expect_moved(const std::vector<std::vector<TierSplit>>& from, const std::ve
   RC_ASSERT(arrays.ledger.held(Tier::kDisk).total() == bytes_on(to, Tier::kDisk));
 }
 
-// Tiers meet at pages, and the last has what is left.
+// Tiers meet at page borders. The last tier has the rest.
 TierSplit random_split(std::int64_t numel) {
   const std::int64_t pages = numel / kBlock;
   const std::int64_t device = *rc::gen::inRange<std::int64_t>(0, pages + 1);
@@ -117,8 +118,7 @@ TierSplit random_split(std::int64_t numel) {
   }
 }
 
-// No tier holds more than before or after the move.
-
+// During a move, no tier holds more than before or after it.
 RC_GTEST_PROP(StateMoves, NoTierExceedsItsEnds, ()) {
   std::vector<std::int64_t> numels;
   for (int unit = 0; unit < 3; ++unit) numels.push_back(*rc::gen::inRange<std::int64_t>(1, 40 * kBlock));
@@ -131,7 +131,7 @@ RC_GTEST_PROP(StateMoves, NoTierExceedsItsEnds, ()) {
   expect_moved(from, to);
 }
 
-// Neither has room for the other's: one piece after another goes by way of the disk.
+// Neither tier has room for the other array, so one piece after another moves by way of the disk.
 TEST(StateMoves, ArraysOnFullTiersChangePlaces) {
   const TierSplit device{.device = 5'000 * kBlock}, host{.host = 5'000 * kBlock}, none{.device = kBlock};
   const std::vector<std::vector<TierSplit>> from{{device, none, none}, {host, none, none}},

@@ -18,7 +18,7 @@
 namespace zero {
 namespace {
 
-// One rank whose parameters and gradients lie on a disk made of memory; unit u's values are ramps.
+// One rank with parameters and gradients on a simulated disk. The values of each unit are ramps.
 struct OnDisk {
   ScriptedDisk script;
   std::vector<Unit> units = make_units(small_specs(), {});
@@ -47,7 +47,7 @@ struct OnDisk {
   std::vector<float> fetched(int unit) {
     std::vector<float> values(static_cast<std::size_t>(state.shard(unit).numel));
     streams().fetch_parameter(unit, reinterpret_cast<std::byte*>(values.data()), std::ssize(values));
-    values.resize(static_cast<std::size_t>(units[static_cast<std::size_t>(unit)].numel));  // without padding
+    values.resize(static_cast<std::size_t>(units[static_cast<std::size_t>(unit)].numel));  // removes the padding
     return values;
   }
 };
@@ -63,7 +63,7 @@ TEST(StateStreams, WhatComesAheadIsReadOnce) {
   with_states_on_disk([](OnDisk& on_disk) {
     for (const int unit : {0, 1}) EXPECT_TRUE(on_disk.streams().begin_prefetch(unit));
     EXPECT_TRUE(on_disk.streams().prefetches(1));
-    EXPECT_FALSE(on_disk.streams().begin_prefetch(1)) << "it is on its way";
+    EXPECT_FALSE(on_disk.streams().begin_prefetch(1)) << "the read is in flight";
     for (const int unit : {0, 1}) EXPECT_EQ(on_disk.fetched(unit), ramp(on_disk.units[static_cast<std::size_t>(unit)]));
     EXPECT_FALSE(on_disk.streams().prefetches(1));
     EXPECT_EQ(on_disk.num_reads(), 2);
@@ -85,7 +85,7 @@ TEST(StateStreams, OffloadedGradientReturns) {
     const auto numel = static_cast<std::size_t>(on_disk.state.shard(0).numel);
     std::vector<float> gradient(numel, 2.5F), back(numel, 0.0F);
     on_disk.streams().offload_gradient(0, bytes_of(gradient));
-    std::ranges::fill(gradient, 0.0F);  // it may be used again
+    std::ranges::fill(gradient, 0.0F);  // the buffer may be used again
     on_disk.streams().fetch_gradient(0, reinterpret_cast<std::byte*>(back.data()));
     EXPECT_EQ(back, std::vector<float>(numel, 2.5F));
     EXPECT_TRUE(on_disk.streams().may_offload());
@@ -109,7 +109,7 @@ TEST(StateStreams, ResidentParametersAreNotFetched) {
     ShardedState state(make_units(small_specs(), {}), place(3, Reduce::kAuto, 1), moments(2), comm, ledger);
     std::byte nowhere{};
     EXPECT_THROW(state.streams().fetch_parameter(0, &nowhere, 1), InternalError);
-    EXPECT_TRUE(state.streams().begin_prefetch(0)) << "there is nothing to wait for";
+    EXPECT_TRUE(state.streams().begin_prefetch(0)) << "no transfer is left to wait for";
     EXPECT_FALSE(state.streams().moves_parameters());
   });
 }

@@ -1,4 +1,4 @@
-// Whole parameters and gradients of a device, for a tile that the host updates.
+// HostTile: whole parameters and gradients of a device, for a tile that the host updates.
 #include "zero/engine/update/host_tile.h"
 
 #include <cstdint>
@@ -24,7 +24,7 @@ TEST(HostTile, ReturnsOnlyChangedParts) {
       std::byte* const brought = tile.bring(whole.bytes());
       tile.wait();
       EXPECT_EQ(brought[100], round == 0 ? std::byte{3} : std::byte{5});
-      EXPECT_EQ(brought[10], std::byte{3}) << "it was not sent";
+      EXPECT_EQ(brought[10], std::byte{3}) << "this element was not sent";
       for (std::size_t i = 0; i < 256; ++i) brought[i] = std::byte{5};
       tile.send(whole.bytes().subspan(64, 64));
       tile.send(whole.bytes().subspan(192, 32));

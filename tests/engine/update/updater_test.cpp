@@ -14,8 +14,8 @@
 namespace zero {
 namespace {
 
-// A world of one at stage 0 with parameters that are all 1: what an update of SGD with a gradient of 1 subtracts is lr
-// * lr_scale.
+// A world of one rank at stage 0, whose parameters are all 1. An SGD update with a gradient of 1 subtracts lr *
+// lr_scale.
 struct Alone {
   std::vector<ParamSpec> specs;
   std::vector<Unit> units = make_units(specs, {});
@@ -122,8 +122,8 @@ TEST(Updater, AbsentParametersStayUncounted) {
     EXPECT_EQ(alone.value(1), 1);
     EXPECT_EQ(alone.on_device(alone.state.arrays().optimizer[0].array)[alone.units[0].slices[1].offset], 0);
     alone.step({false, true});
-    // The first step of AdamW moves by the learning rate, whatever the gradient: bias correction counts from 1 for
-    // each.
+    // The first step of AdamW moves by the learning rate, whatever the gradient is. Bias correction counts from 1 for
+    // each parameter.
     EXPECT_FLOAT_EQ(alone.value(1), 1 - 0.1F);
     EXPECT_FLOAT_EQ(alone.value(0), 1 - 0.1F);
   });
@@ -132,7 +132,7 @@ TEST(Updater, AbsentParametersStayUncounted) {
 TEST(Updater, Bf16ParametersFollowTheirMaster) {
   on_ranks(1, [](Communicator& comm) {
     Alone alone(comm, {{.name = "w", .shape = {4}, .dtype = DType::kBFloat16}}, sgd());
-    for (int step = 0; step < 4; ++step) alone.step({true}, 1, 1e-3);  // each far below a bf16 step of 2^-8
+    for (int step = 0; step < 4; ++step) alone.step({true}, 1, 1e-3);  // each far below 2^-8, a bf16 step
     EXPECT_FLOAT_EQ(alone.on_device(alone.state.arrays().master)[0], 1 - 4e-3F);
     EXPECT_EQ(alone.value(0), to_float(to_bfloat16(alone.on_device(alone.state.arrays().master)[0])));
     EXPECT_NE(alone.value(0), 1) << "small steps add up";

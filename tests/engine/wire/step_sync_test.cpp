@@ -39,8 +39,7 @@ TEST(StepSync, RanksReachTheSameVerdict) {
   }
 }
 
-// One that differs from that of rank 0.
-
+// The error names the rank whose rate differs from rank 0's.
 TEST(StepSync, NamesADifferentLearningRate) {
   on_ranks(3, [&](Communicator& comm) {
     RankStep mine = rank_step(1);
@@ -79,8 +78,8 @@ TEST(StepSync, OtherNumberOfPassesIsNamed) {
   });
 }
 
-// In double, each 1 would be lost next to 2^60, and which of them are depends on the order.
-// Whichever rank has which terms.
+// In double, each 1 would be lost beside 2^60, and the lost terms would depend on the order. An exact sum does not
+// depend on which rank has which terms.
 TEST(StepSync, SumsAreExactBeforeRounding) {
   const std::vector<double> terms{0x1p60, 1, 1, 1, 0x1p60, 0x1p8, 0x1p-1, 0x1p60};
   for (const int world : {1, 2, 4}) {
@@ -118,7 +117,7 @@ TEST(StepSync, NamesTheFirstDifferingRank) {
   });
 }
 
-// Large enough that peers read each other's values in place: they must live until everybody has.
+// There are so many values that peers read them in place. They must live until every rank has read them.
 TEST(StepSync, ManyValuesOutliveTheirReaders) {
   on_ranks(4, [](Communicator& comm) {
     for (int round = 0; round < 20; ++round) {

@@ -1,4 +1,4 @@
-// Units whose bytes are coded on their way: the same bits wherever they lie, the bytes of the plan, and shards that stay exact.
+// Coded units: the same bits on every tier, the planned bytes, and shards that stay exact.
 #include "zero/engine/wire/unit_wire.h"
 
 #include <bit>
@@ -23,8 +23,7 @@ namespace {
 constexpr WireCodecs kReduce8{.reduce = WireCodec::kInt8};
 constexpr WireCodecs kBoth4{.gather = WireCodec::kInt4, .reduce = WireCodec::kInt4};
 
-// At every stage.
-
+// The bits are equal at every stage.
 TEST(UnitWireOnAnyDevice, CodedSumsKeepBits) {
   Sweep sweep(3);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
@@ -42,8 +41,7 @@ TEST(UnitWireOnAnyDevice, CodedSumsKeepBits) {
   }
 }
 
-// In every budget and on every tier.
-
+// The bits are equal in every budget and on every tier.
 TEST(UnitWire, CodedGathersKeepBits) {
   const TemporaryFolder disk;
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
@@ -64,7 +62,8 @@ TEST(UnitWireOnAnyDevice, WorldOfOneIsUnchanged) {
   EXPECT_EQ(scripted_run(1, small_specs(), {.stage = 3, .wire = kBoth4}, {}), expected);
 }
 
-// A step of a large unit moves weights by less than a step of a codec: what is trained is not what is gathered.
+// A step of a large unit moves weights by less than a step of the codec. So the trained weights differ from the
+// gathered weights.
 TEST(UnitWireOnAnyDevice, TrainsNearlyLikeExactBytes) {
   for (const WireCodecs& wire : {kReduce8, WireCodecs{.gather = WireCodec::kInt8}}) {
     const AttachOptions options{.stage = 3, .optimizer = SgdOptions{}};
@@ -74,14 +73,14 @@ TEST(UnitWireOnAnyDevice, TrainsNearlyLikeExactBytes) {
     const ScriptedRun seen = scripted_run(2, block_specs(DType::kFloat32), coded, {});
     EXPECT_NE(seen.weights, exact.weights);
     ASSERT_EQ(seen.weights.size(), exact.weights.size());
-    // Three updates of lr 0.01; contributions of two ranks of at most 1.5 err by less than a step of 1.5 / 127 each.
+    // There are three updates with lr 0.01. A contribution is at most 1.5, so each of two ranks errs by less than 1.5 /
+    // 127.
     for (std::size_t i = 0; i < exact.weights.size(); ++i)
       ASSERT_NEAR(std::bit_cast<float>(seen.weights[i]), std::bit_cast<float>(exact.weights[i]), 3 * 0.01 * 0.04) << i;
   }
 }
 
 // The plan and the formula agree.
-
 TEST(UnitWire, SendsPlannedBytes) {
   Sweep sweep(7);
   for (const int world : {2, 3}) {
@@ -102,7 +101,7 @@ TEST(UnitWire, SendsPlannedBytes) {
             EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_EQ(report.received_bytes_per_step, report.planned_sent_bytes) << where;
             EXPECT_DOUBLE_EQ(report.sent_formula_bytes, formula) << where;
-            // Where memory is short, each use gathers, as the formula has it.
+            // If memory is short, each use gathers, as in the formula.
             const bool gathers_twice = options.device_memory.kind == MemoryBudget::Kind::kMin;
             if (options.stage < 3 || gathers_twice) {
               EXPECT_GE(static_cast<double>(report.sent_bytes_per_step), formula) << where;
@@ -133,13 +132,12 @@ TEST(UnitWire, KeepsShardsExactOutsideTraining) {
     model.train(0);
     const std::vector<float> trained = owned();
     EXPECT_EQ(values(Use::kUntraced), trained);
-    EXPECT_NE(values(Use::kForward), trained) << "a step computes with what is decoded";
+    EXPECT_NE(values(Use::kForward), trained) << "a step computes with decoded values";
     EXPECT_EQ(owned(), trained);
   });
 }
 
 // A write in the middle of a coded step is refused.
-
 TEST(UnitWire, AllowsWritesOnlyBetweenSteps) {
   on_ranks(2, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), {.stage = 3, .wire = {.gather = WireCodec::kInt8}});
@@ -212,15 +210,14 @@ TEST(UnitWireOnAnyDevice, CountsBytesByReceiverAndCodec) {
   for (const EngineReport& report : scripted_run(4, small_specs(), options, {}).reports) {
     const auto& [group, copies] = report.sent_by_codec;
     EXPECT_EQ(copies, (SentByCodec::Bytes{report.copies.sent_bytes_per_step, 0, 0, 0}));
-    EXPECT_EQ(group[0], 0) << "all of it is coded";
+    EXPECT_EQ(group[0], 0) << "every byte is coded";
     EXPECT_GT(group[1], 0);
-    EXPECT_GT(group[2], group[1] / 2) << "units are gathered twice, in half the bytes";
+    EXPECT_GT(group[2], group[1] / 2) << "units are gathered twice, with half the bytes";
     EXPECT_EQ(group[1] + group[2] + copies[0], report.sent_bytes_per_step);
   }
 }
 
 // All copies get the same shared weights.
-
 TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
   for (const WireCodec codec : {WireCodec::kInt8, WireCodec::kInt4}) {
     AttachOptions options{.group = 2, .local = LocalSteps{.steps = 2}, .wire = {.outer = codec}};
@@ -230,8 +227,8 @@ TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
     const ScriptedRun expected = scripted_run(4, block_specs(DType::kFloat32), options, {.steps = 2});
     EXPECT_NE(expected.weights, uncoded.weights);
     ASSERT_EQ(expected.weights.size(), uncoded.weights.size());
-    // Two steps of AdamW move a weight by 0.02 at most. A difference of each copy and their sum err by a step each, and
-    // Nesterov's momentum makes 0.7 * 1.9 of that.
+    // Two steps of AdamW move a weight by at most 0.02. A copy's difference and the sum each err by one codec step.
+    // Nesterov's momentum scales the error by 0.7 * 1.9.
     const double step = 0.02 * 2 / (codec == WireCodec::kInt8 ? 127 : 7);
     for (std::size_t i = 0; i < uncoded.weights.size(); ++i)
       ASSERT_NEAR(std::bit_cast<float>(expected.weights[i]), std::bit_cast<float>(uncoded.weights[i]), 2 * step) << i;
@@ -247,8 +244,7 @@ TEST(UnitWireSlow, OuterStepsAreCodedAsPlanned) {
   }
 }
 
-// At every stage. The bytes sent are the planned ones.
-
+// The bits are equal at every stage. The bytes sent are the planned bytes.
 TEST(UnitWire, CodedCopySumsKeepBits) {
   Sweep sweep(2);
   for (const int copies : {2, 3}) {
@@ -281,8 +277,7 @@ TEST(UnitWire, CodedCopySumsKeepBits) {
   }
 }
 
-// Nothing crosses, or only copies would exchange.
-
+// A codec is refused if no bytes cross, or if only copies would exchange bytes.
 TEST(UnitWireOnAnyDevice, NeedsBytesThatCross) {
   const auto refused = [](const AttachOptions& options, const std::string& reason) {
     const std::string message = message_of<ConfigError>([&] { require_wire(options, 4); });

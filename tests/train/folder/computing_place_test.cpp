@@ -20,7 +20,7 @@ TEST(ComputingPlace, VersionsAndInstructionsDecideBits) {
   ComputingPlace here = kThere;
   here.threads = 1;
   here.processor = "Another";
-  EXPECT_EQ(why_other_bits(kThere, here), "") << "threads can be set, and a name decides nothing";
+  EXPECT_EQ(why_other_bits(kThere, here), "") << "threads can be set, and names do not matter";
   here.libtorch = "2.11.0";
   EXPECT_EQ(why_other_bits(kThere, here), "libtorch 2.10.0, and libtorch 2.11.0 here");
   here.instructions = "AVX512+AVX3";
@@ -40,7 +40,7 @@ TEST(ComputingPlace, SettingsOfLibrariesDecideBits) {
 
 TEST(ComputingPlace, ResumedRunSaysWhatChanged) {
   ComputingPlace here = kThere;
-  EXPECT_EQ(changed_places("", to_text(here)), "") << "of an earlier version";
+  EXPECT_EQ(changed_places("", to_text(here)), "") << "the log of an earlier version";
   EXPECT_EQ(changed_places(text_of_places({kThere, kThere}), text_of_places({here})), "");
   here.threads = 1;
   EXPECT_EQ(changed_places(to_text(kThere), to_text(here)), "threads 2, and threads 1 here");

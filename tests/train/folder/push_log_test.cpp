@@ -78,8 +78,7 @@ TEST_F(PushLogTest, WithoutALineIsRefused) {
   EXPECT_TRUE(says(refusal(), "line 2: it was changed after it was written"));
 }
 
-// The error says where the log ends.
-
+// The error names the line at which the log ends.
 TEST_F(PushLogTest, RefusesTruncatedLogAtEnd) {
   for (const auto& [cut, end] : {std::pair{1, "line 7: the log ends here, in clock 2, without the line"},
                                  {2, "line 6: the log ends here, in clock 1, without"},

@@ -30,7 +30,7 @@ class RunCheckpointsTest : public testing::Test {
  protected:
   RunCheckpointsTest() : worlds_(World::in_process(1, {})), engine_(attach(*net_, worlds_.front(), {.stage = 1})) {}
 
-  // Of one run; `launcher`: holds in-memory checkpoints.
+  // The checkpoints of one run. If `launcher` is given, it holds in-memory checkpoints.
   RunCheckpoints checkpoints(const CheckpointPolicy& policy, Launcher* launcher = nullptr) {
     std::optional<LauncherMemory> memory;
     if (launcher != nullptr) memory.emplace(launcher->connect());
@@ -56,7 +56,7 @@ class RunCheckpointsTest : public testing::Test {
     const fs::path file = files_.path_of(step) / "rank-00000.safetensors";
     fs::resize_file(file, fs::file_size(file) - 1);
   }
-  // What it says to the user meanwhile, on standard error.
+  // Resumes, and captures the messages on standard error.
   std::optional<Resumed> resume(RunCheckpoints& checkpoints,
                                 std::int64_t newest = std::numeric_limits<std::int64_t>::max()) {
     testing::internal::CaptureStderr();
@@ -78,8 +78,7 @@ class RunCheckpointsTest : public testing::Test {
   std::string said_, errors_;
 };
 
-// The newest on disk and one in memory.
-
+// The newest checkpoints on disk and the one in memory are kept.
 TEST_F(RunCheckpointsTest, NewestStayBesideMemoryCopy) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .keep = 2, .memory_every = 1}, &launcher);
@@ -98,8 +97,7 @@ TEST_F(RunCheckpointsTest, NewestStayBesideMemoryCopy) {
   EXPECT_TRUE(says(said_, "checkpoint: step 8, "));
 }
 
-// It is not dropped.
-
+// A due save is not dropped while another save runs.
 TEST_F(RunCheckpointsTest, DueSaveWaitsForRunningOne) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 3; ++step) {
@@ -107,15 +105,15 @@ TEST_F(RunCheckpointsTest, DueSaveWaitsForRunningOne) {
     for (std::int64_t before = 1; before < step; ++before) EXPECT_TRUE(fs::exists(files_.path_of(before))) << before;
   }
   EXPECT_FALSE(says(said_, "training waits while checkpoints are written")) << "they are not asynchronous";
-  EXPECT_FALSE(says(said_, "checkpoint: step 3, ")) << "none is told before somebody has asked for it";
+  EXPECT_FALSE(says(said_, "checkpoint: step 3, ")) << "a save is reported when the run asks for it";
   run.finish(engine_);
   EXPECT_EQ(on_disk(), (Steps{3, 2, 1}));
   for (std::int64_t step = 1; step <= 3; ++step)
     EXPECT_TRUE(says(said_, fmt::format("checkpoint: step {}, ", step))) << said_;
 }
 
-// Tells the other ranks so many times that this one has not written its save yet, and counts the gathers of units that
-// nobody has waited for.
+// Reports `questions` times to the other ranks that this rank has not written its save. Counts the gathers that have
+// begun and that nobody has waited for.
 class LateSave final : public ForwardedCommunicator {
  public:
   using ForwardedCommunicator::ForwardedCommunicator;
@@ -153,8 +151,7 @@ class LateSave final : public ForwardedCommunicator {
   int in_flight_ = 0;
 };
 
-// More questions than works may be in flight, beside gathers of parameters that the step has begun.
-// In flight.
+// The ranks exchange more questions than works may be in flight, while the step's gathers of parameters are still open.
 TEST_F(RunCheckpointsTest, WaitingSaveLeavesNoGather) {
   constexpr int kQuestions = 100, kRanks = 2;
   auto real = make_in_process(kRanks, std::chrono::seconds(20));
@@ -209,8 +206,7 @@ TEST_F(RunCheckpointsTest, RestoresRunsOwnValues) {
   EXPECT_EQ(resumed->manifest.config, "[train]\n");
 }
 
-// Of one step, the copy in memory.
-
+// If both have the same step, the checkpoint in memory is taken.
 TEST_F(RunCheckpointsTest, TakesNewestFromAnyPlace) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
@@ -231,8 +227,7 @@ TEST_F(RunCheckpointsTest, TakesNewestFromAnyPlace) {
   EXPECT_EQ(resumed->place, "an in-memory checkpoint that the launcher kept");
 }
 
-// It is named, and the one before is taken.
-
+// The damaged checkpoint is named, and the one before is used.
 TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 3; ++step) save(run, step);
@@ -242,11 +237,10 @@ TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   EXPECT_EQ(resumed->state.step, 2);
   EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
   EXPECT_TRUE(says(errors_, files_.path_of(3).string()));
-  EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "it is the user's to remove";
+  EXPECT_EQ(on_disk(), (Steps{3, 2, 1})) << "the user must remove it";
 }
 
-// In one error.
-
+// One error names all of them.
 TEST_F(RunCheckpointsTest, AllDamagedNamesEachOnce) {
   RunCheckpoints run = checkpoints({.every_steps = 1});
   for (std::int64_t step = 1; step <= 2; ++step) save(run, step);
@@ -260,8 +254,7 @@ TEST_F(RunCheckpointsTest, AllDamagedNamesEachOnce) {
   EXPECT_TRUE(says(error, "\n  Start again from the beginning with --overwrite."));
 }
 
-// It is named, and the checkpoint on disk is taken.
-
+// The damaged checkpoint is named, and the one on disk is used.
 TEST_F(RunCheckpointsTest, DamagedMemoryCopyUsesDisks) {
   Launcher launcher;
   RunCheckpoints run = checkpoints({.every_steps = 1, .memory_every = 1}, &launcher);
@@ -281,8 +274,8 @@ TEST_F(RunCheckpointsTest, DamagedMemoryCopyUsesDisks) {
   EXPECT_TRUE(says(errors_, "this checkpoint is skipped"));
 }
 
-// Two ranks, as on two machines, train on after steps 2 (on the disk) and 3 (in memory); then the launcher of rank 1 is another.
-// It is reported once, and the checkpoint on disk is taken.
+// Two ranks train as if on two machines. Step 2 is saved on disk, and step 3 in memory. Then rank 1 has another
+// launcher. The loss is reported once, and the checkpoint on disk is used.
 TEST_F(RunCheckpointsTest, LostLauncherMemoryUsesDisks) {
   constexpr int kRanks = 2;
   std::array<std::optional<Launcher>, 2> launchers;
@@ -330,8 +323,7 @@ TEST_F(RunCheckpointsTest, LostLauncherMemoryUsesDisks) {
   }
 }
 
-// The memory that an asynchronous save keeps.
-
+// The staging memory that an asynchronous save keeps is released first.
 TEST_F(RunCheckpointsTest, ReleasesStagingBeforeRefusingCopy) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   std::vector<World> worlds = World::in_process(1, {});
@@ -341,17 +333,17 @@ TEST_F(RunCheckpointsTest, ReleasesStagingBeforeRefusingCopy) {
   AttachOptions options{.stage = 1};
   options.offload.monitor.on = false;
   options.offload.monitor.reserve_bytes = 1;
-  // For an image of two MiB or a copy of one, with a quarter left over; not for both.
+  // The memory suffices for an image of 2 MiB or for a copy of 1 MiB, with a quarter left over, but not for both.
   const auto read = [&] { return MemoryReading{.free_bytes = 3 * kMiB - held()}; };
   AttachedModule engine(tensors_of(*net), worlds.front(), options, {.seams = {.read_memory = read}});
   attached = &engine;
   EngineControl(engine).begin_save(folder_ / "c", {}, SaveMode::kAsync)->wait();
-  EXPECT_EQ(held(), 2 * kMiB) << "kept for the next";
+  EXPECT_EQ(held(), 2 * kMiB) << "kept for the next save";
   Launcher launcher;
   InMemoryCheckpoints kept(launcher.connect(), "run");
   EXPECT_TRUE(EngineControl(engine).keep(kept, 1, {}));
   EXPECT_EQ(kept.steps(), Steps{1});
-  EXPECT_EQ(held(), kMiB) << "the copy alone";
+  EXPECT_EQ(held(), kMiB) << "only the copy";
 }
 
 TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
@@ -365,7 +357,7 @@ TEST_F(RunCheckpointsTest, NoneBehindTheLimitIsTaken) {
   const std::string error = message_of<IoError>([&] { run.resume(engine_, 1); });
   testing::internal::GetCapturedStderr();
   EXPECT_TRUE(says(error, "no checkpoint can be read"));
-  EXPECT_TRUE(says(error, files_.path_of(1).string())) << "a later one is whole, but the run was not there";
+  EXPECT_TRUE(says(error, files_.path_of(1).string())) << "a later checkpoint is whole, but beyond the limit";
 }
 
 TEST_F(RunCheckpointsTest, MissingCountMayBeOlderVersion) {
@@ -380,27 +372,25 @@ TEST_F(RunCheckpointsTest, MissingCountMayBeOlderVersion) {
   EXPECT_TRUE(says(error, "the run's \"spikes\": it is damaged, or written by an earlier version"));
 }
 
-// In memory if something holds them.
-
+// In-memory checkpoints are due only if a launcher holds them.
 TEST_F(RunCheckpointsTest, StepsOrTimeMakeThemDue) {
   RunCheckpoints by_steps = checkpoints({.every_steps = 3, .memory_every = 2});
   EXPECT_TRUE(by_steps.due(6, 10, false));
   EXPECT_FALSE(by_steps.due(7, 10, true));
-  EXPECT_TRUE(by_steps.due(10, 10, false)) << "the last one, too";
-  EXPECT_FALSE(by_steps.due_in_memory(2)) << "nobody holds them";
+  EXPECT_TRUE(by_steps.due(10, 10, false)) << "the last step is also due";
+  EXPECT_FALSE(by_steps.due_in_memory(2)) << "no launcher holds them";
   RunCheckpoints by_time = checkpoints({.every_seconds = 1e-9});
   EXPECT_FALSE(by_time.due(1, 10, false));
   EXPECT_TRUE(by_time.due(1, 10, true));
-  EXPECT_TRUE(checkpoints({.every_seconds = 3600}).due(10, 10, false)) << "a short run, too, leaves where it goes on";
-  EXPECT_FALSE(checkpoints({}).due(10, 10, true)) << "none were wanted";
+  EXPECT_TRUE(checkpoints({.every_seconds = 3600}).due(10, 10, false)) << "a short run also saves its end";
+  EXPECT_FALSE(checkpoints({}).due(10, 10, true)) << "no checkpoints are configured";
   Launcher launcher;
   RunCheckpoints held = checkpoints({.memory_every = 2}, &launcher);
   EXPECT_TRUE(held.due_in_memory(4));
   EXPECT_FALSE(held.due_in_memory(5));
 }
 
-// If the run cannot end, it says where its training is.
-
+// If the run cannot end, the error names the place of its trained weights.
 TEST_F(RunCheckpointsTest, StuckEndNamesTrainedWeights) {
   const RunFolder folder(folder_.path());
   RunCheckpoints run = checkpoints({.every_steps = 3});

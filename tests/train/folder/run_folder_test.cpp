@@ -22,8 +22,7 @@ TEST(RunFolder, IsMadeWithItsParents) {
   EXPECT_TRUE(fs::is_directory(folder.path()));
 }
 
-// An old folder keeps its mode.
-
+// An existing folder keeps its mode.
 TEST(RunFolder, NewFolderIsPrivate) {
   const TemporaryFolder temporary;
   RunFolder(temporary / "runs/new").create();
@@ -89,20 +88,19 @@ TEST(RunFolder, BeginningAgainRemovesOldEvents) {
   folder.create();
   { const EventFile events(folder.files().tensorboard, 100); }
   folder.reopen(5, {});
-  EXPECT_TRUE(std::filesystem::exists(folder.files().tensorboard)) << "going on keeps them";
+  EXPECT_TRUE(std::filesystem::exists(folder.files().tensorboard)) << "a run that continues keeps them";
   folder.create();
   EXPECT_FALSE(std::filesystem::exists(folder.files().tensorboard));
 }
 
-// A run of the same configuration with nothing worth keeping was cut short.
-
+// A run of the same configuration without results was cut short.
 TEST(RunFolder, SameConfigurationWithoutResultsIsUnfinished) {
   const TemporaryFolder temporary;
   const RunFolder folder(temporary.path());
   EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "no run began here";
-  EXPECT_FALSE(folder.was_cut_short("")) << "nor one without a word of configuration";
+  EXPECT_FALSE(folder.was_cut_short("")) << "nor one with an empty configuration";
   temporary.write("metrics.jsonl", "{}\n");
-  EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "whose run is it?";
+  EXPECT_FALSE(folder.was_cut_short("lr = 1\n")) << "it is unknown whose run this is";
   temporary.write("config.toml", "lr = 1\n");
   EXPECT_TRUE(folder.was_cut_short("lr = 1\n"));
   EXPECT_FALSE(folder.was_cut_short("lr = 2\n"));

@@ -37,14 +37,14 @@ TEST(SavePace, ProbesDiskAndLeavesNothing) {
   run_ranks(2, [&](World& world) {
     Communicator& comm = world.communicator();
     double some = estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes);
-    // The least of several: one that a busy machine held up says much.
+    // Takes the least of three measurements, because a busy machine can slow one down.
     for (int i = 0; i < 3; ++i) some = std::min(some, estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes));
     const double more = estimate_save_seconds(comm, folder.path(), 2000 * kLeastBytes);
     EXPECT_GT(some, 0);
-    EXPECT_GT(more, some) << "a thousand times as much";
-    EXPECT_EQ(estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes - 2), 0) << "too little to matter";
+    EXPECT_GT(more, some) << "a thousand times as many bytes";
+    EXPECT_EQ(estimate_save_seconds(comm, folder.path(), 2 * kLeastBytes - 2), 0) << "too few bytes to matter";
     EXPECT_GT(estimate_save_seconds(comm, folder / "not/yet/there", 2 * kLeastBytes), 0);
-    EXPECT_EQ(estimate_save_seconds(comm, "/proc/self/nowhere", 2 * kLeastBytes), 0) << "the save says why";
+    EXPECT_EQ(estimate_save_seconds(comm, "/proc/self/nowhere", 2 * kLeastBytes), 0) << "the save reports the reason";
     ++told;
   });
   EXPECT_EQ(told, 2);

@@ -12,9 +12,9 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kBytes = 1024 * sizeof(float);  // of an activation: one page
+constexpr std::int64_t kBytes = 1024 * sizeof(float);  // of one activation: a page
 
-// As many checkpoints as fill the blocks twice, forward and backward.
+// Runs forward and backward with as many checkpoints as fill the blocks twice.
 void run_step(ActivationStore& store) {
   torch::Tensor x = torch::ones({1024}).requires_grad_() * 1;
   for (std::size_t i = 0; i < 2 * ActivationOffload::kBlocks; ++i)
@@ -68,7 +68,7 @@ TEST(ActivationOffloadMeter, AddsToWhatTheEngineHolds) {
   EXPECT_EQ(meter.link().down_bytes, offloaded);
   EXPECT_EQ(meter.link().up_bytes, offloaded);
   EXPECT_GT(meter.link().busy_seconds, 0);
-  EXPECT_EQ(rank.peak_memory_total, rank.peak_memory[MemoryTag::kStaging]) << "what came ahead";
+  EXPECT_EQ(rank.peak_memory_total, rank.peak_memory[MemoryTag::kStaging]) << "the inputs that were read ahead";
   EXPECT_GT(rank.peak_memory_total, 0);
 }
 

@@ -16,8 +16,7 @@ DeviceMemoryUse some_use() {
   return use;
 }
 
-// Of libtorch or of zero.cpp.
-
+// The messages are libtorch's or zero.cpp's.
 TEST(DeviceMemory, FindsRequestedBytesInMessages) {
   EXPECT_EQ(asked_bytes("CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of"), 2 * kGiB);
   EXPECT_EQ(asked_bytes("Tried to allocate 512.00 MiB"), kGiB / 2);
@@ -42,8 +41,7 @@ TEST(DeviceMemory, SuggestsRestartWithoutBudget) {
               {"start the run again, which then leaves 90.0 GiB to libtorch (zero.device_memory = auto)"});
 }
 
-// Holders by tag.
-
+// The error lists the holders by tag.
 TEST(DeviceMemory, NamesHoldersAndSufficientBudget) {
   const std::string said =
       device_memory_error(some_use(), 7, "CUDA out of memory. Tried to allocate 2.00 GiB.\nmore").what();

@@ -16,8 +16,7 @@ class LearnedActivationsTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-// What steps took is known to the next run of the same work only.
-
+// Only the next run of the same work knows the measured use.
 TEST_F(LearnedActivationsTest, NextSameRunKnowsUse) {
   EXPECT_EQ(of("a").bytes(), 0) << "there is no file yet";
   of("a").took(700);
@@ -27,8 +26,7 @@ TEST_F(LearnedActivationsTest, NextSameRunKnowsUse) {
   EXPECT_EQ(of("c").bytes(), 0);
 }
 
-// It may be less than what was known.
-
+// A run keeps its own peak, even if an earlier run's was higher.
 TEST_F(LearnedActivationsTest, RunKeepsItsOwnPeak) {
   of("a").took(700);
   LearnedActivations later = of("a");
@@ -38,13 +36,12 @@ TEST_F(LearnedActivationsTest, RunKeepsItsOwnPeak) {
   EXPECT_EQ(of("a").bytes(), 500);
 }
 
-// Half as much again, or what was requested.
-
+// The next run reserves half as much again, or the requested bytes if they are more.
 TEST_F(LearnedActivationsTest, ShortageAddsHalfNextTime) {
   EXPECT_TRUE(of("a").lacked({.torch = 600, .asked = 100, .held = 9000}));
   EXPECT_EQ(of("a").bytes(), 900);
   EXPECT_TRUE(of("a").lacked({.torch = 700, .asked = 50, .held = 9000}));
-  EXPECT_EQ(of("a").bytes(), 1350) << "of the room that it had, though it came to less";
+  EXPECT_EQ(of("a").bytes(), 1350) << "more than the room it had, although it used less";
   EXPECT_TRUE(of("a").lacked({.torch = 700, .asked = 4000, .held = 9000}));
   EXPECT_EQ(of("a").bytes(), 4700);
 }
@@ -52,12 +49,11 @@ TEST_F(LearnedActivationsTest, ShortageAddsHalfNextTime) {
 TEST_F(LearnedActivationsTest, ReserveIsAtMostTheDevice) {
   EXPECT_TRUE(of("a").lacked({.torch = 600, .asked = 500, .held = 100}));
   EXPECT_EQ(of("a").bytes(), 700);
-  EXPECT_FALSE(of("a").lacked({.torch = 650, .asked = 500, .held = 50})) << "to start again would change nothing";
+  EXPECT_FALSE(of("a").lacked({.torch = 650, .asked = 500, .held = 50})) << "a restart would change nothing";
   EXPECT_EQ(of("a").bytes(), 700);
 }
 
-// It holds nothing.
-
+// A damaged file counts as empty.
 TEST_F(LearnedActivationsTest, ReplacesDamagedFile) {
   std::filesystem::create_directories(path().parent_path());
   for (const char* text : {"", "[1, 2]", R"({"a": "many"})", R"({"a": -5})", R"({"a": 1e3})", "{\"a\": {"}) {
@@ -92,7 +88,7 @@ TEST(ActivationWork, IsOfWhatActivationsDependOn) {
   EXPECT_NE(activation_work(other, shape, 8, DType::kFloat32, "H"), work);
   other = model;
   other.init = "weights.safetensors";
-  EXPECT_EQ(activation_work(other, shape, 8, DType::kFloat32, "H"), work) << "values take no room";
+  EXPECT_EQ(activation_work(other, shape, 8, DType::kFloat32, "H"), work) << "values take no memory";
 }
 
 }  // namespace

@@ -20,8 +20,8 @@ TEST(MachinePeak, MuonProbesEachMatrixShape) {
   };
   const double small = seconds({48, 40}), large = seconds({160, 400});
   EXPECT_GT(small, 0);
-  EXPECT_GT(large, 4 * small) << "it has more than a hundred times the operations";
-  // Of a matrix that would take long a smaller one is probed.
+  EXPECT_GT(large, 4 * small) << "the matrix has more than a hundred times the operations";
+  // For a matrix that would take long, a smaller one is probed.
   EXPECT_GT(seconds({3200, 3200}), 100 * large);
 }
 

@@ -44,8 +44,7 @@ TEST_F(Rates, MissingDiskShareIsProbedAgain) {
   EXPECT_EQ(cache.find("a")->disk_share, 1);
 }
 
-// It holds nothing.
-
+// A damaged file counts as empty.
 TEST_F(Rates, ReplacesDamagedFile) {
   const RateCache cache(path());
   for (const char* text :
@@ -76,11 +75,12 @@ TEST_F(Rates, MachineIsRanksThreadsAndDisks) {
   const struct : FileCalls {
     int try_folder(const std::string&) const override { return -ETIMEDOUT; }
   } hanging;
-  EXPECT_EQ(machine_identity(here, 2, 1, "adamw", hanging), machine_identity({}, 2, 1, "adamw")) << "not looked at";
+  EXPECT_EQ(machine_identity(here, 2, 1, "adamw", hanging), machine_identity({}, 2, 1, "adamw"))
+      << "the file is not read";
 }
 
-// Rates that ranks had probed were never found by `zero plan`: a rank is bound to its share of the cores, and the
-// number of those it could use was part of the machine's name.
+// `zero plan` once never found rates that ranks had probed. A rank is bound to its share of the cores, and the number
+// of usable cores was part of the machine's name.
 TEST(MachineIdentity, BoundRankHasWholeMachines) {
   cpu_set_t all, one;
   ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);

@@ -1,4 +1,4 @@
-// Whole runs with a pipeline: losses, evaluations, weights and checkpoints have the bits of the run without one.
+// Whole runs with a pipeline: losses, evaluations, weights and checkpoints have the bits of the run without a pipeline.
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
@@ -60,7 +60,7 @@ class PipelinedModels : public PipelinedRun {
   }
 };
 
-// Each model with another order, and with other counts of sections and lines.
+// Each model has another order of passes, and other numbers of sections and lines.
 TEST_F(PipelinedModels, OrdersKeepBits) {
   const std::vector<PipelinedModel> cases{
       {{.name = "gpt2", .layers = 3, .width = 16, .heads = 2, .context = 16}, 2, {.pipeline = 2}},
@@ -119,7 +119,7 @@ TEST_F(PipelinedModelsSlow, EveryCutKeepsBits) {
       }
 }
 
-// Reduced precision, clipping and a stage that shards within a position.
+// Types of 16 bits, clipping, and a stage that shards within a position.
 TEST_F(PipelinedRun, ShardsOfSixteenBitsKeepBits) {
   for (const auto& [stage, dtype] : {std::pair(3, DType::kBFloat16), std::pair(2, DType::kFloat16)}) {
     SCOPED_TRACE(name_of(dtype));
@@ -137,7 +137,8 @@ TEST_F(PipelinedRun, ShardsOfSixteenBitsKeepBits) {
   }
 }
 
-// Saved with two sections, continued without a pipeline, saved again, continued with three.
+// The run is saved with two sections and continued without a pipeline. It is saved again and continued with three
+// sections.
 TEST_F(PipelinedRun, CheckpointsLoadIntoOtherSections) {
   const auto until = [&](std::int64_t step, PipelineOptions pipeline, const std::string& name) {
     TrainJob made = job(6, pipeline, name);

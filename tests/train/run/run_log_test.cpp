@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// A run of four steps that prints each second one.
+// A run of four steps that prints every second step.
 struct Logged {
   Logged(const std::filesystem::path& path, Communicator& comm)
       : folder(path),
@@ -42,7 +42,6 @@ struct Logged {
 };
 
 // Every rank receives the signal.
-
 TEST(RunLog, FirstRankWritesTheMean) {
   const TemporaryFolder folder;
   run_ranks(2, [&](World& world) {
@@ -73,7 +72,7 @@ TEST(RunLog, RewoundLinesAreNotWritten) {
   EXPECT_EQ(lines[0]["step"], 1);
   EXPECT_EQ(lines[1]["event"], "rewound");
   EXPECT_EQ(lines[2]["loss"], 5);
-  EXPECT_GT(lines[1]["t"], 1e9) << "it has the time";
+  EXPECT_GT(lines[1]["t"], 1e9) << "the line has a time";
   EXPECT_TRUE(says(run.out.str(), "continuing after step 1"));
 }
 
@@ -88,7 +87,7 @@ TEST(RunLog, DrawsStepsOnceWithEvaluations) {
     run.log.finish();
     if (world.rank() != 0) return;
     const auto files = event_files_in(run.folder.files().tensorboard);
-    ASSERT_EQ(files.size(), 1U) << "of the first rank alone";
+    ASSERT_EQ(files.size(), 1U) << "only the first rank's";
     const auto events = read_events(files[0]);
     ASSERT_EQ(events.size(), 8U);
     EXPECT_EQ(events[2].texts.at("configuration"), "    [run]\n    ");
@@ -100,8 +99,7 @@ TEST(RunLog, DrawsStepsOnceWithEvaluations) {
   });
 }
 
-// Between two lines.
-
+// The live line follows steps between two printed lines.
 TEST(RunLog, LiveLineFollowsSteps) {
   const TemporaryFolder folder;
   std::vector<World> worlds = World::in_process(1, {});
@@ -118,7 +116,7 @@ TEST(RunLog, LiveLineFollowsSteps) {
   EXPECT_TRUE(says(out.str(), "  5%  19 s left  step 2/40  loss 1.5000  20 tok/s"));
 }
 
-// A file of this process grows to so many bytes and no further while this is there.
+// While it exists, files of this process grow to at most `bytes` bytes.
 class FileLimit {
  public:
   explicit FileLimit(std::uintmax_t bytes) {
@@ -135,7 +133,7 @@ class FileLimit {
   rlimit before_{};
 };
 
-// A run of one rank whose first step is written.
+// A run of one rank. Its first step is written.
 class RunLogOnAFullDisk : public testing::Test {
  protected:
   RunLogOnAFullDisk() : worlds_(World::in_process(1, {})), run_(folder_ / "run", worlds_.front().communicator()) {
@@ -148,8 +146,7 @@ class RunLogOnAFullDisk : public testing::Test {
   Logged run_;
 };
 
-// No half of a line is in the file.
-
+// The file never has half of a line.
 TEST_F(RunLogOnAFullDisk, UnwritableLinesAreKeptWhole) {
   {
     const FileLimit limit(bytes() + 100);
@@ -160,19 +157,18 @@ TEST_F(RunLogOnAFullDisk, UnwritableLinesAreKeptWhole) {
       const std::string long_reason(1 << 20, 'x');
       for (int i = 0; i < 20; ++i) run_.log.tell(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
     };
-    EXPECT_THROW(fill(), IoError) << "not for ever";
+    EXPECT_THROW(fill(), IoError) << "lines do not wait for ever";
   }
   run_.step(4, 4);
   EXPECT_EQ(run_.lines().back()["step"], 4);
   EXPECT_EQ(run_.lines()[2]["step"], 3);
 }
 
-// What is taken back while lines wait.
-
+// Steps are taken back while their lines wait to be written.
 TEST_F(RunLogOnAFullDisk, WaitingRewindIsWrittenLater) {
   run_.step(2, 1);
   {
-    const FileLimit limit(1);  // nothing can be written, not even what was there
+    const FileLimit limit(1);  // even existing lines could not be written again
     run_.step(3, 3);
     run_.step(4, 4);
     run_.log.take_back(3);
@@ -200,8 +196,7 @@ TEST_F(RunLogOnAFullDisk, RewindKeepsWaitingLines) {
   EXPECT_EQ(lines[2]["loss"], 4);
 }
 
-// It does not end before they are written.
-
+// The run does not end before its lines are written.
 TEST_F(RunLogOnAFullDisk, RunWaitsForItsLines) {
   {
     const FileLimit limit(bytes() + 100);

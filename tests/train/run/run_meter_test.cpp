@@ -23,7 +23,7 @@ EngineReport report_of(bool off_device) {
   return report;
 }
 
-// Of one rank, after kSteps steps of half a second; `replans_later`: states move after the prediction.
+// The report of one rank after kSteps steps of half a second. `replans_later`: states move after the prediction.
 RunReport measured(const EngineReport& engine, std::string& said, bool replans_later = false) {
   RunMeter meter(nullptr, 1);
   EngineReport now = engine;
@@ -42,8 +42,7 @@ RunReport measured(const EngineReport& engine, std::string& said, bool replans_l
   return report;
 }
 
-// What the engine said last.
-
+// The report has the engine's last state.
 TEST(RunMeterTest, ReportHasMediansAndLastState) {
   std::string said;
   const RunReport report = measured(report_of(false), said);

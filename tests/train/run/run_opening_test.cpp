@@ -24,7 +24,7 @@ class RunOpeningTest : public testing::Test {
     job_.checkpoint.every_steps = 2;
   }
 
-  // Of one rank.
+  // Opens the run on one rank.
   template <typename Look>
   void open(Look look) {
     run_ranks(1, [&](World& world) {
@@ -33,13 +33,13 @@ class RunOpeningTest : public testing::Test {
       look(RunOpening(job_, folder_, checkpoints, world.communicator()));
     });
   }
-  // What is said when the run may start.
+  // The messages at the start of the run.
   std::string start() {
     std::string said;
     open([&](const RunOpening& opening) { opening.require_may_start([&](const std::string& line) { said += line; }); });
     return said;
   }
-  // By a launch: what it made until it ended.
+  // Leaves the folder as a launch does until its first results.
   void begin(std::string_view launch) {
     folder_.create(launch);
     write_file(folder_.files().config, job_.config_text);
@@ -56,11 +56,10 @@ TEST_F(RunOpeningTest, ANewFolderBeginsInSilence) {
     EXPECT_FALSE(opening.resumes());
   });
   EXPECT_EQ(start(), "");
-  EXPECT_FALSE(std::filesystem::exists(folder_.path())) << "nothing of it changes";
+  EXPECT_FALSE(std::filesystem::exists(folder_.path())) << "require_may_start() creates no folder";
 }
 
-// It reports that.
-
+// The run reports that it begins again.
 TEST_F(RunOpeningTest, RunCutShortBeginsAgain) {
   begin("");
   EXPECT_TRUE(says(start(), "before its first checkpoint: it begins again"));
@@ -79,8 +78,7 @@ TEST_F(RunOpeningTest, LaterAttemptContinuesEarlierOne) {
   EXPECT_TRUE(says(start(), "it begins again"));
 }
 
-// It is done already.
-
+// A finished run names changes that have no effect.
 TEST_F(RunOpeningTest, FinishedRunNamesUselessChanges) {
   begin("launch");
   job_.launch = "launch";

@@ -23,7 +23,7 @@
 namespace zero {
 namespace {
 
-// A task whose model also factors one of its matrices, for which libtorch has no fp16.
+// A task whose model also factors one of its matrices. libtorch has no fp16 operator for that.
 class FactoringTask : public Task {
  public:
   explicit FactoringTask(std::unique_ptr<Task> task) : task_(std::move(task)) {}
@@ -38,7 +38,7 @@ class FactoringTask : public Task {
   std::unique_ptr<Task> task_;
 };
 
-// Threads that pass for processes.
+// Threads in the role of processes.
 class OverWires final : public ForwardedCommunicator {
  public:
   using ForwardedCommunicator::ForwardedCommunicator;
@@ -68,7 +68,7 @@ class RunStart : public SmallRunTest {
     return said;
   }
 
-  // Every file of the run, with what is in it.
+  // Every file of the run, with its content.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
     for (const auto& at : std::filesystem::recursive_directory_iterator(folder_ / "run"))
@@ -77,8 +77,7 @@ class RunStart : public SmallRunTest {
   }
 };
 
-// Before anything is written.
-
+// The run is refused before anything is written.
 TEST_F(RunStart, RefusesOperatorWithoutFp16) {
   const std::string said = refusal(fp16_job());
   EXPECT_TRUE(says(said, "train.dtype = fp16: libtorch has no such operator for it here"));
@@ -87,11 +86,10 @@ TEST_F(RunStart, RefusesOperatorWithoutFp16) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 
   run_ranks(1, [&](World& world) { start(fp16_job(), world, /*factors=*/false); });
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/config.toml")) << "the operator was all that stood against it";
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "run/config.toml")) << "only the operator prevented the run";
 }
 
-// On several machines.
-
+// On several machines, in-memory checkpoints need a launcher on each.
 TEST_F(RunStart, MemoryCheckpointsNeedLaunchers) {
   TrainJob job = text_job(2);
   job.checkpoint.memory_every = 1;

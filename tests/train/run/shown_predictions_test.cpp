@@ -34,7 +34,7 @@ TEST(ShownPredictions, TextFollowsPredictionAndTruth) {
   EXPECT_EQ(shown_predictions(samples, *some_texts().train, 1),
             "  0  1  a fine film o...\n"
             "  0  0  no")
-      << "however narrow, a sample is seen";
+      << "a sample is shown, however narrow the terminal";
   EXPECT_EQ(shown_predictions({}, *some_texts().train, 79), "");
 }
 
@@ -69,7 +69,7 @@ TEST(ShownPredictions, NumbersOfATableAreAligned) {
 TEST(ShownPredictions, ATasksPredictionsNameTheirSamples) {
   const auto task = real_task(some_bert(), some_texts().shape());
   const auto samples = predict_samples(*task, *some_texts().train, 5);
-  ASSERT_EQ(samples.size(), 2U) << "as many as there are";
+  ASSERT_EQ(samples.size(), 2U) << "as many as the split has";
   EXPECT_EQ(samples[1].sample, 1);
   EXPECT_EQ(samples[0].target, 1);
   EXPECT_NE(shown_predictions(samples, *some_texts().train, 79).find("a fine film"), std::string::npos);

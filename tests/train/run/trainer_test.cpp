@@ -81,7 +81,7 @@ TEST_F(TrainerTest, StagesGiveTheSameBits) {
   EXPECT_EQ(sha[0].size(), 64U);
 }
 
-// Every kind of model that reads tokens or texts, at the stage that shards nothing and the one that shards all.
+// Every kind of model that reads tokens or texts, at stage 0 and at stage 3.
 TEST_F(TrainerTest, StagesKeepBitsOfEveryModel) {
   std::vector<ModelOptions> models{
       {.name = "llama", .layers = 2, .width = 16, .heads = 4, .kv_heads = 2, .context = 16},
@@ -137,7 +137,7 @@ TEST_F(TrainerTest, MicroBatchesFormStepsBatch) {
   EXPECT_EQ(a.tokens_per_step, b.tokens_per_step);
 }
 
-// The samples of a step, and their weights, are those of one rank that takes them all.
+// A step takes the samples, with the weights, that a single rank would take.
 TEST_F(TrainerTest, UnequalSharesTrainLikeEqual) {
   auto one = text_job(4);
   one.train.batch = 8;
@@ -156,7 +156,7 @@ TEST_F(TrainerTest, UnequalSharesTrainLikeEqual) {
   }
   auto equal = text_job(4);
   equal.run_dir = folder_ / "equal";
-  EXPECT_EQ(run(equal, 2).report.parameters_sha256, reports[1].parameters_sha256) << "to the bit, where they are equal";
+  EXPECT_EQ(run(equal, 2).report.parameters_sha256, reports[1].parameters_sha256) << "equal shares give equal bits";
 }
 
 TEST_F(TrainerTest, TheRunFolderIsComplete) {
@@ -166,7 +166,7 @@ TEST_F(TrainerTest, TheRunFolderIsComplete) {
   EXPECT_EQ(read_file(folder_ / "run/config.toml"), job.config_text);
   const auto plan = read_file(folder_ / "run/plan.txt");
   EXPECT_NE(plan.find("stage 3 on 2 ranks"), std::string::npos);
-  EXPECT_NE(out_.find(plan), std::string::npos) << "the plan is printed as it is kept";
+  EXPECT_NE(out_.find(plan), std::string::npos) << "the printed plan is the plan in the file";
   EXPECT_EQ(out_.substr(0, 8), "ranks: 2");
   const auto model = SafetensorsFile::open(folder_ / "run/model.safetensors");
   EXPECT_EQ(model.at("transformer.wte.weight").shape, (std::vector<std::int64_t>{256, 16}));
@@ -195,8 +195,7 @@ TEST_F(TrainerTest, TheReportAgreesWithTheRun) {
   EXPECT_GT(written["utilization"], 0);
 }
 
-// A line for each.
-
+// Each step and each evaluation adds one line.
 TEST_F(TrainerTest, StepsAndEvaluationsAddMetricsLines) {
   auto job = text_job(6);
   job.train.eval_every = 4;
@@ -222,7 +221,7 @@ TEST_F(TrainerTest, EvaluationDoesNotChangeTheRun) {
   EXPECT_EQ(run(evaluated, 2).report.parameters_sha256, expected);
 }
 
-// Weights of a run's file, name by name.
+// The weights in a run's file, by name.
 std::map<std::string, std::vector<float>> weights_in(const fs::path& path) {
   const auto file = SafetensorsFile::open(path);
   std::map<std::string, std::vector<float>> weights;
@@ -234,9 +233,9 @@ std::map<std::string, std::vector<float>> weights_in(const fs::path& path) {
   return weights;
 }
 
-// Runs of one, two and three steps end with the weights that the average of a run of three is made of; the first weights are
-// those of a run whose learning rate changes nothing. A network of one layer is judged by hand, in double.
-// They are reported and written.
+// Runs of one, two and three steps give the weights in the average of a run of three steps. A run with a learning rate
+// of almost 0 gives the first weights. A network of one layer is evaluated by hand in double. The averaged weights are
+// reported and written.
 TEST_F(TrainerTest, AveragedWeightsMatchHandWritten) {
   constexpr int kPixels = 4, kClasses = 3, kImages = 60, kHeldOut = 20;
   std::string pixels, labels;
@@ -272,7 +271,7 @@ TEST_F(TrainerTest, AveragedWeightsMatchHandWritten) {
   EXPECT_EQ(weights_in(dir / "model.safetensors"), weights_in(folder_ / "3-0.05-0/model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_ / "3-0.05-0/model_ema.safetensors"));
 
-  const auto judged = [&](const Weights& weights) {  // mean loss and accuracy over the held-out images, the last ones
+  const auto judged = [&](const Weights& weights) {  // mean loss and accuracy over the last images, held out
     const std::vector<float>&weight = weights.at("layers.0.weight"), &bias = weights.at("layers.0.bias");
     double loss = 0, correct = 0;
     for (int image = kImages - kHeldOut; image < kImages; ++image) {
@@ -292,7 +291,7 @@ TEST_F(TrainerTest, AveragedWeightsMatchHandWritten) {
   std::vector<std::int64_t> told;
   for (const json& line : json_lines(read_file(dir / "metrics.jsonl"))) {
     if (!line.contains("val_loss_ema")) continue;
-    EXPECT_FALSE(line.contains("val_loss")) << "a line of its own";
+    EXPECT_FALSE(line.contains("val_loss")) << "an average has its own line";
     const auto step = line["step"].get<std::size_t>();
     const auto [loss, accuracy] = judged(averages.at(step));
     EXPECT_NEAR(line["val_loss_ema"], loss, 1e-6) << step;
@@ -337,8 +336,7 @@ TEST_F(TrainerTest, ASampleIsPrinted) {
   EXPECT_GE(end - begin, 30U);
 }
 
-// Unless told otherwise.
-
+// By default, a folder with a run is refused.
 TEST_F(TrainerTest, RefusesFolderWithRun) {
   auto job = text_job(2);
   run(job, 1);
@@ -349,7 +347,7 @@ TEST_F(TrainerTest, RefusesFolderWithRun) {
   job.train.steps = 3;
   run(job, 1);
   EXPECT_EQ(report()["steps"], 3);
-  EXPECT_EQ(metrics().size(), 4U) << "three steps and the evaluation; nothing of the old run";
+  EXPECT_EQ(metrics().size(), 4U) << "three steps and the evaluation, without lines of the old run";
 }
 
 TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
@@ -365,8 +363,7 @@ TEST_F(TrainerTest, BadInputLeavesNoFolderBehind) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
-// Before the plan.
-
+// The folder is refused before the plan.
 TEST_F(TrainerTest, EveryRankRefusesUnwritableFolder) {
   TrainJob job = text_job(2);
   job.run_dir = "/proc/zero/run";
@@ -384,11 +381,10 @@ TEST_F(TrainerTest, EveryRankRefusesUnwritableFolder) {
   EXPECT_EQ(out.str(), "");
 }
 
-// Before checkpoints are measured.
-
+// The memory is refused before checkpoints are measured.
 TEST_F(TrainerTest, RefusesMemoryBeforeCheckpoints) {
   TrainJob job = text_job(2);
-  job.checkpoint = {.every_steps = 1, .keep = 1'000'000'000};  // of which the disk has no room
+  job.checkpoint = {.every_steps = 1, .keep = 1'000'000'000};  // more than the disk has room for
   const auto printed = [&] {
     std::ostringstream out;
     run_ranks(1, [&](World& ranks) {
@@ -424,13 +420,12 @@ TEST_F(TrainerTest, NamesRankWithOtherConfiguration) {
   for (const auto& message : messages) EXPECT_TRUE(says(message, "rank 2: differs from rank 0's"));
 }
 
-// Threads that share a generator.
-
+// The ranks are threads that share a generator.
 TEST_F(TrainerTest, SharedGeneratorRefusesDropout) {
   auto job = text_job(2);
   job.model.dropout = 0.1;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "model.dropout = 0.1"));
-  EXPECT_EQ(run(job, 1).report.losses.size(), 2U) << "one rank shares it with nobody";
+  EXPECT_EQ(run(job, 1).report.losses.size(), 2U) << "one rank shares its generator with no other";
 }
 
 TEST_F(TrainerTest, DropoutDependsOnSeedOnly) {
@@ -447,7 +442,7 @@ TEST_F(TrainerTest, DropoutDependsOnSeedOnly) {
 TEST_F(TrainerTest, SignalEndsRunAfterStep) {
   auto job = text_job(100000);
   const StopSignal stop;
-  ::raise(SIGTERM);  // to this thread: libtorch may have started others before
+  ::raise(SIGTERM);  // to this thread, because libtorch may have started others before
   ASSERT_EQ(stop.pending(), SIGTERM);
   const auto result = run(job, 2, &stop);
   EXPECT_EQ(result.stop_signal, SIGTERM);

@@ -12,7 +12,7 @@
 namespace zero {
 namespace {
 
-// Rows of four numbers, whose targets are `target`.
+// Rows of four numbers. Every target is `target`.
 Prefetcher::Fill rows_with(float target) {
   return [target](std::int64_t i, Batch& batch) {
     auto& input = batch.input.reset<float>({2, 4});
@@ -37,7 +37,7 @@ StepLimits no_limits(double /*loss*/) {
 
 class TrainingSteps : public testing::Test {
  protected:
-  // The steps of rank 0 of `world`.
+  // The steps of rank 0 in a world of `world` ranks.
   std::vector<TakenStep> take(const TrainJob& job, int world, int steps, const TrainingStep::Limits& limits) {
     std::vector<TakenStep> taken;
     run_ranks(world, [&](World& ranks) {
@@ -62,7 +62,7 @@ TEST_F(TrainingSteps, MetricsDescribeTheNextStep) {
   const auto steps = take(job_of(1), 2, 2, no_limits);
   EXPECT_EQ(steps[0].metrics.step, 5);
   EXPECT_EQ(steps[1].metrics.step, 6);
-  EXPECT_EQ(steps[0].metrics.samples_so_far, 104) << "two of each rank";
+  EXPECT_EQ(steps[0].metrics.samples_so_far, 104) << "two samples of each rank";
   EXPECT_EQ(steps[0].metrics.tokens, 4) << "rows";
   EXPECT_FALSE(steps[0].metrics.has_tokens);
   EXPECT_EQ(steps[0].metrics.lr, 0.01);
@@ -85,10 +85,10 @@ TEST_F(TrainingSteps, ExceededLimitUpdatesNothing) {
   EXPECT_TRUE(steps[0].report.skipped);
   ASSERT_EQ(asked.size(), 2U);
   EXPECT_FLOAT_EQ(static_cast<float>(asked[0]), 9);
-  EXPECT_FLOAT_EQ(static_cast<float>(asked[1]), 9) << "the model is as it was";
+  EXPECT_FLOAT_EQ(static_cast<float>(asked[1]), 9) << "the model did not change";
 }
 
-// Rows and targets by the number of the sample, between -1 and 1.
+// Rows and targets between -1 and 1, computed from the sample's number.
 struct Rows {
   static float target(std::int64_t sample) { return number(5 * static_cast<std::uint64_t>(sample) + 4); }
   static float input(std::int64_t sample, std::size_t feature) {
@@ -110,8 +110,8 @@ struct Rows {
   }
 };
 
-// In double: of the mean squared error over `count` samples from `first` on. The last element is the bias's; `size` is what
-// its terms add up to without their signs.
+// The gradient of the mean squared error over `count` samples from `first` on, in double. The last element belongs to
+// the bias. `size` is the sum of the terms' absolute values.
 struct LinearGradient {
   std::array<double, 5> value{}, size{};
 
@@ -139,8 +139,7 @@ std::array<double, 5> weights_and_bias(const torch::Tensor& weight, const torch:
   return all;
 }
 
-// The first update is from weights 0, the second from others.
-// Gradients are the mean over all samples.
+// Gradients are the mean over all samples. The first update begins at zero weights, the second does not.
 TEST_F(TrainingSteps, UnequalSharesAverageOverSamples) {
   using Given = std::vector<std::int64_t>;
   struct Case {
@@ -168,7 +167,7 @@ TEST_F(TrainingSteps, UnequalSharesAverageOverSamples) {
         training.take(done, batches, [&](double) {
           const auto found = weights_and_bias(engine.gradient("linear.weight"), engine.gradient("linear.bias"));
           const LinearGradient expected(before, done.step * samples, samples);
-          // Each term is rounded some times, and each sum of them once a term.
+          // Each term is rounded a few times, and each sum once per term.
           const double roundings = static_cast<double>(samples + 16) * 0x1p-24;
           for (std::size_t at = 0; at < 5; ++at)
             EXPECT_NEAR(found[at], expected.value[at], roundings * expected.size[at])

@@ -48,7 +48,7 @@ TEST(BertTask, PlanKnowsWordOrderShape) {
   options.vocab = 11;
   EXPECT_EQ(bert_shape(options, DataKind::kWordOrder, 8)->classes, 2);
   EXPECT_EQ(bert_shape(options, DataKind::kWordOrder, 8)->vocab, 11);
-  EXPECT_FALSE(bert_shape(options, DataKind::kTsv, 8)) << "only the file knows its classes";
+  EXPECT_FALSE(bert_shape(options, DataKind::kTsv, 8)) << "only the file gives its classes";
 }
 
 TEST(BertTask, WeightsAreDescribedForTransformers) {

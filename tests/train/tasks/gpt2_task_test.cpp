@@ -72,7 +72,7 @@ TEST(Gpt2TaskTest, WeightsAreDescribedForTransformers) {
   EXPECT_TRUE(task->describe_weights(folder.path(), DType::kBFloat16));
   EXPECT_NE(read_file(folder / "config.json").find("\"n_embd\""), std::string::npos);
   folder.write("config.json", "{\"mine\": 1}");
-  EXPECT_FALSE(task->describe_weights(folder.path(), DType::kFloat32)) << "it is no model's, and stays";
+  EXPECT_FALSE(task->describe_weights(folder.path(), DType::kFloat32)) << "the file belongs to no model, and stays";
 }
 
 }  // namespace

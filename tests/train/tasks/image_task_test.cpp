@@ -25,7 +25,7 @@ TEST(ImageTasks, SortImagesIntoTheDatasClasses) {
   }
 }
 
-// 64 x 96 pixels were "6144 pixels: not a square image".
+// Images of 64 x 96 pixels were once refused with "6144 pixels: not a square image".
 TEST(ImageTasks, ReadRectangles) {
   for (const char* name : {"cnn", "rnn", "lstm", "gru"}) {
     const SampleShape shape{.features = 64 * 96, .height = 64, .width = 96, .classes = 10};
@@ -50,8 +50,7 @@ TEST(ImageTasks, RowsWithoutShapeAreRefused) {
         << name;
 }
 
-// No recurrent network reads them.
-
+// Recurrent networks do not read colours.
 TEST(ImageTasks, ColoursNeedCnn) {
   const SampleShape colours{.features = 3 * 28 * 28, .channels = 3, .height = 28, .width = 28, .classes = 10};
   EXPECT_NO_THROW(make_cnn_task({.name = "cnn"}, colours, 1));

@@ -56,7 +56,7 @@ TEST(LlamaTask, OffloadsTheInputsOfItsBlocks) {
   const auto loss = task->loss(tokens, tokens);
   const OffloadedInput inputs = offloaded_inputs(options, 2, 8, DType::kFloat32);
   EXPECT_EQ(task->activations()->report().activation_offload.bytes, inputs.count * inputs.bytes)
-      << "the inputs of three blocks, and nothing of the angles that they share";
+      << "the inputs of three blocks, without the shared angles";
 }
 
 TEST(LlamaTask, WeightsAreDescribedForTransformers) {

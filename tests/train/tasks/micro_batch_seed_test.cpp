@@ -25,7 +25,7 @@ TEST(MicroBatchSeed, StepAndMicroBatchAreDistinct) {
 }
 
 TEST(MicroBatchSeed, NeverChanges) {
-  // A change would change every run with dropout.
+  // Another formula would change every run with dropout.
   static_assert(micro_batch_seed(0, 0, 0, 0) == micro_batch_seed(0, 0, 0, 0));
   std::uint64_t expected = 0;
   for (const std::uint64_t number : {1337U, 5U, 1U, 2U}) {

@@ -23,8 +23,7 @@ TEST(ModelKinds, ModulesAreDeferred) {
   }
 }
 
-// A model that will be loaded.
-
+// The model's weights will be loaded.
 TEST(ModelKinds, LoadedModelHasNoMemoryYet) {
   ModelOptions options = some_gpt2();
   options.init = "weights to come";
@@ -38,7 +37,7 @@ TEST(ModelKinds, RefusesUnreadableDataForModel) {
   EXPECT_TRUE(says(refusal_of_task({.name = "linear"}, kImageShape), "model.name = linear"));
   EXPECT_TRUE(says(refusal_of_task(some_gpt2(), kImageShape),
                    "use [data] kind text or tokens, or model.name mlp, cnn, rnn, lstm or gru"))
-      << "those that read these data";
+      << "the models that read this data";
   EXPECT_TRUE(says(refusal_of_task({.name = "resnet"}, kImageShape),
                    "use gpt2, llama, bert, mlp, cnn, rnn, lstm, gru or linear"));
 }
@@ -68,7 +67,7 @@ struct SmallModel {
   std::int64_t vocab;
 };
 
-// One of each row that has tokens. `zero export` and `zero generate` read the vocabulary off that weight.
+// Tests one model for each row with tokens. `zero export` and `zero generate` read the vocabulary from that weight.
 TEST(ModelKinds, TokenWeightHasRowPerToken) {
   const std::map<std::string_view, SmallModel> models{
       {"gpt2", {some_gpt2(), kTextShape, 256}},
@@ -90,8 +89,8 @@ TEST(ModelKinds, TokenWeightHasRowPerToken) {
   }
 }
 
-// `zero export` reads sizes off them, and model.init finds the names of published files by them.
-// The other names of weights in a row are names of the model.
+// The other weight names in a row are names in the model. `zero export` reads sizes from these weights, and model.init
+// uses the names to find those of published files.
 TEST(ModelKinds, OtherWeightNamesExist) {
   for (const ModelRow& row : kModelTable) {
     if (!row.published) continue;
@@ -118,8 +117,7 @@ TEST(ModelKinds, OtherWeightNamesExist) {
   }
 }
 
-// To Transformers.
-
+// Published rows write a configuration for Transformers.
 TEST(ModelKinds, PublishedRowsDescribeThemselves) {
   for (const ModelRow& row : kModelTable) {
     if (!row.published) continue;

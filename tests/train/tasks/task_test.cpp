@@ -44,7 +44,7 @@ TEST(Task, MovesBatchesToModulesDevice) {
   WhereBatchesGo task;
   task.loss(batch);
   EXPECT_EQ(task.seen, std::vector<c10::Device>(2, c10::Device(at::kCPU)));
-  task.compute_on(at::kMeta);  // a device of every libtorch that is not the CPU
+  task.compute_on(at::kMeta);  // a device that every libtorch has, besides the CPU
   task.loss(batch);
   EXPECT_EQ(task.seen, std::vector<c10::Device>(2, c10::Device(at::kMeta)));
   task.score(batch);
@@ -66,8 +66,7 @@ struct CountWarnings : c10::WarningHandler {
   int count = 0;
 };
 
-// Of libtorch.
-
+// libtorch prints no warning.
 TEST(Task, TracesRegressionWithoutWarning) {
   CountWarnings warnings;
   const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
@@ -77,8 +76,7 @@ TEST(Task, TracesRegressionWithoutWarning) {
   EXPECT_EQ(warnings.count, 0);
 }
 
-// Its targets.
-
+// Smoothed targets affect only training.
 TEST(Task, LabelSmoothingAffectsTrainingOnly) {
   auto smoothed = some_mlp({4, 3});
   smoothed.label_smoothing = 0.3;

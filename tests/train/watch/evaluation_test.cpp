@@ -57,7 +57,7 @@ class Evaluation : public testing::Test {
 
 TEST_F(Evaluation, IsTheMeanOverEveryTarget) {
   const auto task = some_task(corpus_.shape());
-  // Sample by sample, each weighted by its targets.
+  // The mean over single samples, each weighted by its targets.
   double sum = 0;
   std::int64_t count = 0;
   Batch batch;
@@ -100,7 +100,7 @@ TEST_F(Evaluation, LeavesTheModelInTraining) {
   });
 }
 
-// Rows whose larger number says their class, and a model that answers with the numbers themselves.
+// The larger number of a row is its class. The model's answer is the two numbers.
 class Larger : public Task {
  public:
   using Task::loss;
@@ -117,8 +117,7 @@ class Larger : public Task {
   torch::nn::Module module_{"larger"};
 };
 
-// Their share.
-
+// Accuracy is the share of targets found.
 TEST(EvaluationOfClasses, CountsFoundTargetsOverAllRanks) {
   class Rows : public RowDataset {
    public:
@@ -131,7 +130,7 @@ TEST(EvaluationOfClasses, CountsFoundTargetsOverAllRanks) {
       for (std::size_t i = 0; i < samples.size(); ++i) {
         input[2 * i] = static_cast<float>(samples[i] % 2);
         input[2 * i + 1] = 1 - input[2 * i];
-        target[i] = samples[i] < 5 ? 1 - samples[i] % 2 : samples[i] % 2;  // the last two are not as the numbers say
+        target[i] = samples[i] < 5 ? 1 - samples[i] % 2 : samples[i] % 2;  // the last two targets are wrong
       }
       return rows;
     }

@@ -13,7 +13,7 @@ namespace {
 
 class Noise : public testing::Test {
  protected:
-  // The gradient of the weights where the loss has none of its own.
+  // The gradient of the weights when the loss's own gradient is zero.
   torch::Tensor gradient() {
     model_->zero_grad();
     (model_->forward(torch::ones({1, 300})).sum() * 0).backward();
@@ -41,13 +41,12 @@ TEST_F(Noise, DependsOnSeedStepAndParameter) {
   GradientNoise noise(*model_, 0.01, 7);
   const torch::Tensor first = gradient(noise, 5);
   EXPECT_TRUE(torch::equal(gradient(noise, 5), first));
-  EXPECT_TRUE(torch::allclose(gradient(noise, 5, 8), 8 * first)) << "what the mean divides by";
+  EXPECT_TRUE(torch::allclose(gradient(noise, 5, 8), 8 * first)) << "the mean divides by this factor";
   EXPECT_FALSE(torch::equal(gradient(noise, 6), first));
   EXPECT_FALSE(torch::equal(model_->weight.grad().flatten().slice(0, 0, 200), model_->bias.grad()));
 }
 
-// Also for frozen parameters.
-
+// Frozen parameters also get no noise.
 TEST_F(Noise, IsAbsentUnlessRequested) {
   model_->bias.set_requires_grad(false);
   {
@@ -58,7 +57,7 @@ TEST_F(Noise, IsAbsentUnlessRequested) {
     EXPECT_EQ(gradient().count_nonzero().item<std::int64_t>(), 0);
     noise.next(0, 1);
   }
-  EXPECT_EQ(gradient().count_nonzero().item<std::int64_t>(), 0) << "it is gone";
+  EXPECT_EQ(gradient().count_nonzero().item<std::int64_t>(), 0) << "the noise is gone";
 }
 
 class NoisyRun : public SmallRunTest {

@@ -31,8 +31,7 @@ TEST(HealthEvent, ShowsStepAndItsLimits) {
   EXPECT_EQ(event_of(HealthAction::kSkip, 1, norm, {.max_loss = 3.25, .max_grad_norm = 9}).limit, 9);
 }
 
-// Of the step that the run is at again.
-
+// The line belongs to the step at which the run continues.
 TEST(HealthEvent, RewindIsLineOfItsStep) {
   HealthEvent event = event_of(HealthAction::kRewind, 512, spike(), {.max_loss = 3.25});
   event.back_to = 500;

@@ -1,4 +1,4 @@
-// What a spike is, and what is done about it.
+// HealthPolicy: which steps are spikes, and the response to them.
 #include "app/train/watch/health.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ StepReport refused(SkipReason reason, double loss, double norm) {
   return report;
 }
 
-// As an engine would judge it.
+// Judges a step as an engine does.
 SkipReason judged(const StepLimits& limits, double norm) {
   if (*limits.loss > limits.max_loss) return SkipReason::kLossSpike;
   return norm > limits.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
@@ -40,7 +40,7 @@ struct Curve {
   double first = 4, last = 2, noise = 0.05, log_noise = 0.3;
 };
 
-// Losses go down like a model's, norms scatter by a factor.
+// Losses fall like a model's, and norms scatter by a factor.
 struct Samples {
   explicit Samples(const Curve& curve, std::uint64_t seed) : curve(curve), random(seed) {}
   std::pair<double, double> next(int step) {
@@ -56,8 +56,7 @@ HealthPolicy watching(HealthAction spike = HealthAction::kSkip) {
   return HealthPolicy({.spike = spike});
 }
 
-// Ten thousand of them.
-
+// Ten thousand healthy steps raise no alarm.
 TEST(HealthPolicy, HealthyStepsRaiseNoAlarm) {
   for (const Curve& curve :
        {Curve{}, Curve{.noise = 0.2}, Curve{.noise = 0.001, .log_noise = 0.01}, Curve{.noise = 0.1, .log_noise = 1.0},
@@ -77,8 +76,7 @@ TEST(HealthPolicy, HealthyStepsRaiseNoAlarm) {
   }
 }
 
-// Its loss counts as any other.
-
+// The loss of an overflowing step counts like any other.
 TEST(HealthPolicy, OverflowIsNoAlarm) {
   HealthPolicy health = watching(), restored = watching();
   std::vector<float> losses;
@@ -96,8 +94,7 @@ TEST(HealthPolicy, OverflowIsNoAlarm) {
   EXPECT_EQ(restored.limits(1).max_grad_norm, health.limits(1).max_grad_norm);
 }
 
-// Ten thousand times too large.
-
+// Losses or norms that are ten thousand times too large are spikes.
 TEST(HealthPolicy, HugeBatchIsASpike) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     HealthPolicy health = watching();
@@ -123,8 +120,7 @@ TEST(HealthPolicy, FewStepsJudgeNothing) {
   EXPECT_LT(health.limits(1e9).max_grad_norm, 1e9);
 }
 
-// A tenth of the loss and twice the norm.
-
+// The limits allow a tenth more loss and twice the norm.
 TEST(HealthPolicy, FlatSeriesAllowsSmallRises) {
   HealthPolicy health = watching();
   for (int step = 0; step < 200; ++step) health.after(update(2, 0.5));
@@ -132,14 +128,14 @@ TEST(HealthPolicy, FlatSeriesAllowsSmallRises) {
   EXPECT_NEAR(health.limits(2).max_grad_norm, 1.0, 1e-9);
   HealthPolicy zeros = watching();
   for (int step = 0; step < 200; ++step) zeros.after(update(0, 0));
-  EXPECT_EQ(zeros.limits(0).max_loss, kInfinity) << "what is always 0 gives no measure";
+  EXPECT_EQ(zeros.limits(0).max_loss, kInfinity) << "values that are always 0 give no measure";
   EXPECT_EQ(zeros.limits(0).max_grad_norm, kInfinity);
 }
 
 TEST(HealthPolicy, SigmaMeasuresSpikeDistance) {
   const auto limit = [](double sigma) {
     HealthPolicy health({.spike = HealthAction::kSkip, .spike_sigma = sigma});
-    for (int step = 0; step < 128; ++step) health.after(update(step % 2 == 0 ? 1 : 3, 1));  // 2, and a deviation of 1
+    for (int step = 0; step < 128; ++step) health.after(update(step % 2 == 0 ? 1 : 3, 1));  // mean 2, deviation 1
     return health.limits(1).max_loss;
   };
   EXPECT_NEAR(limit(3), 5, 1e-12);
@@ -186,7 +182,7 @@ TEST(HealthPolicy, RestoredStepsGiveSameLimits) {
       losses.push_back(static_cast<float>(loss));
       norms.push_back(norm);
     }
-    restored.after(update(77, 77));  // of the steps that are taken back
+    restored.after(update(77, 77));  // a step that is taken back
     restored.restore(losses, norms, skipped);
     EXPECT_EQ(restored.limits(1).max_loss, health.limits(1).max_loss) << steps;
     EXPECT_EQ(restored.limits(1).max_grad_norm, health.limits(1).max_grad_norm) << steps;
@@ -214,7 +210,7 @@ TEST(HealthPolicy, UnjudgedStepsHaveNoLimits) {
 
 TEST(HealthPolicy, ARewindNeedsCheckpoints) {
   require_possible({.spike = HealthAction::kRewind}, true);
-  require_possible({.on_corruption = HealthAction::kRewind}, false);  // nothing is compared
+  require_possible({.on_corruption = HealthAction::kRewind}, false);  // no comparison is configured
   EXPECT_TRUE(says(message_of<ConfigError>([] { require_possible({.spike = HealthAction::kRewind}, false); }),
                    "health.spike = rewind: there are no checkpoints"));
   EXPECT_TRUE(says(message_of<ConfigError>(

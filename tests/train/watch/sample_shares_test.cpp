@@ -18,7 +18,7 @@ namespace {
 
 using Shares = std::vector<std::int64_t>;
 
-// Steps of ranks that need so many seconds for a sample, as they are after `slower_at` steps where that is given.
+// The seconds that each rank needs for a sample, and those after `slower_at` steps if it is set.
 struct Machines {
   std::array<double, 2> seconds_a_sample;
   std::array<double, 2> later{};
@@ -27,7 +27,7 @@ struct Machines {
 
 class MeasuredShares : public testing::Test {
  protected:
-  // The shares after each step of rank 0; every rank has the same.
+  // Rank 0's shares after each step. All ranks have the same shares.
   static std::vector<Shares> run(const Machines& machines, int steps, std::int64_t most = 0) {
     std::array<std::vector<Shares>, 2> seen;
     run_ranks(2, [&](World& world) {
@@ -47,8 +47,7 @@ class MeasuredShares : public testing::Test {
   static constexpr int kLearned = 1 + static_cast<int>(SampleShares::kWindow);  // steps until the first change
 };
 
-// A window of steps.
-
+// Shares follow the speeds after a window of steps.
 TEST_F(MeasuredShares, FollowSpeedAfterWindow) {
   const auto shares = run({.seconds_a_sample = {0.01, 0.04}}, kLearned);
   EXPECT_EQ(shares[kLearned - 2], (Shares{5, 5}));
@@ -57,7 +56,7 @@ TEST_F(MeasuredShares, FollowSpeedAfterWindow) {
 
 TEST_F(MeasuredShares, StayWhereLittleWouldBeGained) {
   EXPECT_EQ(run({.seconds_a_sample = {0.010, 0.011}}, 50).back(), (Shares{5, 5}));
-  EXPECT_EQ(run({.seconds_a_sample = {0.01, 0.04}}, 50).back(), (Shares{8, 2})) << "and once found, too";
+  EXPECT_EQ(run({.seconds_a_sample = {0.01, 0.04}}, 50).back(), (Shares{8, 2})) << "stays after it was found";
 }
 
 TEST_F(MeasuredShares, FollowARankThatSlowsDown) {
@@ -71,8 +70,8 @@ TEST_F(MeasuredShares, StayBelowTheMost) {
   EXPECT_EQ(run({.seconds_a_sample = {0.01, 0.09}}, kLearned, 7).back(), (Shares{7, 3}));
 }
 
-// Ranks in virtual time. The last one computes k times slower, or is stopped for (k - 1)/k of each 40 ms; all have a
-// fixed part of a tenth of an equal share, and steps that take up to a sixteenth more or less.
+// Ranks in virtual time. The last rank computes k times slower, or is stopped for (k - 1)/k of each 40 ms. Every rank
+// has fixed costs of a tenth of an equal share. Each step takes up to a sixteenth more or less.
 struct Simulated {
   int world;
   double k;
@@ -83,7 +82,7 @@ struct Simulated {
     if (rank < world - 1 || k == 1) return work;
     return stopped ? with_stops(work, (step * 13 % 40) / 1000.0) : k * work;
   }
-  // From `phase` seconds after a stop ended.
+  // The first period began `phase` seconds ago.
   double with_stops(double work, double phase) const {
     constexpr double kPeriod = 0.04;
     const double runs = kPeriod / k;
@@ -98,13 +97,13 @@ struct Simulated {
     return slowest;
   }
   double samples_per_second(double seconds) const;
-  // Of the best shares that never change.
+  // The samples per second of the best constant shares.
   double best() const;
 };
 
 constexpr std::int64_t kBatch = 16;
 constexpr int kSteps = 60;
-constexpr int kLearning = 20;  // steps that do not count
+constexpr int kLearning = 20;  // first steps, which are not measured
 
 double Simulated::samples_per_second(double seconds) const {
   return static_cast<double>(kBatch * world * (kSteps - kLearning)) / seconds;
@@ -125,8 +124,7 @@ double Simulated::best() const {
 
 class SlowedRank : public testing::TestWithParam<Simulated> {};
 
-// Of the sum of speeds, after twenty steps.
-
+// After twenty steps, ranks reach nine tenths of the sum of their speeds.
 TEST_P(SlowedRank, LeavesNineTenthsOfSpeed) {
   const Simulated& sim = GetParam();
   std::mutex mutex;
@@ -142,7 +140,7 @@ TEST_P(SlowedRank, LeavesNineTenthsOfSpeed) {
     const std::scoped_lock lock(mutex);
     reached = sim.samples_per_second(seconds);
   });
-  // What all ranks compute together if none waits for another, with the equal shares of k = 1.
+  // The speed of all ranks if none waits for another, with the equal shares of k = 1.
   const double of_one = kBatch / RankPace{.sample = 0.006, .fixed = 1.6}.seconds(kBatch);
   const double sum = of_one * (sim.world - 1 + 1 / sim.k);
   EXPECT_GE(reached, 0.9 * sum) << "of the sum: " << reached / sum;
@@ -159,8 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SlowedRank,
                                   (info.param.stopped ? "stopped" : "");
                          });
 
-// Though steps vary.
-
+// Shares stay equal although steps vary.
 TEST(SampleShares, EqualRanksStayEqual) {
   run_ranks(2, [](World& world) {
     const Simulated equal{2, 1};

@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// Signals go to this thread: libtorch may have started others before, which never heard that they are blocked.
+// Signals go to this thread, because libtorch may have started others before, without these signals blocked.
 TEST(StopSignal, NothingIsPendingAtFirst) {
   EXPECT_EQ(StopSignal().pending(), 0);
 }
@@ -38,7 +38,7 @@ TEST(StopSignal, TheFirstSignalCounts) {
   ASSERT_EQ(stop.pending(), SIGTERM);
   ::raise(SIGINT);
   EXPECT_EQ(stop.pending(), SIGTERM);
-  // Taken away again, or it would arrive when the scope ends.
+  // Takes the signal away, or it would arrive when the scope ends.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// A model here, and the config.json of one that is the same.
+// A model of zero.cpp, and the config.json of the same model in Transformers.
 struct Same {
   ModelOptions model;
   TransformersModel published;
@@ -34,7 +34,7 @@ Same gpt2() {
           .config = {{"model_type", "gpt2"}, {"n_layer", 2}, {"n_embd", 8}, {"n_head", 4}, {"n_positions", 16}}};
 }
 
-// As a Llama of the third generation is published, but for its sizes.
+// As Llama 3 is published, except for its sizes.
 Same llama() {
   return {.model = {.name = "llama",
                     .layers = 2,
@@ -84,7 +84,7 @@ Same bert() {
                      {"max_position_embeddings", 16}}};
 }
 
-// Empty: the model is taken.
+// Returns "" if the model is accepted.
 std::string refusal(const ModelOptions& model, const std::optional<TransformersModel>& published) {
   try {
     require_model_of_weights(model, published);
@@ -96,14 +96,14 @@ std::string refusal(const ModelOptions& model, const std::optional<TransformersM
 
 class ModelOfWeights : public testing::Test {
  protected:
-  // What is said of `model` with this text beside its weights; empty: it is taken.
+  // The error for `model` when this text is beside its weights, or "" if it is accepted.
   std::string said(Same same, const std::string& config) const {
     folder_.write("config.json", config);
     same.model.init = folder_.path().string();
     return refusal(same.model, same.published);
   }
   std::string said(const Same& same) const { return said(same, same.config.dump()); }
-  // The same with another value of one key.
+  // The same with another value for one key.
   std::string with(Same same, const std::string& key, const Json& value) const {
     same.config[key] = value;
     return said(same);
@@ -113,7 +113,7 @@ class ModelOfWeights : public testing::Test {
     return said(same);
   }
   std::string file() const { return (folder_ / "config.json").string(); }
-  // What is said of `model` and the weights of a run with these keys of [model].
+  // The error for `model` with the weights of a run that has these keys of [model].
   std::string of_run(ModelOptions model, const std::string& keys) const {
     folder_.write("config.toml", "[model]\n" + keys + "\n[train]\nsteps = 3\n");
     folder_.write("report.json", "{}");
@@ -142,8 +142,7 @@ TEST_F(ModelOfWeights, TakesTransformersAndZeroFiles) {
   EXPECT_EQ(refusal(published.model, published.published), "");
 }
 
-// With the value to set.
-
+// The error names the value to set.
 TEST_F(ModelOfWeights, RefusesOtherRopeBase) {
   Same same = llama();
   same.published.rope_theta = 10000;
@@ -197,13 +196,12 @@ TEST_F(ModelOfWeights, MissingKeysUseTransformersDefaults) {
   tied.published.tie_embeddings = true;
   EXPECT_TRUE(says(said(tied), "model.tie_embeddings to false"));
   Same old = gpt2();
-  old.config.erase("model_type");  // before transformers wrote it
+  old.config.erase("model_type");  // transformers did not always write it
   old.config["n_head"] = 2;
   EXPECT_TRUE(says(said(old), "model.heads to 2"));
 }
 
-// Where each version of Transformers has it.
-
+// The key's place depends on the version of Transformers.
 TEST_F(ModelOfWeights, FindsRopeBaseOfAnyVersion) {
   Same same = llama();
   same.config.erase("rope_theta");
@@ -251,8 +249,8 @@ TEST_F(ModelOfWeights, RefusesUnsupportedComputationByName) {
   is_refused(bert(), "type_vocab_size", 3, "type_vocab_size = 3, not 2");
   EXPECT_EQ(with(gpt2(), "reorder_and_upcast_attn", true), "") << "the same function";
   EXPECT_EQ(with(gpt2(), "activation_function", "gelu_pytorch_tanh"), "") << "the same function";
-  EXPECT_EQ(with(bert(), "tie_word_embeddings", false), "") << "of a head that a classifier has not";
-  EXPECT_EQ(with(llama(), "attention_dropout", 0.1), "") << "of training alone";
+  EXPECT_EQ(with(bert(), "tie_word_embeddings", false), "") << "the key of a head that a classifier does not have";
+  EXPECT_EQ(with(llama(), "attention_dropout", 0.1), "") << "keys of training only";
 }
 
 TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
@@ -265,8 +263,7 @@ TEST_F(ModelOfWeights, RefusesOtherModelKindByName) {
                        "  use weights of a gpt2, llama or bert"));
 }
 
-// A file that describes no model is skipped; one that cannot be read is refused.
-
+// A file that describes no model is skipped. An unreadable file is refused.
 TEST_F(ModelOfWeights, SkipsForeignFilesRefusesUnreadable) {
   EXPECT_EQ(said(llama(), "{\"port\": 80}"), "");
   EXPECT_EQ(said(llama(), "[1, 2]"), "");
@@ -275,11 +272,11 @@ TEST_F(ModelOfWeights, SkipsForeignFilesRefusesUnreadable) {
   for (const char* const key : {"n_embd", "hidden_size", "num_attention_heads", "rope_theta", "rope_scaling", "n_inner",
                                 "head_dim", "model_type"})
     for (const Json& value : strange)
-      for (const Same& same : {gpt2(), llama()}) with(same, key, value);  // judged, and no crash
+      for (const Same& same : {gpt2(), llama()}) with(same, key, value);  // must return or throw, not crash
   fs::remove(folder_ / "config.json");
   Same same = llama();
   same.model.init = folder_.path().string();
-  EXPECT_EQ(refusal(same.model, same.published), "") << "weights alone";
+  EXPECT_EQ(refusal(same.model, same.published), "") << "weights without config.json";
   fs::create_directories(folder_ / "config.json");
   EXPECT_EQ(refusal(same.model, same.published), "");
 }
@@ -302,12 +299,13 @@ TEST_F(ModelOfWeights, ComparesKeysThatShapesHide) {
   EXPECT_TRUE(message.ends_with("\n  set model.heads to 2, model.rope_theta to 10000")) << message;
   EXPECT_TRUE(says(of_run(model, same + "tie_embeddings = true\n"), "model.tie_embeddings = false"));
   EXPECT_TRUE(says(of_run(model, "name = \"gpt2\"\nheads = 2\n"), "set model.name to \"gpt2\""));
-  EXPECT_EQ(of_run({.name = "gpt2", .heads = 2}, "name = \"gpt2\"\nheads = 2\n"), "") << "as earlier versions wrote it";
+  EXPECT_EQ(of_run({.name = "gpt2", .heads = 2}, "name = \"gpt2\"\nheads = 2\n"), "")
+      << "as written by earlier versions";
   fs::remove(folder_ / "report.json");
   ModelOptions other = model;
   other.init = (folder_ / "model.safetensors").string();
   folder_.write("config.toml", "[model]\nname = \"llama\"\nheads = 2\n");
-  EXPECT_EQ(refusal(other, std::nullopt), "") << "somebody's configuration, and no run's";
+  EXPECT_EQ(refusal(other, std::nullopt), "") << "a configuration, but not a run's";
 }
 
 }  // namespace

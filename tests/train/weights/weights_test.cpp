@@ -70,7 +70,7 @@ void expect_equal(const Tensors& a, const Tensors& b) {
 
 class Weights : public testing::Test {
  protected:
-  // What is said about a file of these tensors, before any value is read.
+  // The error for a file of these tensors, before any value is read.
   std::string refusal(const Tensors& tensors) {
     write(file_, tensors);
     auto model = some_model();
@@ -83,7 +83,7 @@ class Weights : public testing::Test {
     return tensors_of(*model);
   }
 
-  // The same through an engine, at a stage that shards and one that does not.
+  // As loaded(), but through an engine, at a stage with shards and at one without.
   Tensors attached(const Tensors& tensors) {
     write(file_, tensors);
     std::vector<Tensors> found(2);
@@ -143,7 +143,7 @@ TEST_F(Weights, ReadsPublishedLlama) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { InitialWeights(*untied, file_); }), "model.tie_embeddings = true"));
 }
 
-// As a file of BERT's first task has it: other heads, old names of the norms, a constant, and no classifier.
+// The file is like that of BERT's pretraining: other heads, old names of the norms, a constant, and no classifier.
 TEST_F(Weights, OtherTaskBertGetsNewClassifier) {
   const auto bert = [](std::uint64_t seed) {
     torch::manual_seed(seed);
@@ -177,16 +177,16 @@ TEST_F(Weights, OtherTaskBertGetsNewClassifier) {
     weights.read(name, values);
     EXPECT_TRUE(torch::equal(torch::tensor(values), tensor.flatten())) << name;
   }
-  // A model of masked words alone has no pooler, either: transformers draws one.
+  // A model that was trained only on masked words also has no pooler. transformers draws one.
   for (const char* const part : {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}) published.erase(part);
   write(file_, published);
   const InitialWeights without_pooler(*model, file_, 5);
-  EXPECT_EQ(without_pooler.notes().size(), 3U) << "classifier, pooler, and what is passed over";
+  EXPECT_EQ(without_pooler.notes().size(), 3U) << "classifier, pooler, and skipped tensors";
   EXPECT_TRUE(says(without_pooler.notes().at(1), "has no bert.pooler, which begins with random values"));
   std::vector<float> pooler(64), first(24);
   without_pooler.read("bert.pooler.dense.weight", pooler);
   without_pooler.read("classifier.weight", first);
-  EXPECT_EQ(first, head) << "as with a pooler";
+  EXPECT_EQ(first, head) << "as for a file with a pooler";
   EXPECT_FALSE(std::equal(first.begin(), first.end(), pooler.begin())) << "the same numbers twice";
   EXPECT_NEAR(torch::tensor(pooler).std().item<double>(), 0.02, 0.01);
   published["classifier.weight"] = expected.at("classifier.weight");
@@ -213,8 +213,7 @@ std::vector<ParamSpec> made_up_model(std::int64_t tokens) {
           {.name = "judge.weight", .shape = {2, 8}}};
 }
 
-// To add a model is to add a row: nothing else knows these names.
-// That a published file may have.
+// A model is added with a row: no other code knows the names of tensors that a published file may have.
 TEST_F(Weights, ModelRowDecidesOptionalTensors) {
   write(file_, {{"tokens.weight", torch::zeros({11, 8})},
                 {"gain", torch::zeros({8})},
@@ -248,8 +247,7 @@ TEST_F(Weights, ModelRowDecidesOptionalTensors) {
                    "has no words.weight: its head shares the token embedding; set model.tie_embeddings = true"));
 }
 
-// A module of the user's own is of no row: a file may leave out a prefix as any model's may, and has nothing besides.
-// Of any model.
+// A user's module has no row. A file may leave out a prefix, as for any model, but may have no other tensors.
 TEST_F(Weights, UnknownModuleAllowsAnyPrefix) {
   const std::vector<ParamSpec> specs{{.name = "model.scale", .shape = {8}},
                                      {.name = "bert.LayerNorm.bias", .shape = {8}}};
@@ -297,8 +295,7 @@ TEST_F(Weights, LongTensorsComeInPieces) {
     EXPECT_TRUE(torch::equal(tensor, half.at(name).to(at::kFloat))) << name;
 }
 
-// On every rank.
-
+// attach() ends on every rank.
 TEST_F(Weights, ShrinkingFileEndsAttachEverywhere) {
   write(file_, tensors_);
   const auto size = std::filesystem::file_size(file_);
@@ -315,8 +312,7 @@ TEST_F(Weights, ShrinkingFileEndsAttachEverywhere) {
   });
 }
 
-// On every rank, whatever it throws.
-
+// attach() ends on every rank, whatever the source throws.
 TEST_F(Weights, ThrowingSourceEndsAttachEverywhere) {
   run_ranks(2, [&](World& world) {
     auto model = some_model(7);
@@ -331,7 +327,7 @@ TEST_F(Weights, ThrowingSourceEndsAttachEverywhere) {
   });
 }
 
-// Of this thread, from here on: how often values are drawn into a tensor.
+// Counts how often this thread draws values into a tensor.
 class CountedDraws {
  public:
   CountedDraws() : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(&look))) { count_ = 0; }
@@ -356,7 +352,7 @@ TEST_F(Weights, DeferredModelBuildsNothing) {
       auto built = deferred([] { return some_model(); });
       const CountedDraws draws;
       const Engine engine = attach(*built, world, {.stage = 3});
-      EXPECT_GT(draws.count(), 0) << "what is built is seen";
+      EXPECT_GT(draws.count(), 0) << "drawn values are counted";
     }
     auto model = deferred([] { return some_model(); });
     const InitialWeights weights(*model, file_);
@@ -497,8 +493,7 @@ TEST_F(Weights, SavesAndExportsIncludeBuffers) {
   }
 }
 
-// And remove what a killed run left.
-
+// A save also removes the files that a killed run left.
 TEST_F(Weights, ReserveDiskFromStart) {
   write(file_, tensors_);
   run_ranks(1, [&](World& world) {
@@ -515,7 +510,7 @@ TEST_F(Weights, ReserveDiskFromStart) {
       EXPECT_EQ(std::filesystem::file_size(there.front()), static_cast<std::uintmax_t>(file->size_bytes()));
       struct stat info {};
       ASSERT_EQ(::stat(there.front().c_str(), &info), 0);
-      EXPECT_GE(info.st_blocks * 512, file->size_bytes()) << "a hole has no room";
+      EXPECT_GE(info.st_blocks * 512, file->size_bytes()) << "a hole would reserve no space";
     }
     EXPECT_TRUE(std::filesystem::is_empty(path.parent_path())) << "a run that does not end leaves nothing";
     engine.abandon();
