@@ -91,7 +91,7 @@ UsingScope Engine::use(const std::vector<torch::Tensor>& parameters) {
   return {attached(), parameters};
 }
 AveragedScope Engine::averaged() {
-  return AveragedScope(attached());
+  return AveragedScope({&attached()});
 }
 
 FrozenScope Engine::frozen() {

@@ -53,17 +53,22 @@ UsingScope::~UsingScope() {
   if (made_here_.in_child()) keep_forever(std::move(uses_));
 }
 
-AveragedScope::AveragedScope(AttachedModule& attached) : attached_(attached) {
-  const Inside inside(attached_);
-  attached_.require_loaded();
-  attached_.drop_zeroed();
-  attached_.scopes().exchange_averages();
+AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(std::move(attached)) {
+  for (AttachedModule* const module : attached_) {
+    const Inside inside(*module);
+    module->require_loaded();
+    module->drop_zeroed();
+    module->scopes().exchange_averages();
+  }
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() != 0 || attached_.in_child()) return;
-  attached_.require_loaded();
-  attached_.scopes().exchange_averages();
+  if (std::uncaught_exceptions() != 0) return;
+  for (AttachedModule* const module : attached_) {
+    if (module->in_child()) return;
+    module->require_loaded();
+    module->scopes().exchange_averages();
+  }
 }
 
 FrozenScope::FrozenScope(AttachedModule& attached) : attached_(attached) {

@@ -59,13 +59,14 @@ class [[nodiscard]] UsingScope {
 // step().
 class [[nodiscard]] AveragedScope {
  public:
-  explicit AveragedScope(AttachedModule& attached);
+  // `attached`: one module, or the sections of one model on this rank.
+  explicit AveragedScope(std::vector<AttachedModule*> attached);
   ~AveragedScope() noexcept(false);
   AveragedScope(const AveragedScope&) = delete;
   AveragedScope& operator=(const AveragedScope&) = delete;
 
  private:
-  AttachedModule& attached_;
+  std::vector<AttachedModule*> attached_;
 };
 
 // Excludes passes through the model from its steps: its gradients are dropped, and no micro-batch is counted. Inputs

@@ -52,7 +52,6 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
   refuse.unless(engine.sync.mode == SyncMode::kSync && !config.local.on, "sync.mode", "use sync.mode sync");
   refuse.unless(engine.sync.servers == 0, "sync.servers", "use 0");
   refuse.unless(!engine.delayed_update, "zero.delayed_update", "use false");
-  refuse.unless(engine.ema == 0, "train.ema", "use 0");
   refuse.unless(config.train.gradient_noise == 0, "train.gradient_noise", "use 0");
   refuse.unless(config.train.share.kind == ShareKind::kEqual, "train.share",
                 "the ranks of a line read the same samples", "use equal");

@@ -28,6 +28,10 @@ void EngineOfRun::abandon() const {
   pipeline_ != nullptr ? pipeline_->module().abandon() : engine_->abandon();
 }
 
+AveragedScope EngineOfRun::averaged() const {
+  return pipeline_ != nullptr ? pipeline_->averaged() : engine_->averaged();
+}
+
 EngineReport EngineOfRun::report() const {
   return pipeline_ != nullptr ? pipeline_->report() : engine_->report();
 }

@@ -33,6 +33,7 @@ class EngineOfRun {
                           bool full_precision = false) const;
   void abandon() const;
   EngineReport report() const;
+  AveragedScope averaged() const;
   const std::vector<ParamSpec>& parameters() const;
   void finish_updates() const;  // no-op for a pipeline, which delays none
   WorkSeconds take_work_seconds() const;

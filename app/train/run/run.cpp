@@ -184,7 +184,7 @@ std::optional<EvaluationResult> Run::evaluate(std::int64_t step, std::int64_t ba
   }
   const std::optional<EvaluationResult> found = evaluate_weights(step, batches, /*averaged=*/false);
   if (!found || job.attach.ema == 0) return found;
-  const AveragedScope averages = engine->averaged();
+  const AveragedScope averages = trained().averaged();
   return evaluate_weights(step, batches, /*averaged=*/true) ? found : std::nullopt;
 }
 

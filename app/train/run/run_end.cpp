@@ -65,8 +65,8 @@ RunReport RunEnd::write_all() {
   report.parameters_sha256 = save_weights(run_.trained(), run_.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
-    const AveragedScope averages = run_.engine->averaged();
-    write_weights(*run_.engine, run_.task->module(), std::move(weights_.average));
+    const AveragedScope averages = run_.trained().averaged();
+    write_weights(run_.trained(), run_.task->module(), std::move(weights_.average));
     average_written_ = true;
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);

@@ -32,7 +32,6 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"sync.mode = \"local\"", [](Config& config) { config.local.on = true; }},
       {"sync.servers = 1", [](Config& config) { config.engine.sync.servers = 1; }},
       {"zero.delayed_update = true", [](Config& config) { config.engine.delayed_update = true; }},
-      {"train.ema = 0.5", [](Config& config) { config.engine.ema = 0.5; }},
       {"train.gradient_noise = 0.1", [](Config& config) { config.train.gradient_noise = 0.1; }},
       {"train.share = \"auto\"", [](Config& config) { config.train.share.kind = ShareKind::kMeasured; }},
       {"optimizer.name = \"adafactor\"", [](Config& config) { config.optimizer.name = "adafactor"; }},

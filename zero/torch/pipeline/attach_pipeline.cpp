@@ -41,6 +41,10 @@ StepReport PipelineEngine::step(const StepRates& rates, const StepLimits& limits
   return module_->step(rates, limits);
 }
 
+AveragedScope PipelineEngine::averaged() {
+  return module_->averaged();
+}
+
 void PipelineEngine::for_each_parameter(
     const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit, bool full_precision) {
   module_->for_each_parameter(visit, full_precision);

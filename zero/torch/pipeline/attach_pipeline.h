@@ -36,6 +36,7 @@
 #include "zero/engine/options/step_report.h"
 #include "zero/plan/pipeline/pipeline.h"
 #include "zero/plan/pipeline/sections.h"
+#include "zero/torch/attached_scopes.h"
 #include "zero/torch/module/model_tensors.h"
 
 namespace zero {
@@ -75,6 +76,9 @@ class PipelineEngine {
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
+
+  // Collective; between steps. As Engine::averaged(): replaces all parameters by their moving averages.
+  AveragedScope averaged();
 
   // Collective; between steps. Calls visit(name, tensor) for every parameter, on every rank, in the order of names.
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,

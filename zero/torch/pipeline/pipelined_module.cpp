@@ -508,6 +508,14 @@ void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision
   }
 }
 
+AveragedScope PipelinedModule::averaged() {
+  require_attached("averaged");
+  std::vector<AttachedModule*> modules;
+  for (const auto& module : modules_)
+    if (module != nullptr) modules.push_back(module.get());
+  return AveragedScope(std::move(modules));
+}
+
 SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
   require_attached("save");
   if (line_.pipeline > 1) return checkpoints_->save(path, std::move(contents));

@@ -40,6 +40,8 @@ class PipelinedModule {
   std::vector<double> passes(const LossOfMicro& loss, double parts);
   void prepare(const LossOfMicro& loss);
   std::vector<at::Tensor> evaluate(const EvaluationKey& key, const ForwardResults& function);
+  // Collective. As Engine::averaged().
+  AveragedScope averaged();
   StepReport step(const StepRates& rates, const StepLimits& limits);
   double learning_rate() const;
   void for_each_parameter(const Visit& visit, bool full_precision);
