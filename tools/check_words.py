@@ -4,9 +4,9 @@
     tools/check_words.py [ROOT]             the words of each folder and of the pages, and the faults
     tools/check_words.py --list FILE...     the tics of some files, with their places
 
-A tic is a turn of phrase that costs the reader a second reading: a clause for a noun ("what is gathered"), "where" for
-if, "alone" for only, ", too" for also, bytes that lie or stand, "so that", a sentence that begins with "Of" or "One
-that". CONTRIBUTING.md says what to write instead. Rules, each printed with the place that breaks it:
+A tic is a turn of phrase that costs the reader a second reading: a clause in place of a noun, a fancy word for "if",
+"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules, each
+printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
@@ -76,7 +76,8 @@ def python_prose_of(file):
 
 
 def python_messages_of(file):
-    """(number, text) of the strings of a Python file that hold a space, without docstrings. Values of f-strings are {}."""
+    """(number, text) of the strings of a Python file that hold a space, without docstrings. Values of f-strings are
+    {}."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     skipped = {id(docstring_of(node)) for node in nodes}
     skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}

@@ -51,7 +51,7 @@ STYLE = """  <style>
 
 
 def boxes(rooms, kind_of, top):
-    """The boxes of one floor, as wide as their names ask for."""
+    """The boxes of one floor; their widths follow their names."""
     weights = [len(room) + 4 for room in rooms]
     unit = (WIDTH - GAP * (len(rooms) - 1)) / sum(weights)
     lines, left = [], LEFT
