@@ -71,7 +71,7 @@ def rank_of_two(keys):
 
 
 class Weighted(torch.nn.Module if not ranks.why_not() else object):
-    """Its gradient is the input."""
+    """A model whose gradient is its input."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +103,7 @@ def sum_of_two(total, direct):
 
 
 def saved_by_two(folder):
-    """Returns what each rank finds directly after save_checkpoint()."""
+    """Returns the files that each rank finds directly after save_checkpoint()."""
     engine, *_ = start()
     found = []
     for step in range(3):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of benchmarks/slow_link.py that need neither root nor torch: ways that a plan tries, cells and lines of a table."""
+"""Tests of benchmarks/slow_link.py that need neither root nor torch: ways of a plan, and cells and lines of a table."""
 
 import contextlib
 import io
