@@ -162,8 +162,9 @@ def files_of(root):
             found.setdefault("pages", []).append(root / path)
         elif path.suffix in SOURCES and path.parts[0] in TREES:
             found.setdefault("/".join(path.parts[:2]), []).append(root / path)
-        elif path.suffix in SOURCES or path.suffix == ".py" or is_script(path):
-            found.setdefault(path.parts[0] if len(path.parts) > 1 else "root", []).append(root / path)
+        elif path.suffix == ".py" or is_script(path) or (path.suffix in SOURCES and path.parts[0] == "tests"):
+            if path.suffix != ".toml" or path.parts[0] != "tests":  # there TOML files are inputs of tests
+                found.setdefault(path.parts[0] if len(path.parts) > 1 else "root", []).append(root / path)
     return {room: [file for file in files if file.is_file()] for room, files in found.items()}
 
 

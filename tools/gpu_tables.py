@@ -89,7 +89,7 @@ def largest(figures):
 
 
 def same_bits(figures):
-    rows = [[name, each["like"], "the same bits" if each["same"] else "has not as many losses" if each["apart"] is None
+    rows = [[name, each["like"], "the same bits" if each["same"] else "another number of losses" if each["apart"] is None
              else f"differs, losses by {each['apart']:.1e}"] for name, each in figures.get("same_bits", {}).items()]
     return table(["run", "beside", "found"], rows)
 
