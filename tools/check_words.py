@@ -5,8 +5,8 @@
     tools/check_words.py --list FILE...     the tics of some files, with their places
 
 A tic is a turn of phrase that costs the reader a second reading: a clause in place of a noun, a fancy word for "if",
-"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules, each
-printed with the place that breaks it:
+"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules,
+each printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
@@ -31,7 +31,7 @@ MOST_NAME_WORDS = 6
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 SCRIPTS = {".sh", ".cmake", ".toml"}
 TREES = ("zero", "app", "plugins", "include")
-PYTHON_MESSAGES = ("python", "zerocpp")
+PACKAGE = ("python", "zerocpp")
 OPTION_TABLE = "app/config/option_table.cpp"
 
 TICS = [re.compile(pattern) for pattern in (
@@ -76,8 +76,7 @@ def python_prose_of(file):
 
 
 def python_messages_of(file):
-    """(number, text) of the strings of a Python file that hold a space, without docstrings. Values of f-strings are
-    {}."""
+    """(number, text) of the strings of a Python file that hold a space, without docstrings. {}: an f-string value."""
     nodes = list(ast.walk(ast.parse(file.read_bytes())))
     skipped = {id(docstring_of(node)) for node in nodes}
     skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
@@ -132,7 +131,8 @@ def tics_in(texts):
 
 
 def has_messages(file):
-    return file.suffix in SOURCES or (file.suffix == ".py" and file.resolve().parts[-3:-1] == PYTHON_MESSAGES)
+    folders = file.resolve().parts
+    return file.suffix in SOURCES or (file.suffix == ".py" and PACKAGE in zip(folders, folders[1:]))
 
 
 def tics_of(file):
@@ -162,9 +162,10 @@ def files_of(root):
             found.setdefault("pages", []).append(root / path)
         elif path.suffix in SOURCES and path.parts[0] in TREES:
             found.setdefault("/".join(path.parts[:2]), []).append(root / path)
-        elif path.suffix == ".py" or is_script(path) or (path.suffix in SOURCES and path.parts[0] == "tests"):
-            if path.suffix != ".toml" or path.parts[0] != "tests":  # there TOML files are inputs of tests
-                found.setdefault(path.parts[0] if len(path.parts) > 1 else "root", []).append(root / path)
+        elif path.parts[0] == "tests" and path.suffix == ".toml":
+            continue  # an input of tests
+        elif path.suffix == ".py" or is_script(path) or (path.parts[0] == "tests" and path.suffix in SOURCES):
+            found.setdefault(path.parts[0] if len(path.parts) > 1 else "root", []).append(root / path)
     return {room: [file for file in files if file.is_file()] for room, files in found.items()}
 
 
@@ -207,8 +208,7 @@ def check(root):
         if room.split("/")[0] in TREES or room == "pages":
             faults += [fault for file in files for fault in too_wide(file, root)]
         if room == "python":
-            messages = [file for file in files if has_messages(file) and file.suffix == ".py"]
-            rate_of("messages of python", messages, messages_of, faults, figures)
+            rate_of("messages of python", [file for file in files if has_messages(file)], messages_of, faults, figures)
     rate_of("messages", sources, messages_of, faults, figures)
     return faults + long_helps(root), figures
 

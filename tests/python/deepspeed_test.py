@@ -523,7 +523,7 @@ class Keys(ranks.PackageTest):
             ({"optimizer": {"type": "Adam", "params": {"beta": 1}}}, r"did you mean optimizer.params.betas\?"),
             ({"scheduler": {"type": "TwoCycle"}}, 'scheduler.type = "TwoCycle": none of'),
             ({"scheduler": {"type": "OneCycle"}}, "scheduler.params.cycle_min_lr = .*OneCycle needs it"),
-            ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled = true: bf16.enabled is true"),
+            ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled = true: bf16.enabled is also true"),
             ({"amp": {"enabled": True}}, "amp = .*not supported"),
             ({"gradient_clipping": "1"}, 'gradient_clipping = "1": not a number'),
             ({"fp16": {"enabled": True, "hysteresis": 0}}, "fp16.hysteresis = 0: not a whole number of 1 or more"),

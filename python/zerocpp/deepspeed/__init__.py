@@ -105,7 +105,7 @@ def _end_engine_of(model: nn.Module) -> None:
 def _read_config(args: Any, given: Any) -> Config:
     by_args = getattr(args, "deepspeed_config", None) or getattr(args, "deepscale_config", None)
     if by_args is not None and given is not None:
-        raise refuse("config", "given", "args.deepspeed_config is given, too", "give only one of the two")
+        raise refuse("config", "given", "args.deepspeed_config is also given", "give only one of the two")
     source = by_args if given is None else given
     if source is None:
         raise refuse("config", None, "there is no configuration", "give a dict, or the path of a JSON file")

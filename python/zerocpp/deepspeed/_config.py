@@ -238,7 +238,7 @@ class Reader:
         half = self._flag(fp16, "fp16.", "enabled", False)
         if self._flag(bf16, "bf16." if newer else "bfloat16.", "enabled", False):
             if half:
-                raise refuse("fp16.enabled", True, "bf16.enabled is true, too", "set one of them to false")
+                raise refuse("fp16.enabled", True, "bf16.enabled is also true", "set one of them to false")
             config.dtype = "bf16"
         elif half:
             config.dtype = "fp16"
@@ -330,7 +330,7 @@ class Reader:
             raise refuse(
                 prefix + "max_grad_norm",
                 params["max_grad_norm"],
-                "DeepSpeed 0.19.8 refuses it, too",
+                "DeepSpeed 0.19.8 also refuses it",
                 "use gradient_clipping",
             )
         decoupled = self._flag(params, prefix, "adam_w_mode", True)
