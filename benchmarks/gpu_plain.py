@@ -155,7 +155,7 @@ def main():
     for system in options.systems.split(","):
         try:
             figures[system] = run(system, options)
-        except Exception as error:  # a peer that is not there, or finds no room, is told, and the others have their turn
+        except Exception as error:  # a peer that is missing or does not fit is reported, and the others run
             errors.append(f"{system}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
             figures[system] = {"error": errors[-1]}
         gc.collect()

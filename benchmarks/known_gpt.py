@@ -1,4 +1,4 @@
-"""The GPT that zero.cpp and its peers train alike: its model for PyTorch, its text, first weights, samples and learning rates.
+"""The GPT that zero.cpp and its peers train: the model for PyTorch, its text, first weights, samples and learning rates.
 
     prepare(zero, folder, evaluated=480)                    # folder/train.txt, validation.txt and first/model.safetensors
     run([zero, "train", *train_flags(folder, 12, keys)])    # zero.cpp's run: 12 samples a step of all ranks

@@ -1,4 +1,4 @@
-"""Two "machines" on this one: network namespaces with a cable between them, which `tc` slows down. Needs root.
+"""Two simulated machines: network namespaces with a cable between them, which `tc` slows down. Needs root.
 
     with LinkedMachines() as machines:
         machines.rate(50)                                       # Mbit/s each way; None: no limit

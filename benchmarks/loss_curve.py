@@ -1,4 +1,4 @@
-"""Validation losses of a run, from its metrics.jsonl, also while it writes them.
+"""Validation losses of a run, read from its metrics.jsonl, also while the run writes it.
 
     evals = evals_of(folder / "metrics.jsonl")   # [[seconds of training, validation loss, step], ...]
     first_below(evals, 2.7)                      # the first entry at or below this loss, or None

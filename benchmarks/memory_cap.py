@@ -1,4 +1,4 @@
-"""A hard memory cap: commands run in a control group of their own (versions 1 and 2 of control groups).
+"""A hard memory cap: runs commands in a separate control group (versions 1 and 2 of control groups).
 
     with MemoryCap(2 << 30) as cap:                # bytes; raises CapError with the reason if no cap can be set
         use = cap.run(["zero", "train", ...], log="train.log", timeout=600)

@@ -1,4 +1,4 @@
-"""A rank of a peer: DDP, DDP with its PowerSGD hook, or torchft's DiLoCo, that trains the GPT of known_gpt.py.
+"""A rank of a peer that trains the GPT of known_gpt.py: DDP, DDP with its PowerSGD hook, or torchft's DiLoCo.
 
     peer_rank.py '{"system": "ddp", "ranks": 2, "steps": 21, "samples": 12, "folder": "...", "report": "peer.json"}'
 

@@ -1,4 +1,4 @@
-"""A rank of a system that splits training over ranks, and trains a GPT of known_gpt.py: PyTorch's or DeepSpeed's.
+"""A rank of one system that trains a GPT of known_gpt.py on several ranks: zerocpp, or one of PyTorch or DeepSpeed.
 
     torchrun --nproc-per-node 2 peer_step_rank.py '{"system": "fsdp2", "model": "small", "context": 256, "samples": 8,
       "steps": 9, "folder": "...", "report": "peer.json"}'

@@ -1,4 +1,4 @@
-"""Figures of a benchmark's runs, kept one by one: on stderr, and in a file that is whole after each of them.
+"""Figures of a benchmark's runs. Each is printed on stderr and written to a file, which is complete after each of them.
 
     rounds = RawRounds(args.output)                     # a path, or None: no file
     rounds.add(kind="step", system="DDP", round=0, seconds=0.12)

@@ -1,4 +1,4 @@
-"""Checkpoints of PyTorch and DeepSpeed: a model of a GPT's size, trained a step, saved. One rank; torchrun starts them.
+"""Checkpoints of PyTorch and DeepSpeed: a model of a GPT's size takes a step and is saved. Started by torchrun.
 
     torchrun --standalone --nproc-per-node 2 save_peer.py --system dcp --layers 12 --width 768 --vocab 50257 \
         --folder /tmp/x --saves 3 --json out.json

@@ -1,4 +1,4 @@
-"""A run of several ranks, one of which is slowed down.
+"""Runs several ranks, and slows one of them down.
 
     run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 10 ms
     run_beside([[zero, "train", "-n", "1", ...], ...], rank=0, factor=4)    # several runs at once; rank 0 of the last one

@@ -1,4 +1,4 @@
-"""Modes of training in which one rank may be slow, and runs of them: how fast they are, and after how many steps they reach a loss.
+"""Modes of training with a slow rank, and their runs: speed, and the number of steps to a loss.
 
     bench = Stragglers(args, folder)                # args: those of benchmarks/stragglers.py
     bench.timing(MODES[0], ranks=2, k=4)            # {"seconds": of a step, "rate": samples a second, ...}

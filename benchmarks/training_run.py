@@ -1,4 +1,4 @@
-"""One `zero train` of a GPT: its keys, its result, and why there is none.
+"""One `zero train` of a GPT: its keys, its result, and the reason if there is none.
 
     run = train(zero, {"model.layers": 24, "zero.stage": 3}, ranks=2, folder="/tmp/run", cap=2 << 30)
     run.ok, run.reason                       # False: "killed: out of memory"
