@@ -7,9 +7,9 @@ Prints one JSON object: for each system the median milliseconds of a step, and t
 Systems:
   compute   eager forward and backward in --dtype, no update: a lower bound if the GPU does not wait for Python
   adamw     the same and a fused AdamW over the model's own parameters (in bf16: no fp32 weights)
-  fsdp2     fully_shard of each block and the model, fp32 weights, computing in --dtype, gradients clipped to norm 1, fused AdamW
+  fsdp2     fully_shard of each block and the model, fp32 weights, compute in --dtype, clipping to norm 1, fused AdamW
   offload   the same with CPUOffloadPolicy: weights, gradients and moments on the host
-  ds2-offload, ds3-offload   DeepSpeed's ZeRO, with gradients, master weights and moments on the host; stage 3: also weights
+  ds2-offload, ds3-offload   DeepSpeed's ZeRO: gradients, master weights and moments on the host; stage 3: also weights
 DeepSpeed's systems need deepspeed 0.19.8, and a compiler, ninja and the headers of CUDA to build its Adam for the host.
 They were tried only with --device cpu. A system that fails has `error` instead of figures; if all fail, the exit status
 is 77. The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, loss in fp32,

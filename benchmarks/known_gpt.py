@@ -1,6 +1,6 @@
-"""The GPT that zero.cpp and its peers train: the model for PyTorch, its text, first weights, samples and learning rates.
+"""The GPT that zero.cpp and its peers train: model for PyTorch, text, first weights, samples and learning rates.
 
-    prepare(zero, folder, evaluated=480)                    # folder/train.txt, validation.txt and first/model.safetensors
+    prepare(zero, folder, evaluated=480)                    # train.txt, validation.txt and first/model.safetensors
     run([zero, "train", *train_flags(folder, 12, keys)])    # zero.cpp's run: 12 samples a step of all ranks
     model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
 
@@ -44,7 +44,7 @@ class Shape:
 EXAMPLE = Shape()
 
 
-# ---- samples and learning rates ----------------------------------------------------------------------------------------
+# ---- samples and learning rates --------------------------------------------------------------------------------------
 
 
 def mixed(x):
@@ -79,7 +79,7 @@ def texts(evaluated):
     return text[:begin], text[begin:begin + evaluated * CONTEXT + 1]
 
 
-# ---- zero.cpp's side ---------------------------------------------------------------------------------------------------
+# ---- zero.cpp's side -------------------------------------------------------------------------------------------------
 
 
 def train_flags(folder, samples, keys, warm_up=0):
@@ -104,7 +104,7 @@ def prepare(zero, folder, evaluated, shape=EXAMPLE):
         sys.exit(done.stdout + done.stderr)
 
 
-# ---- a peer's side -----------------------------------------------------------------------------------------------------
+# ---- a peer's side ---------------------------------------------------------------------------------------------------
 
 
 def has(python, module):

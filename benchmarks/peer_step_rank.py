@@ -42,7 +42,7 @@ def keep_heap():
         ctypes.CDLL(None).mallopt(option, value)
 
 
-# ---- systems: (model, job) -> step(inputs, targets), which trains and returns the loss -----------------------------------
+# ---- systems: (model, job) -> step(inputs, targets), which trains and returns the loss -------------------------------
 
 
 def stepping(trained, optimizer, parameters, keep_gradients=False):
@@ -152,7 +152,7 @@ ZEROCPP = ("zerocpp0", "zerocpp3", "zerocpp3-min", "zerocpp3-arena", "zerocpp3-m
 SYSTEMS = {"compute": compute, "ddp": ddp, "zero_redundancy": zero_redundancy, "fsdp2": fsdp2,
            **dict.fromkeys(ZEROCPP, zerocpp), **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero)}
 
-# ---- a run ---------------------------------------------------------------------------------------------------------------
+# ---- a run -----------------------------------------------------------------------------------------------------------
 
 
 def kept_bytes():

@@ -82,7 +82,7 @@ def measure(args, rounds):
                     rounds.add(model=model, system=name, round=number, step=statistics.median(figures["times"][WARM_UP:]), **figures)
 
 
-# ---- tables --------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def overheads(rounds, model, name, over):

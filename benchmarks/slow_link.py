@@ -192,7 +192,7 @@ def is_enough(evals, loss):
     return bool(evals) and evals[-1][2] >= LOSS_AFTER and first_below(evals, loss) is not None
 
 
-# ---- what `zero plan` says ---------------------------------------------------------------------------------------------
+# ---- the prediction of `zero plan` -----------------------------------------------------------------------------------
 
 
 class Planner:
@@ -263,7 +263,7 @@ def choices(plan, systems, predicted, measured, ranks):
     return lines
 
 
-# ---- what the link's rate says ---------------------------------------------------------------------------------------------
+# ---- the limit of the link's rate ------------------------------------------------------------------------------------
 
 
 def without_exchange(system, ranks):
@@ -298,7 +298,7 @@ def exchange_lines(systems, ranks, link, rounds):
             for waits, found in cells.items() if found]
 
 
-# ---- tables ------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def loss_cells(curve, step):

@@ -71,7 +71,7 @@ target_link_options(zero_device_cuda PRIVATE -Wl,-z,defs)
 set_target_properties(zero_device_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden)
 add_dependencies(zero_core zero_device_cuda)
 
-# ---- tests: on a libcudart that has no GPU, and of the PTX ---------------------------------------------------------------
+# ---- tests: on a libcudart that has no GPU, and of the PTX -----------------------------------------------------------
 if(TARGET zero_cuda_test)
   add_library(zero_fake_cudart SHARED "${PROJECT_SOURCE_DIR}/tests/cuda/fake_cudart/fake_cudart.cpp")
   target_include_directories(zero_fake_cudart SYSTEM PRIVATE "${ZERO_CUDA_INCLUDE}")

@@ -10,7 +10,7 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# ---- libtorch: libtorch_cpu.so, libc10.so, libraries that no distribution has, headers for find_package(zero) ------------
+# ---- libtorch: libtorch_cpu.so, libc10.so, libraries that no distribution has, headers for find_package(zero) --------
 set(copyright_of_torch)
 if(CPACK_ZERO_TORCH)
   set(private "${libdir}/zero-cpp/torch")
@@ -82,7 +82,7 @@ execute_process(COMMAND dpkg-shlibdeps --ignore-missing-info -O ${binaries} WORK
 string(REGEX REPLACE "^.*Depends=" "" CPACK_DEBIAN_PACKAGE_DEPENDS "${depends}")
 file(REMOVE_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian" "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/DEBIAN")
 
-# ---- examples: `zero train` names them from the folder above -----------------------------------------------------------------
+# ---- examples: `zero train` names them from the folder above ---------------------------------------------------------
 file(COPY "${CPACK_ZERO_SOURCE}/examples/README.md" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS)
 foreach(example linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification own_module gan api)
   file(COPY "${CPACK_ZERO_SOURCE}/examples/${example}" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS
@@ -91,7 +91,7 @@ endforeach()
 file(MAKE_DIRECTORY "${doc}")
 file(CREATE_LINK ../../zero-cpp/examples "${doc}/examples" SYMBOLIC)
 
-# ---- Debian's documents ----------------------------------------------------------------------------------------------------
+# ---- Debian's documents ----------------------------------------------------------------------------------------------
 file(READ "${CPACK_ZERO_SOURCE}/cmake/debian/copyright" copyright)
 if(copyright_of_torch)
   string(APPEND copyright "\nFiles: usr/${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\nCopyright: the PyTorch contributors and those named below\n"

@@ -38,7 +38,7 @@ endif()
 zero_plugin(plan clp TESTS plan engine LIBS ${CLP_LIBRARY})
 target_include_directories(zero_plan_clp SYSTEM PRIVATE ${CLP_INCLUDE})
 
-# ---- mpi: Open MPI or MPICH, whichever mpi.pc the system points to ------------------------------------------------------
+# ---- mpi: Open MPI or MPICH, whichever mpi.pc the system points to ---------------------------------------------------
 pkg_search_module(mpi QUIET IMPORTED_TARGET mpi-c ompi-c mpi ompi mpich)
 if(mpi_FOUND)
   zero_plugin(transport mpi TESTS comm world LIBS PkgConfig::mpi)
@@ -71,7 +71,7 @@ else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")
 endif()
 
-# ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes ---------------------------------
+# ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes -------------------------
 zero_plugin(transport nccl TESTS comm LIBS ${CMAKE_DL_LIBS})
 if(TARGET zero_comm_test)
   add_library(zero_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/comm/transport/fake_nccl/fake_nccl.cpp")

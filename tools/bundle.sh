@@ -2,7 +2,7 @@
 # Collects the command, its libraries and the tests of GPUs in one archive for a bare machine. That machine needs only
 # Python 3.12 and torch 2.11.0+cu130: no compiler, and no packages of ours.
 #
-#   tools/bundle.sh [-o FILE.tar.gz] [BUILD] [CUDA_BUILD]     # default: build/bundle.tar.gz of build/release and build/cuda
+#   tools/bundle.sh [-o FILE.tar.gz] [BUILD] [CUDA_BUILD]   # default: build/bundle.tar.gz of build/release, build/cuda
 #   tar xf bundle.tar.gz && cd zero-bundle && ./gpu_check.sh 1
 #
 # Content: bin/zero, lib/ (our libraries, the plug-in for GPUs, and their dependencies), tests/, gpu_check.sh with its
@@ -10,8 +10,9 @@
 # libtorch, because that machine has them. All files are stripped. An archive of 64 MiB or more is refused
 # (ZERO_BUNDLE_MIB=N changes the limit).
 #
-# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test zero_parity_test
-#              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test   (test.sh, stage cuda)
+# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test \
+#                zero_parity_test
+#              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test  # test.sh, stage cuda
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -12,8 +12,8 @@ Rules, each printed with the file and line that breaks it:
   torch   a room of zero_core includes no header of torch
   facade  <zero/...> of include/ is for users; nothing in zero/, app/ or plugins/ includes it
   folder  every room has a floor; every folder of tests/ mirrors a room, or is one of the few that test the whole
-  user    the headers that include/zero/zero.h includes, directly or through others, show no seam of tests and nothing of
-          an engine's inside, by an include or a declaration
+  user    the headers that include/zero/zero.h includes, directly or through others, show no seam of tests and nothing
+          of an engine's inside, by an include or a declaration
   readme  every room has a README.md that gives its floor, lists its inner rooms, and names existing files
   bytes   tools/state_bytes.txt lists once each file of engine, memory and optim that copies, fills or reads bytes of
           states, with the number of places, the owner of the bytes, and the work that a GPU does instead
@@ -81,8 +81,8 @@ def includes(file):
 
 
 def included(root, file, quote, path):
-    """The path from the root that an include names, if it is in one of the trees or in include/; else None. A quoted name
-    beside the file counts as the file that it resolves to, so "../engine/x.h" hides nothing."""
+    """The path from the root that an include names, if it is in one of the trees or in include/; else None. A quoted
+    name beside the file counts as the file that it resolves to, so "../engine/x.h" hides nothing."""
     if path.split("/")[0] in FLOORS:
         return Path("include") / path if (root / "include" / path).exists() else Path(path)
     beside = (file.parent / path).resolve()

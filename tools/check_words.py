@@ -49,7 +49,7 @@ COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
 SCRIPT_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s?(.*)")
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
-# A string that is one piece of text may be several literals in a row. Characters and comments are matched to be skipped.
+# One text may be several literals in a row. Characters and comments are matched only to skip them.
 STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 NAME_WORD = re.compile(r"[A-Z][a-z0-9]*|[0-9]+|[A-Z]+(?![a-z])")

@@ -1,7 +1,7 @@
 """The picture of the rooms, docs/architecture.svg: floors on the left, the path of a parameter on the right.
 
-tools/check_layers.py calls it with its own table, so the picture cannot differ from the rules. The right half is the file
-tools/parameter_path.svg, drawn by hand.
+tools/check_layers.py calls it with its own table, so the picture cannot differ from the rules. The right half is the
+file tools/parameter_path.svg, drawn by hand.
 """
 
 from pathlib import Path
@@ -69,7 +69,7 @@ def floors_of(table):
 
 
 def picture(floors, with_torch):
-    """The text of the picture. `floors`: {tree: {room: floor}}; `with_torch`: the (tree, room) pairs that include torch."""
+    """The text of the picture. `floors`: {tree: {room: floor}}; `with_torch`: (tree, room) pairs that include torch."""
     lines, top = [], 52
     titles = {"app": "app/: the program", "plugins": "plugins/: opened by name", "zero": "zero/: the library"}
     for tree in ("app", "plugins", "zero"):

@@ -127,7 +127,7 @@ finish() {  # EXIT REASON
   exit "$1"
 }
 
-# ---- the GPU, if libtorch and the plug-in can use it ---------------------------------------------------------------------
+# ---- the GPU, if libtorch and the plug-in can use it -----------------------------------------------------------------
 [ -x "$zero" ] || { echo "no command here: $zero is not there" >&2; finish 2 "$zero is not there"; }
 "$zero" doctor --json > "$work/doctor.json" 2> "$work/doctor.err"
 found=$(python3 - "$work/doctor.json" <<'PY'
@@ -359,7 +359,7 @@ speed() {
 foresee() {
   local name=$1 profile=$2
   shift 2
-  [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # one of the two runs did not take place; its own check says so
+  [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # reported by its own check
   check "foresee_$name" 60 "$zero" plan --data.path "$work/text.txt" --run.device cuda "$@" --profile "$work/$profile.run" --json || return
   python3 - "$work/foresee_$name.out" "$work/$name.json" > "$work/foresee_$name.json" <<'PY'
 import json, sys

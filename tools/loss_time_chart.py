@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/loss_time.svg from the tables of docs/distributed.md: time to a loss with a slow rank, and over a slow link.
+"""Draws docs/loss_time.svg from tables of docs/distributed.md: time to a loss with a slow rank and over a slow link.
 
     tools/loss_time_chart.py
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the Debian package zero-cpp: the command, the libraries with headers, libtorch, and the examples.
 #
-#   tools/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release, built if necessary
+#   tools/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release (built if needed)
 #
 # It depends on packages of the distribution on which it was made: install it on the same one. It contains MPI and Gloo
 # if libopenmpi-dev and libgloo-dev are installed. Installs missing packages, as quickstart.sh does, and dpkg-dev. It

@@ -29,7 +29,7 @@ stop() {
 }
 trap stop EXIT
 
-# ---- a cluster of two nodes ---------------------------------------------------------------------------------------------------
+# ---- a cluster of two nodes ------------------------------------------------------------------------------------------
 chmod 755 "$folder"
 mkdir -m 755 "$folder"/{state,one,two}
 head -c 1024 /dev/urandom >"$folder/munge.key" && chmod 400 "$folder/munge.key"
@@ -70,7 +70,7 @@ for _ in $(seq 100); do
 done
 sinfo
 
-# ---- a run that is interrupted and continued, and an undisturbed run -----------------------------------------------------------
+# ---- a run that is interrupted and continued, and an undisturbed run -------------------------------------------------
 keys=(examples/shakespeare/shakespeare.toml --train.steps 200 --train.log_every 1 --train.eval_every 0 --run.threads 1)
 "$zero" train "${keys[@]}" -n 4 --comm.transport shared_memory --run.dir "$folder/alone" --overwrite >/dev/null
 export ZERO_COMM_INTERFACE=lo  # both nodes are here, and no name service knows them, so rank 0's address must be given
