@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Training with one rank that computes k times slower: samples a second and seconds to a loss, in every mode and in
-DDP.
+"""Training with one rank that is k times slower: samples a second and seconds to a loss, in every mode and in DDP.
 
-    python3 benchmarks/stragglers.py --python /path/with/torch/bin/python3 --output rounds.json  # 2, 4 ranks; k = 1, 2, 4
+    python3 benchmarks/stragglers.py --python PYTHON --output rounds.json    # PYTHON has torch; 2, 4 ranks; k = 1, 2, 4
     python3 benchmarks/stragglers.py --ranks 2 --factors 1,4 --repeat 1 --modes sync,DDP
-    python3 benchmarks/stragglers.py --from rounds.json                                          # prints these tables again
+    python3 benchmarks/stragglers.py --from rounds.json                      # prints the tables of that run again
 
 The GPT of examples/shakespeare on its text, 32 samples a step of all ranks, AdamW with 30 steps of warm-up, one thread
 a rank. DDP begins with the same weights and draws the same samples (known_gpt.py). Its losses must therefore equal

@@ -100,7 +100,7 @@ endif()
 file(WRITE "${doc}/copyright" "${copyright}")
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(WRITE "${doc}/changelog" "zero-cpp (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
-     "  * What is new stands in CHANGELOG.md.gz.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
+     "  * CHANGELOG.md.gz lists the changes.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
 file(COPY "${CPACK_ZERO_SOURCE}/CHANGELOG.md" DESTINATION "${doc}" NO_SOURCE_PERMISSIONS)
 run("${GZIP}" -9nf "${doc}/changelog" "${doc}/CHANGELOG.md")
 file(MAKE_DIRECTORY "${usr}/share/lintian/overrides")

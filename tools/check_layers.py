@@ -178,7 +178,7 @@ def readme_faults(root, tree, room):
     folder = root / tree / room
     name = f"{tree}/{room}/README.md"
     if not (folder / "README.md").is_file():
-        return [f"{name}:1: readme: a room says what it is, its floor, and where to begin reading"]
+        return [f"{name}:1: readme: a room needs a README.md with its purpose, its floor, and the files to read first"]
     text = (folder / "README.md").read_text(encoding="utf-8")
     faults = []
     if (lines := len(text.splitlines())) > MAX_README_LINES:
@@ -187,11 +187,11 @@ def readme_faults(root, tree, room):
         faults.append(f"{name}:1: readme: it does not say 'Floor {FLOORS[tree][room]}.'")
     named = [file for file in NAMED_FILE.findall(text) if not file.endswith("/")]
     if not named:
-        faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: what it is')")
+        faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: PURPOSE')")
     faults += [f"{name}:1: readme: there is no {missing}" for missing in named if not (folder / missing).is_file()]
     inner = {path.name for path in folder.iterdir() if path.is_dir() and any(file.suffix in SOURCES for file in path.iterdir())}
     listed = set(NAMED_ROOM.findall(text))
-    faults += [f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: what it is')" for each in sorted(inner - listed)]
+    faults += [f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: PURPOSE')" for each in sorted(inner - listed)]
     faults += [f"{name}:1: readme: there is no inner room {each}" for each in sorted(listed - {path.name for path in folder.iterdir() if path.is_dir()})]
     return faults
 
@@ -208,7 +208,7 @@ def name_fault(text):
     first, _, rest = text.partition("\n")
     match = FIRST_LINE.match(first)
     if not match:
-        return "a header begins with '// NAME: what it is'"
+        return "a header begins with '// NAME: PURPOSE'"
     code = COMMENT.sub("", rest)
     for function, kind in NAMED_CODE.findall(match[1]):
         if not re.search(rf"\b{function or kind}\b", code):
@@ -295,7 +295,7 @@ def main(arguments):
         violations += check_picture(root)
     for line in violations:
         print(line)
-    print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every room and header says what it is.")
+    print(f"{len(violations)} rules are broken." if violations else "All rules hold.")
     return 1 if violations else 0
 
 
