@@ -63,7 +63,7 @@ def initialize(
     mesh_param: Any = None,
     config_params: str | PathLike[str] | dict[str, Any] | None = None,
 ) -> tuple[DeepSpeedEngine, Any, DataLoader[Any] | None, Any]:
-    """Collective. Returns (engine, optimizer, dataloader, scheduler); values without an argument are None.
+    """Collective. Returns (engine, optimizer, dataloader, scheduler). A part that was not requested is None.
 
     optimizer: an optimizer of torch.optim, zero.AdamW(lr=3e-4) and others, or a function of the parameters that returns
         one. It has priority over the section `optimizer`.
