@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# From a fresh clone to a trained model: installs what is missing, builds, and trains a small GPT on Shakespeare with ZeRO
-# stage 3 on two ranks. Safe to run again: then nothing is installed, little is built, and the run starts anew.
+# From a fresh clone to a trained model: installs missing packages, builds, and trains a small GPT on Shakespeare with
+# ZeRO stage 3 on two ranks. It can run again: then it installs nothing, builds little, and starts a new run.
 #
-# Installs, only where absent (Debian 12, Ubuntu 24.04; with root or sudo): a C++ compiler, CMake, Ninja, ccache, pip and a
-# few libraries with apt-get, and libtorch with pip into ~/.cache/zero.cpp (XDG_CACHE_HOME is honoured). Set ZERO_TORCH to
-# the folder of a libtorch of your own to use that one.
+# Installs missing packages only (Debian 12, Ubuntu 24.04; with root or sudo): a C++ compiler, CMake, Ninja, ccache, pip
+# and a few libraries with apt-get, and libtorch with pip into ~/.cache/zero.cpp (XDG_CACHE_HOME is honoured). To use
+# your own libtorch, set ZERO_TORCH to its folder.
 #
 # Arguments are passed on to `zero train`: ./quickstart.sh --train.steps 200
 set -euo pipefail
@@ -18,11 +18,11 @@ esac
 . tools/setup.sh
 set_up build
 
-# A first build leaves the tests out: they need libraries that a user does not. A folder that test.sh has set up stays so.
+# A first build leaves out the tests, because they need libraries that a user does not. A folder of test.sh keeps them.
 options=("-DZERO_TORCH=$ZERO_TORCH" -DZERO_UNITY=ON)
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
 configured=$(cmake --preset release "${options[@]}") || die "CMake could not set up the build; its reason is above."
-sed -n 's/^-- \(transport .*not built\)/\1/p' <<<"$configured"  # which package each needs
+sed -n 's/^-- \(transport .*not built\)/\1/p' <<<"$configured"  # names the package that each needs
 cmake --build --preset release --target zero_executable zero || die "The build failed; the first error above says where."
 
 exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"

@@ -1,19 +1,22 @@
 #!/usr/bin/env bash
-# Builds zero.cpp and tests it; the last lines say what ran, for how long, and what failed.
+# Builds zero.cpp and tests it. The last lines list the stages that ran, their times, and failures.
 #
-#   ./test.sh                     what a change is likely to break: all suites with samples of their long sweeps, the core's
-#                                 quick suites under sanitizers, each fuzzer's seeds: 20 to 35 minutes on 2 cores, if nothing is cached
+#   ./test.sh                     the tests that a change is likely to break: all suites with samples of their long
+#                                 sweeps, the core's quick suites under sanitizers, each fuzzer's seeds: 20 to 35
+#                                 minutes on 2 cores without caches
 #   ./test.sh fast                the quick suites, after the build
-#   ./test.sh changed [BASE]      the quick tests that the change since BASE (HEAD) can break: those of its rooms, and those that include
-#                                 its headers (tools/changed_tests.py): at most 5 minutes for a change in one room
-#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each fuzzer, the cluster's
-#                                 manifest, the site, packages (more than an hour)
-#   ./test.sh [TIER] --from STAGE goes on with that stage
-#   ./test.sh --list              what each tier runs, and how long each stage took here the last time
+#   ./test.sh changed [BASE]      the quick tests that the change since BASE (HEAD) can break: those of its rooms, and
+#                                 those that include its headers (tools/changed_tests.py): at most 5 minutes for a
+#                                 change in one room
+#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each
+#                                 fuzzer, the cluster's manifest, the site, packages (more than an hour)
+#   ./test.sh [TIER] --from STAGE resumes at that stage
+#   ./test.sh --list              the stages of each tier, with their last times here
 #
-# Installs what is missing, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open MPI,
-# Gloo, strace, e2fsprogs, iproute2 and SciPy, a Python with torch and transformers (6 GB in the cache; ZERO_TEST_PYTHON names
-# another), for the full tier clang and Chromium. Safe to run again. Exit status 0: all passed.
+# Installs missing packages, as quickstart.sh does, and for the tests GoogleTest, RapidCheck, Google Benchmark, Open
+# MPI, Gloo, strace, e2fsprogs, iproute2, SciPy, and a Python with torch and transformers (6 GB in the cache;
+# ZERO_TEST_PYTHON names another). The full tier also installs clang and Chromium. It can run again. Exit status 0: all
+# passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -31,7 +34,7 @@ while [ $# -gt 0 ]; do
     --from) [ $# -gt 1 ] || refuse "--from names no stage."; from=$2; shift ;;
     --list) list=yes ;;
     -h | --help) usage; exit 0 ;;
-    *) refuse "'$1' is no tier and no option." ;;
+    *) refuse "'$1' is neither a tier nor an option." ;;
   esac
   shift
 done
@@ -40,25 +43,25 @@ done
 stages() {
   cat <<'TABLE'
 tools   standard,full      tests of the scripts in tools/
-layers  standard,full,changed      every include goes down (tools/check_layers.py)
+layers  standard,full,changed      the rules of rooms and headers (tools/check_layers.py)
 sizes   standard,full,changed      no file above 600 lines (tools/check_sizes.py)
 words   standard,full,changed      plain comments and pages, no wide line, short names of tests (tools/check_words.py)
 format  standard,full,changed      clang-format 14
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
-tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole ones, and benchmarks that are tests)
-python  standard,full      the Python package: trains models of PyTorch and transformers, refuses wrong use; its types and style (full: the wheel that pip builds, too)
-asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: sampled sweeps, too)
-tsan    standard,full      where threads meet, under ThreadSanitizer (standard: the quick suites; full: sampled sweeps, too)
-cuda    full               the plug-in for GPUs, where there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
-fuzz    full               each fuzzer over its seeds, and on from there, a minute each
+tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole sweeps, and benchmarks that are tests)
+python  standard,full      the Python package: training with models of PyTorch and transformers, wrong use, types and style (full: also pip's wheel)
+asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: also sampled sweeps)
+tsan    standard,full      code with threads, under ThreadSanitizer (standard: the quick suites; full: also sampled sweeps)
+cuda    full               the plug-in for GPUs, if there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
+fuzz    full               each fuzzer for a minute, from its seeds
 manifest full              the manifest of examples/cluster against the schemas of Kubernetes, and broken copies of it, which are refused
-site    full               the documentation as a site (mkdocs build --strict): every link and anchor leads somewhere
-packages full              the Debian package, installed in a bare system, and the container where there is an engine: each trains
+site    full               the documentation as a site (mkdocs build --strict): every link and anchor
+packages full              the Debian package, installed in a bare system, and the container if there is an engine: each trains
 TABLE
 }
 
-times=${ZERO_TEST_TIMES:-build/test_times}  # TIER STAGE RESULT SECONDS DATE COMMIT, a line each time a stage ends
+times=${ZERO_TEST_TIMES:-build/test_times}  # TIER STAGE RESULT SECONDS DATE COMMIT, a line for each stage that ended
 if [ $list = yes ]; then
   for tier in changed fast standard full; do
     printf '\n%s\n' "$tier"
@@ -81,13 +84,14 @@ set_up "${packages[@]}"
 [ $tier != full ] || { . tools/test_python.sh; provide_test_python; }
 export ZERO_TEST_TIER=$tier
 
-fixed_addresses=()  # a command before ctest
-skipped=77  # a stage's exit status when it could not run here and said why
+fixed_addresses=()  # a command that runs ctest
+skipped=77  # exit status of a stage that cannot run here and printed why
 summary=()
 failures=()
 num_failed=0
 
-# Runs a stage of this tier and notes how it ended. Stages go on after a failure, so that one run shows everything that is wrong.
+# Runs a stage of this tier and notes its result. After a failure the next stages still run, so one run shows all
+# failures.
 stage() {  # NAME COMMAND...
   local name=$1 begin=$SECONDS status=0 result
   shift
@@ -111,7 +115,7 @@ configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
   shift
   while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1"); shift; done
   [ $# = 0 ] || shift
-  # Whole sweeps take longer, and there sanitizers watch the tests' own files, too.
+  # Whole sweeps take longer. In the full tier sanitizers also check the tests' own files.
   case $tier in
     full) options+=(-DZERO_TEST_PATIENCE=12 -DZERO_SANITIZE_TESTS=ON) ;;
     *) options+=(-DZERO_TEST_PATIENCE=1 -DZERO_SANITIZE_TESTS=OFF) ;;
@@ -119,17 +123,17 @@ configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
   cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
-# A skipped test counts as passed; here it is told, with its reason.
+# A skipped test counts as passed; this prints it with its reason.
 skips() { python3 tools/skips.py "$@"; }  # LOG...
 
-# What failed, for the end of a long output: checks that did not hold, tests by name, what a sanitizer found.
+# The failures, for the end of a long output: checks, tests by name, and reports of sanitizers.
 failed_in() {  # BUILD_FOLDER
   grep -hE -A4 ': Failure$|^\[  FAILED  \] [A-Za-z]|^SUMMARY: |^WARNING: Thread|^(FAILED|ERROR|FAIL): |Falsifiable|[Tt]imeout' \
     "$1/Testing/Temporary/LastTest.log" 2>/dev/null | cut -c1-200 | head -60 || true
 }
 
-# More at once than there are cores: tests of faults wait more than they compute. Tests send signals: a shell that ignores
-# some, as one in the background ignores SIGINT, must not pass that on.
+# Runs more tests at once than there are cores, because tests of faults wait more than they compute. Tests send signals.
+# A shell in the background ignores SIGINT, and must not pass that on.
 run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   local folder=$1
   shift
@@ -140,7 +144,7 @@ run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   return $status
 }
 
-# What ctest runs of a build in this tier.
+# The suites of a build that ctest runs in this tier.
 suites() {  # BUILD_FOLDER [CTEST OPTION...]
   case $tier in
     fast) run_ctest "$@" -L fast ;;
@@ -156,8 +160,8 @@ check_format() {
   tools/format.sh --check
 }
 
-# The quick suites of some folders, or in the full tier the slow ones and those of the folders after `--`, too. Sweeps are
-# sampled in either: a sanitizer looks at each line of code, and whole sweeps run it again with other numbers.
+# Runs the quick suites of some folders; in the full tier also the slow suites, and the folders after `--`. Sweeps are
+# sampled in both tiers: a sanitizer checks lines of code, and whole sweeps only run the same lines with other numbers.
 sanitized() {  # PRESET FOLDER... -- FOLDER...
   local preset=$1 folders=() targets which=(-L fast)
   shift
@@ -172,13 +176,13 @@ sanitized() {  # PRESET FOLDER... -- FOLDER...
 address_sanitizer() { sanitized asan base plan comm memory optim engine serve checkpoint data launch config issues fuzz -- report world cli faults; }
 
 thread_sanitizer() {
-  # ThreadSanitizer wants its shadow where a newer kernel may have put something else; without randomization it fits.
+  # Newer kernels may use the addresses of ThreadSanitizer's shadow memory. Without randomization they are free.
   local fixed_addresses=()
   setarch "$(uname -m)" -R true 2>/dev/null && fixed_addresses=(setarch "$(uname -m)" -R)
   sanitized tsan base comm memory engine serve checkpoint -- world
 }
 
-tool_tests() {  # all of them; the page's needs a browser, and is a suite
+tool_tests() {  # without page_test.py, which needs a browser and is a suite of ctest
   local test log failed=0
   rm -rf build/tool_tests && mkdir -p build/tool_tests
   for test in tests/tools/*_test.py; do
@@ -191,7 +195,7 @@ tool_tests() {  # all of them; the page's needs a browser, and is a suite
   return $failed
 }
 
-# In a subshell: the suites of C++ look for this Python only in the full tier.
+# In a subshell, because the C++ suites use this Python only in the full tier.
 python_package() (
   # shellcheck source=tools/test_python.sh
   . tools/test_python.sh
@@ -217,7 +221,7 @@ fuzz() {
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
-# Without torch: what is tried is the plug-in, and that nothing else has come to link CUDA.
+# Built without torch. Tests the plug-in, and that no other library links CUDA.
 cuda() {
   local nvcc
   nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || { say "No nvcc here: the plug-in for GPUs is not built."; return $skipped; }
@@ -227,7 +231,7 @@ cuda() {
     ! readelf -d build/cuda/lib/libzero_core.so $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) | grep -i 'NEEDED.*cuda'
 }
 
-# The tests that a change can break; the log names each program and its filter.
+# The tests that a change can break. The log names each program and its filter.
 changed_tests() {
   local chosen program filter targets=() failed=0
   chosen=$(python3 tools/changed_tests.py "$base") || return 1

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Trains under a hard memory cap while another program in the same group takes and gives back memory at random.
+"""Trains under a hard memory cap while another program in the same control group takes and returns memory at random.
 
     sudo benchmarks/balloon.py --steps 200
 
-What a run promises: with R bytes in reserve ([zero] memory_reserve) nobody is killed as long as others take no more than
-R / 2 in the time of a step, from one step's end to the next. So the balloon here takes just less than that each time the
-run reports a step: a machine that is busy slows both. Before the first step it does so once, and it is half blown up
-when the run begins. --share 3 takes six times as much a step, to see what then happens.
+With R bytes in reserve ([zero] memory_reserve) a run promises: the kernel kills no process as long as other programs
+take at most R / 2 during one step. The balloon takes just less than R / 2 each time that the run reports a step, so a
+busy machine slows both equally. The balloon is half full when the run begins, and grows once before the first step.
+`--share 3` takes six times as much in a step, which breaks the condition.
 
-The same run is done twice: alone, and beside the balloon. Printed are the processes that the kernel killed (none is
-right), the speed that was promised on this machine, how often states moved, and whether losses and weights are bit for
-bit the same. The cap leaves room for the balloon only if zero.cpp gives way. Needs root (memory_cap.py says why not
-where it can't; the exit status is 77 then).
+The script trains twice: without and with the balloon. It prints the number of killed processes (which should be 0), the
+promised speed on this machine, the number of moves of states, and whether losses and weights agree bit for bit. Under
+the cap, the balloon fits only if zero.cpp moves states out of memory. Needs root: without it memory_cap.py prints the
+reason, and the exit status is 77.
 """
 
 import argparse
@@ -27,12 +27,13 @@ import time
 from memory_cap import CapError, MemoryCap
 from training_run import find_zero, mib, parse_bytes
 
-CANNOT_RUN_HERE = 77  # exit status: no cap to be had
+CANNOT_RUN_HERE = 77  # exit status: no cap can be set
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "shakespeare", "input.txt")
 
 
 class Balloon:
-    """Grows at each step that a run reports, stays for some steps, shrinks, and stays so for some."""
+    """Another program: it grows at each reported step, keeps its size for some steps, shrinks, and waits for some
+    steps."""
 
     def __init__(self, log, most_bytes, bytes_per_step, seed):
         random.seed(seed)
@@ -48,14 +49,14 @@ class Balloon:
             self.blocks.append(block)
 
     def num_reports(self):
-        """The plan, which comes before anything is allocated, and each step."""
+        """Number of reports so far: the plan, which precedes all allocations, and the steps."""
         if not os.path.exists(self.log):
             return 0
         with open(self.log, errors="replace") as file:
             return sum(line.startswith(("plan:", "step ")) and "val_loss" not in line for line in file)
 
     def wait(self, num_reports):
-        """Until the run has reported so many more."""
+        """Waits for `num_reports` more reports of the run."""
         until = self.seen + num_reports
         while self.seen < until:
             time.sleep(0.005)
@@ -67,7 +68,7 @@ class Balloon:
             while (held := sum(map(len, self.blocks))) < target:
                 self.wait(1)
                 self.take(min(self.per_step, (target - held + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE))
-                self.seen = self.num_reports()  # where that took long: what was reported meanwhile has been used up
+                self.seen = self.num_reports()  # reports during a slow take() count as used
             self.wait(random.randint(1, 6))
             for block in self.blocks:
                 block.close()
@@ -124,38 +125,40 @@ def main():
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--cap", default="1664MiB")
-    parser.add_argument("--balloon", default="900MiB", help="what it takes at most")
+    parser.add_argument("--balloon", default="900MiB", help="largest size of the balloon")
     parser.add_argument("--reserve", default="64MiB", help="[zero] memory_reserve of the run")
-    parser.add_argument("--share", type=float, default=0.48, help="of the reserve, taken a step; promised is 0.5")
+    parser.add_argument("--share", type=float, default=0.48, help="share of the reserve taken in a step; promised: 0.5")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--disk", help="folder for states; default: for temporary files")
+    parser.add_argument("--disk", help="folder for states; default: the folder for temporary files")
     parser.add_argument("--timeout", type=float, default=1800)
     parser.add_argument("--zero", default=find_zero())
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("balloon.py: ended by SIGTERM"))  # group and folder go, too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("balloon.py: ended by SIGTERM"))  # also removes group and folder
     with tempfile.TemporaryDirectory(dir=args.disk) as folder:
         try:
             print(f"two runs of {args.steps} steps, a few minutes", file=sys.stderr)
             alone_use, alone = run(args, folder, "alone", with_balloon=False)
-            print("alone: done; now beside the balloon", file=sys.stderr)
+            print("without the balloon: done; now with it", file=sys.stderr)
             use, beside = run(args, folder, "beside", with_balloon=True)
         except CapError as error:
             print(f"skipped: {error}", file=sys.stderr)
             return CANNOT_RUN_HERE
         with open(f"{folder}/beside.log") as log:
             replans = [line.strip() for line in log if "memory is short (" in line or "memory is free again" in line]
-    print(f"cap {args.cap}; alone the ranks hold {mib(alone_use.held)} MiB, the balloon takes up to {args.balloon}")
+    print(f"cap {args.cap}; without the balloon the ranks hold {mib(alone_use.held)} MiB, "
+          f"the balloon takes up to {args.balloon}")
     slowest = max(beside["step_seconds"])
-    print(f"promised: nobody is killed while others take no more than half of {args.reserve} in a step, here "
-          f"{mib(parse_bytes(args.reserve) / 2 / slowest)} MiB/s in the slowest of {slowest:.2f} s; the balloon took "
-          f"{mib(bytes_per_step(args))} MiB a step")
+    print(f"promised: no process is killed while other programs take at most half of {args.reserve} in a step, here "
+          f"{mib(parse_bytes(args.reserve) / 2 / slowest)} MiB/s in the slowest step of {slowest:.2f} s; "
+          f"the balloon took {mib(bytes_per_step(args))} MiB a step")
     print(f"killed by the kernel: {use.num_killed}")
     print(f"states moved {beside['replans']} times, {mib(beside['moved_bytes'])} MiB on rank 0:")
     for line in replans[:6]:
         print(f"  {line}")
     same = all(alone[key] == beside[key] for key in ("loss_bits", "parameters_sha256"))
     print(f"losses and weights: {'bit for bit the same' if same else 'DIFFERENT'}; "
-          f"{1e3 * alone['step_s_median']:,.0f} ms a step alone, {1e3 * beside['step_s_median']:,.0f} ms beside the balloon")
+          f"{1e3 * alone['step_s_median']:,.0f} ms a step without the balloon, "
+          f"{1e3 * beside['step_s_median']:,.0f} ms with it")
     return 0 if same and use.num_killed == 0 and beside["replans"] > 0 else 1
 
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Trains a GPT under a hard memory cap, with its state on disk; or finds the largest that trains under one.
+"""Trains a GPT under a hard memory cap with its states on disk, or finds the largest GPT that trains under a cap.
 
     sudo benchmarks/capacity.py --preset 0.35b                    # 5.7 GB of state in 2.5 GiB of memory
     sudo benchmarks/capacity.py --preset 1.3b --disk /nvme        # 21 GB of state in 8 GiB
-    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256                      # state in memory alone
+    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256                      # states only in memory
     sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 6GiB --device-memory 1600MiB   # and on disk
 
-The cap is that of a control group (memory_cap.py), so this needs root. The model is built under it, a unit at a time.
-`held` is what the kernel could not have dropped; of it the ledger is what zero.cpp itself holds (gathered units, staging,
-tiles of what lies on disk), the rest libtorch's: activations, logits, gradients before they are reduced, the program.
-Exit status 0: it trains and its losses fall (of several steps); with --largest, it is 0.95 of what the formula says.
+The cap is that of a control group (memory_cap.py), which needs root. The model is built under the cap, unit by unit.
+`held` counts the bytes that the kernel could not reclaim. A part of them is the ledger: memory of zero.cpp itself
+(gathered units, staging, tiles of states on disk). The rest is libtorch's: activations, logits, gradients before their
+reduction, and the program.
+Exit status 0: it trains, and its losses fall (if there are several steps). With --largest, 0 means: at least 0.95 of
+the formula.
 """
 
 import argparse
@@ -22,8 +24,8 @@ import tempfile
 from memory_cap import CapError
 from training_run import find_zero, mib, parse_bytes, plan, train
 
-CANNOT_RUN_HERE = 77  # exit status: no cap, or no room, to be had
-LEAST_OF_FORMULA = .95  # of what the formula says the budgets hold: with --largest, less is exit status 1
+CANNOT_RUN_HERE = 77  # exit status: no cap can be set, or the disk has no room
+LEAST_OF_FORMULA = .95  # with --largest: smallest share of the formula's size with exit status 0
 PRESETS = {"0.35b": {"layers": 24, "heads": 16, "width": 1024, "cap": "2.5GiB", "lr": 3e-4},
            "1.3b": {"layers": 24, "heads": 32, "width": 2048, "cap": "8GiB", "lr": 1e-5}}
 OPTIONS = {"layers": 24, "heads": 16, "width": 1024, "cap": "2.5GiB", "lr": 3e-4}
@@ -49,7 +51,7 @@ def require_room(disk, num_bytes):
 
 
 def ledger_bytes(report):
-    """What zero.cpp held in memory at its highest, of all ranks; both tiers are main memory here."""
+    """The most memory that zero.cpp held, summed over all ranks; both tiers are main memory here."""
     return sum(rank["total"] for key in ("peak_memory_bytes", "peak_host_memory_bytes") for rank in report.get(key, []))
 
 
@@ -62,7 +64,7 @@ def print_run(run, cap, planned, ranks):
     print(f"trains       {'yes' if run.ok else 'no: ' + run.reason:>10}")
     print(f"held         {mib(use.held):>10} MiB at most: {mib(use.private)} of processes, {mib(use.shared)} shared by "
           "ranks")
-    print(f"with files   {mib(use.peak):>10} MiB, the kernel's own mark: files fill what is left of the cap")
+    print(f"with files   {mib(use.peak):>10} MiB, the kernel's own peak: cached files fill the rest of the cap")
     if not run.ok:
         return
     report, losses = run.report, run.report["losses"]
@@ -91,7 +93,7 @@ def train_capped(args, folder):
 
 
 def largest(fits):
-    """The largest count for which fits(count) holds, by doubling and halving; 0: not even one."""
+    """The largest count for which fits(count) is true, found by doubling and halving; 0 if there is none."""
     good, bad = 0, 1
     while fits(bad):
         good, bad = bad, 2 * bad
@@ -141,7 +143,7 @@ def find_largest(args, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=PRESETS, help="layers, heads, width, cap and learning rate")
-    parser.add_argument("--largest", metavar="CAP", help="find the largest number of layers that trains a step under it")
+    parser.add_argument("--largest", metavar="CAP", help="find the most layers that train a step under this cap")
     parser.add_argument("--cap", help=f"default {OPTIONS['cap']}")
     for name in ("layers", "width", "heads"):
         parser.add_argument(f"--{name}", type=int, help=f"default {OPTIONS[name]}")
@@ -151,14 +153,14 @@ def main():
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--disk", help="folder for state and weights; default: for temporary files")
-    parser.add_argument("--disk-memory", default="0", help="with --largest: what each rank may place there")
-    parser.add_argument("--device-memory", help="with --largest: zero.device_memory, a rank's budget where it is a size, "
-                        "else the cap is; default: min, with a disk auto")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds a run may take")
-    parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
+    parser.add_argument("--disk", help="folder for states and weights; default: the folder for temporary files")
+    parser.add_argument("--disk-memory", default="0", help="with --largest: disk budget of a rank")
+    parser.add_argument("--device-memory", help="with --largest: zero.device_memory; a size is a rank's budget, "
+                        "otherwise the cap is the budget; default: min, with a disk auto")
+    parser.add_argument("--timeout", type=float, default=3600, help="time limit of a run in seconds")
+    parser.add_argument("--zero", default=find_zero(), help="the command; default: that of the release build")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes all files and groups
     for name, value in {**OPTIONS, **PRESETS.get(args.preset, {})}.items():
         if getattr(args, name) is None:
             setattr(args, name, value)

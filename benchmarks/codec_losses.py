@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""The validation loss of a GPT over its steps, with each codec beside fp32: docs/codec_losses.csv, and its picture.
+"""The validation loss of a GPT over its steps, for each codec and for fp32: docs/codec_losses.csv and its picture.
 
-    python3 benchmarks/codec_losses.py                         # two ranks, 300 steps, an evaluation every 20: some minutes
+    python3 benchmarks/codec_losses.py                         # two ranks, 300 steps, evaluated every 20: some minutes
     python3 benchmarks/codec_losses.py --steps 40 --every 20   # into another file with --output
-    python3 benchmarks/codec_losses.py --missing               # only the ways that the file has not; the others stay
+    python3 benchmarks/codec_losses.py --missing               # runs only the columns that the file lacks
 
-Each row of the file is an evaluation, each column a way of sending. Ways differ in the keys of WAYS alone: same model, data,
-seed and stage. Their losses do not depend on the machine's load. tools/codec_chart.py draws docs/codec_losses.svg from the file.
+Each row of the file is an evaluation, each column a way of sending. Ways differ only in the keys of WAYS; model, data,
+seed and stage are the same. Their losses do not depend on the machine's load. tools/codec_chart.py draws
+docs/codec_losses.svg from the file.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def arguments():
     a.add_argument("--steps", type=int, default=300)
     a.add_argument("--every", type=int, default=20, help="steps between evaluations")
     a.add_argument("--seed", type=int, default=1337)
-    a.add_argument("--missing", action="store_true", help="take from the file the ways that it has")
+    a.add_argument("--missing", action="store_true", help="keep the columns that the file has, and run only the others")
     a.add_argument("--output", type=Path, default=ROOT / "docs/codec_losses.csv")
     a.add_argument("--zero", default=find_zero())
     return a.parse_args()
@@ -61,7 +62,7 @@ def losses(args, keys, run):
 
 
 def taken(file):
-    """{way: {step: loss}} of a file that is there."""
+    """{way: {step: loss}} of an existing file."""
     with file.open(encoding="utf-8") as table:
         rows = list(csv.DictReader(table))
     return {name: {int(row["step"]): float(row[name]) for row in rows} for name in rows[0] if name != "step"}

@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""What a model has learned where ranks exchange less, or older gradients: local steps, codes and a server beside a plain run, over
-several seeds.
+"""Losses of models whose ranks exchange less or use old gradients: local steps, codecs and a server beside a plain run,
+over several seeds.
 
     python3 benchmarks/convergence.py                                   # all tasks, seeds 1, 2 and 3
     python3 benchmarks/convergence.py --only mnist_cnn --seeds 1
 
-Runs of the examples on two ranks with keys of their own, shortened (--steps); "async" has four workers and a server, with as many
-samples in a step. Columns have the validation loss or accuracy of each seed after the last step, and their median; "beside sync"
-compares it with the plain run's: losses by their ratio, accuracies by their difference in points. "mean age" is the mean number
-of updates since the weights of a gradient, the median over the seeds: about 3 where three other workers push meanwhile.
+Each run is an example on two ranks with additional keys, shortened (--steps). "async" has four workers and a server,
+and as many samples in a step. A column has the validation loss or accuracy of each seed after the last step, and their
+median. "beside sync" compares it with the plain run: the ratio of losses, or the difference of accuracies in points.
+"mean age" is the mean age of a gradient, as the median over the seeds: about 3 if three other workers push meanwhile.
 
-The goals: DiLoCo with 50 local steps within 3 % of the plain loss, sums in int8 within 0.5 %, and MNIST with 10 to 200 local
-steps no more than half a point below.
+Goals: DiLoCo with 50 local steps within 3 % of the plain loss, sums in int8 within 0.5 %, and MNIST with 10 to 200
+local steps at most half a point below.
 """
 
 import argparse
@@ -35,38 +35,38 @@ def local(steps, **keys):
 
 
 def damped(*steps):
-    """With half the outer momentum: what few rounds have is not multiplied by ten."""
+    """Local steps with half the outer momentum. Few rounds would otherwise reach ten times their value."""
     return {f"local, {n} steps, outer_momentum 0.5": local(n, **{"sync.outer_momentum": 0.5}) for n in steps}
 
 
 def served(**keys):
-    """Workers that may part by eight clocks, and so hardly wait for each other."""
+    """Workers that may be eight clocks apart, so they hardly wait for each other."""
     return {"async, four workers": (5, {"sync.mode": "async", "sync.servers": 1, "sync.staleness": 8, **keys})}
 
 
 TEXT_ROWS = {"sync": PLAIN, "sums in int8": INT8, **{f"local, {n} steps": local(n) for n in (10, 50, 200)},
              **damped(10, 50, 200), **served()}
-TASKS = {  # example: (steps, what is compared, rows)
+TASKS = {  # example: (steps, compared measure, rows)
     "shakespeare": (800, "val_loss", TEXT_ROWS),
     "shakespeare_lstm": (800, "val_loss", TEXT_ROWS),
     "mnist_cnn": (1250, "val_accuracy",
                   {"sync": PLAIN, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)} | damped(10, 50, 200)
-                  | served(**{"train.batch": 16})),  # of each rank: 32 on two
+                  | served(**{"train.batch": 16})),  # samples of each rank; 32 on two ranks
 }
 
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--seeds", default="1,2,3")
-    a.add_argument("--only", default="", help="tasks whose names contain this")
-    a.add_argument("--rows", default="", help="rows whose names contain one of these, divided by ;")
-    a.add_argument("--steps", type=int, help="of each run, in place of a task's own")
+    a.add_argument("--only", default="", help="run only tasks whose names contain this text")
+    a.add_argument("--rows", default="", help="run only rows whose names contain one of these texts, separated by ;")
+    a.add_argument("--steps", type=int, help="steps of each run; default: those of the task")
     a.add_argument("--zero", default=find_zero())
     return a.parse_args()
 
 
 def trained(args, task, ranks, keys, seed, folder):
-    """Its report."""
+    """The report of one run."""
     steps = TASKS[task][0]
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)

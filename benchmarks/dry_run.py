@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What a dry run says of a step beside what a step then takes, for each example.
+"""Compares the step time that a dry run predicts with the measured time, for each example.
 
     benchmarks/dry_run.py [-n RANKS] [--steps N] [EXAMPLE ...]
 
-A dry run right before the run, then N steps (100) of it, of which the median counts. It prints both and said over taken: below 1 the
-dry run promised too much. What ranks send to each other is not predicted, so that with several of them less is said than is taken.
-Exit status 0: each example was measured; 1: one could not be.
+A dry run comes right before the run, which takes N steps (100). The median step counts. The script prints both times
+and predicted / measured: below 1 the prediction was too short. The prediction leaves out messages between ranks, so
+with several ranks it is shorter than the measured time.
+Exit status 0: all examples were measured; 1: at least one failed.
 """
 
 import argparse
@@ -22,7 +23,7 @@ EXAMPLES = ["linear", "mnist_mlp", "mnist_cnn", "mnist_lstm", "bert_classificati
 
 
 def measure(zero, example, ranks, steps, folder):
-    """Milliseconds of a step, said and taken; raises RuntimeError with what the command said."""
+    """Milliseconds of a step, predicted and measured. Raises RuntimeError with the text of a command that failed."""
     run = Path(folder) / example
     command = [zero, "train", f"examples/{example}/{example}.toml", "-n", str(ranks), "--train.steps", str(steps),
                "--train.eval_every", "0", "--schedule.warmup", "0", "--run.dir", str(run)]

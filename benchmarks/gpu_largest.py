@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The largest GPT that `zero plan` gives room on one GPU, the host and a disk, beside the largest by the formula.
+"""The largest GPT for which `zero plan` finds room on one GPU, the host and a disk, and the largest by a formula.
 
     python3 benchmarks/gpu_largest.py --zero zero --disk /nvme --share 40 -- --data.path text.txt --model.width 4096 ...
 
-Budgets: four fifths of the GPU's free memory, and --share percent of the host's free memory and of what the disk has free.
-The formula: 16 bytes a parameter of bf16 with AdamW, and nothing else. The plan also counts gathered units, tiles and
-activations; it is asked for as many layers as the formula has room for, and for one fewer until it has room, too. After `--`
-stand the flags of the run; --model.layers is left to this script. Nothing is trained.
+Budgets: four fifths of the GPU's free memory, and --share percent of the free memory of the host and of the disk. The
+formula counts only 16 bytes a parameter (bf16 with AdamW). The plan also counts gathered units, tiles and activations.
+The script plans the formula's number of layers, then one layer less, until the plan fits. The flags of the run follow
+`--`; the script itself sets --model.layers. It trains nothing.
 
-Prints one JSON object; `flags` are those with which `zero train` trains that model. Exit status 77, with the reason: there is
-no GPU that a plan can look at, or not even half of the formula's layers have room.
+Prints one JSON object; with its `flags`, `zero train` trains that model. Exit status 77, with the reason: `zero plan`
+finds no GPU here, or not even half of the formula's layers fit.
 """
 import argparse
 import json
@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 CANNOT_RUN_HERE = 77
-STATE_BYTES = 16  # of a parameter: bf16 twice, and fp32 thrice
+STATE_BYTES = 16  # bytes a parameter: bf16 twice, and fp32 three times
 GPU_SHARE = .8    # as zero.device_memory = "auto"
 
 
@@ -32,7 +32,7 @@ class Planner:
         self.said = ""
 
     def plan(self, *flags):
-        """The plan, or None where it is refused; `said` is then why."""
+        """The plan, or None if it is refused; then `said` is the reason."""
         done = subprocess.run([*self.command, *map(str, flags)], capture_output=True, text=True)
         self.said = done.stderr.strip()
         return json.loads(done.stdout) if done.returncode == 0 else None
@@ -43,7 +43,7 @@ class Planner:
             return None
         memory = plan["memory"]
         lacking = [memory["lacking_bytes"], memory["host"]["lacking_bytes"], memory["disk"]["lacking_bytes"]]
-        self.said = plan.get("refused") or f"bytes that lack on GPU, host and disk: {lacking}"
+        self.said = plan.get("refused") or f"bytes missing on GPU, host and disk: {lacking}"
         return plan if memory["fits"] and not any(lacking) and not plan.get("refused") else None
 
 
@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--zero", default="zero", help="the command")
     parser.add_argument("--disk", required=True, help="folder on a disk for states")
     parser.add_argument("--share", type=int, default=40, help="percent of the host's free memory, and of the disk's")
-    parser.add_argument("flags", nargs="*", help="of the run, behind --")
+    parser.add_argument("flags", nargs="*", help="flags of the run, after --")
     options = parser.parse_args()
     print(json.dumps(largest(Planner(options), options.share)))
 

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""A GPT-2 trained by PyTorch alone on one GPU, for a comparison with `zero train --run.device cuda`.
+"""Trains a GPT-2 with plain PyTorch on one GPU, for a comparison with `zero train --run.device cuda`.
 
   python3 benchmarks/gpu_plain.py --layers 12 --width 768 --heads 12 --context 1024 --batch 16
 
-Prints one JSON object: for each system the median milliseconds of a step, and the GPU memory it reserved at most. Systems:
-  compute   eager forward and backward of a model in --dtype, no update: a lower bound where the GPU does not wait for Python
+Prints one JSON object: for each system the median milliseconds of a step, and the most GPU memory that it reserved.
+Systems:
+  compute   eager forward and backward in --dtype, no update: a lower bound if the GPU does not wait for Python
   adamw     the same and a fused AdamW over the model's own parameters (in bf16: no fp32 weights)
-  fsdp2     fully_shard of each block and the model, fp32 weights, computing in --dtype, gradients clipped to norm 1, fused AdamW
+  fsdp2     fully_shard of each block and the model, fp32 weights, compute in --dtype, clipping to norm 1, fused AdamW
   offload   the same with CPUOffloadPolicy: weights, gradients and moments on the host
-  ds2-offload, ds3-offload   DeepSpeed's ZeRO with gradients, master weights and moments on the host, at stage 3 weights, too
-DeepSpeed's need deepspeed 0.19.8, with what it wants to build its Adam for the host (a compiler, ninja, the headers of CUDA); they
-were tried with --device cpu alone. A system that fails has `error` for figures; where all do, the exit status is 77.
-The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, the loss in fp32, no dropout.
+  ds2-offload, ds3-offload   DeepSpeed's ZeRO: gradients, master weights and moments on the host; stage 3: also weights
+DeepSpeed's systems need deepspeed 0.19.8, and a compiler, ninja and the headers of CUDA to build its Adam for the host.
+They were tried only with --device cpu. A system that fails has `error` instead of figures; if all fail, the exit status
+is 77. The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, loss in fp32,
+no dropout.
 """
 import argparse
 import gc
@@ -112,7 +114,7 @@ def run(system, options):
     wait = torch.cuda.synchronize if on_gpu else lambda: None
     torch.manual_seed(1)
     with torch.device(options.device):
-        # Recomputed without reentry, ZeRO-3's weights have another shape than those that were kept.
+        # With non-reentrant recomputation, ZeRO-3's weights have another shape than the kept weights.
         model = Gpt(options.layers, options.width, options.heads, options.context, options.vocab, options.recompute,
                     reentrant=system.startswith("ds3"))
     numel = sum(p.numel() for p in model.parameters())
@@ -139,9 +141,9 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--tf32", action="store_true", help="matrix products of fp32 in tf32")
-    parser.add_argument("--recompute", action="store_true", help="keep the input of each block alone, and compute it again")
+    parser.add_argument("--recompute", action="store_true", help="keep only the input of each block, and recompute it")
     parser.add_argument("--systems", default="compute,adamw,fsdp2")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: to try this script")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: only to try this script")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
     for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29531", "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
@@ -153,7 +155,7 @@ def main():
     for system in options.systems.split(","):
         try:
             figures[system] = run(system, options)
-        except Exception as error:  # a peer that is not there, or finds no room, is told, and the others have their turn
+        except Exception as error:  # a peer that is missing or does not fit is reported, and the others run
             errors.append(f"{system}: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
             figures[system] = {"error": errors[-1]}
         gc.collect()

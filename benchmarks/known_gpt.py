@@ -1,12 +1,13 @@
-"""The GPT that zero.cpp and its peers train alike: its model for PyTorch, its text, first weights, samples and learning rates.
+"""The GPT that zero.cpp and its peers train: model for PyTorch, text, first weights, samples and learning rates.
 
-    prepare(zero, folder, evaluated=480)                    # folder/train.txt, validation.txt and first/model.safetensors
+    prepare(zero, folder, evaluated=480)                    # train.txt, validation.txt and first/model.safetensors
     run([zero, "train", *train_flags(folder, 12, keys)])    # zero.cpp's run: 12 samples a step of all ranks
     model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
 
-It is the model of examples/shakespeare on that example's text, or one of another Shape. A peer begins with the weights of a run of `zero train`, and draws
-the samples that such a run draws: the g-th window of a run depends on the seed and g alone (app/data/sample/sample_order.h). What is left
-between the losses of DDP and of a synchronous run is rounding.
+The model is that of examples/shakespeare on that example's text, or one of another Shape. A peer begins with the
+weights of a run of `zero train`, and draws the same samples: window g of a run depends only on the seed and g
+(app/data/sample/sample_order.h). The remaining difference between the losses of DDP and of a synchronous run is
+rounding.
 """
 
 import json
@@ -22,14 +23,14 @@ CONFIG = "examples/shakespeare/shakespeare.toml"
 CONTEXT = 64  # tokens of a sample
 SEED = 1337
 TEXT = ROOT / "examples/shakespeare/input.txt"
-VALIDATION = 0.1  # of the text, at its end
+VALIDATION = 0.1  # share of the text, at its end
 LR = 1e-3
 ALL_BITS = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a GPT, as [model] has it; `context` is the longest sample that it takes."""
+    """Shape of a GPT, as in [model]; `context` is the length of the longest sample."""
     layers: int = 4
     width: int = 128
     heads: int = 4
@@ -43,7 +44,7 @@ class Shape:
 EXAMPLE = Shape()
 
 
-# ---- samples and learning rates ----------------------------------------------------------------------------------------
+# ---- samples and learning rates --------------------------------------------------------------------------------------
 
 
 def mixed(x):
@@ -53,35 +54,36 @@ def mixed(x):
 
 
 def shuffled_offset(seed, g, count):
-    """Where the g-th window of a run begins, of `count` places: app/data/sample/sample_order.cpp."""
+    """The place of window g of a run, among `count` places: app/data/sample/sample_order.cpp."""
     golden = 0x9e3779b97f4a7c15
     return mixed((mixed((seed + golden) & ALL_BITS) + (g + 1) * golden) & ALL_BITS) * count >> 64
 
 
 def windows_of(step, rank, ranks, samples, size, context=CONTEXT):
-    """Where the windows of a rank's step begin, in a text of `size` tokens; `samples` are those of a step of all ranks."""
+    """First tokens of the windows of a rank's step, in a text of `size` tokens; `samples` counts those of all ranks in
+    a step."""
     own = samples // ranks
     first = step * samples + rank * own
     return [shuffled_offset(SEED, first + row, size - context) for row in range(own)]
 
 
 def lr_of(step, warm_up):
-    """Of the step, from 0: it grows to LR and stays there (zero/optim/lr_schedule.cpp)."""
+    """Learning rate of a step, from 0: it grows to LR and then stays constant (zero/optim/lr_schedule.cpp)."""
     return LR * min(1, (step + 1) / (warm_up + 1))
 
 
 def texts(evaluated):
-    """Bytes for training, and the first `evaluated` windows of those for validation."""
+    """Bytes for training, and the first `evaluated` windows of the bytes for validation."""
     text = TEXT.read_bytes()
     begin = len(text) - math.ceil(len(text) * VALIDATION)
     return text[:begin], text[begin:begin + evaluated * CONTEXT + 1]
 
 
-# ---- zero.cpp's side ---------------------------------------------------------------------------------------------------
+# ---- zero.cpp's side -------------------------------------------------------------------------------------------------
 
 
 def train_flags(folder, samples, keys, warm_up=0):
-    """Of `zero train`, after the command: the file, and keys that make it train as peers do."""
+    """Flags of `zero train` after the command: the file, and keys that make it train as peers do."""
     always = {"train.global_batch": samples, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
               "data.path": folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
               "schedule.warmup": warm_up, "run.threads": 1, "checkpoint.every": 0}
@@ -93,7 +95,7 @@ def first_weights(folder):
 
 
 def prepare(zero, folder, evaluated, shape=EXAMPLE):
-    """The two texts, and the weights with which every run begins: those of a step that moves nothing."""
+    """Writes the two texts, and the first weights of every run: those after a step that changes nothing."""
     for name, text in zip(["train.txt", "validation.txt"], texts(evaluated)):
         (folder / name).write_bytes(text)
     keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": first_weights(folder).parent, "data.context": CONTEXT, **shape.keys()}
@@ -102,7 +104,7 @@ def prepare(zero, folder, evaluated, shape=EXAMPLE):
         sys.exit(done.stdout + done.stderr)
 
 
-# ---- a peer's side -----------------------------------------------------------------------------------------------------
+# ---- a peer's side ---------------------------------------------------------------------------------------------------
 
 
 def has(python, module):
@@ -110,7 +112,7 @@ def has(python, module):
 
 
 def make_gpt(shape=EXAMPLE):
-    """Its blocks are model.blocks; model(tokens, targets) is the mean loss."""
+    """A GPT in PyTorch: model.blocks has its blocks, model(tokens, targets) is the mean loss."""
     import torch
     from torch import nn
     width, heads, vocab = shape.width, shape.heads, shape.vocab
@@ -151,7 +153,7 @@ def name_in_file(name):
 
 
 def load(model, file):
-    """Takes fp32 weights from a safetensors file; a GPT-2's matrices lie there the other way."""
+    """Loads fp32 weights from a safetensors file; a GPT-2's matrices are transposed there."""
     import torch
     data = Path(file).read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
@@ -170,7 +172,7 @@ ADAMW = {"lr": LR, "betas": (0.9, 0.99), "eps": 1e-8}
 
 
 def decayed(model):
-    """Its parameters in groups, with the weight decay that a GPT has in `zero train`: of matrices alone."""
+    """Parameter groups of a model, with the weight decay of `zero train` for a GPT: only matrices decay."""
     return [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
             {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
 

@@ -1,8 +1,8 @@
-"""Two "machines" on this one: network namespaces with a cable between them, which `tc` slows down. Needs root.
+"""Two simulated machines: network namespaces with a cable between them, which `tc` slows down. Needs root.
 
     with LinkedMachines() as machines:
-        machines.rate(50)                                       # Mbit/s each way; None: as fast as it goes
-        sent = machines.run(lambda rank: ["zero", "train", ...], ranks=2)  # two ranks on each; bytes that left the first machine
+        machines.rate(50)                                       # Mbit/s each way; None: no limit
+        sent = machines.run(lambda rank: ["zero", "train", ...], ranks=2)  # two ranks on each; bytes sent by the first
 
 Ranks are numbered machine by machine. A rank finds RANK, ZERO_TOKEN and GLOO_SOCKET_IFNAME in its environment.
 """
@@ -17,7 +17,7 @@ import time
 from training_run import ROOT
 
 ADDRESSES = ["10.78.0.1", "10.78.0.2"]
-LONGEST = 1800  # seconds; it only ends a run that hangs
+LONGEST = 1800  # seconds; ends a run that hangs
 
 
 class LinkedMachines:
@@ -53,13 +53,13 @@ class LinkedMachines:
                                check=True)
 
     def sent(self):
-        """Bytes that have left the first machine, headers and all, as its card counts."""
+        """Bytes that the first machine has sent, with headers, as its network card counts them."""
         counter = f"/sys/class/net/{self.cards[0]}/statistics/tx_bytes"
         return int(subprocess.run(["ip", "netns", "exec", self.names[0], "cat", counter], check=True, capture_output=True).stdout)
 
     def run(self, command_of, ranks=1, is_enough=None):
-        """`ranks` processes a machine; command_of(rank) is a command. A SIGTERM ends them as soon as is_enough(). Raises with what
-        a rank said when it failed."""
+        """Starts `ranks` processes on each machine; command_of(rank) is a command. A SIGTERM ends them when is_enough()
+        is true. Raises with the output of a rank that failed."""
         before = self.sent()
         env = dict(os.environ, OMP_NUM_THREADS="1", ZERO_TOKEN="known to the ranks of a benchmark")
         with contextlib.ExitStack() as files:
@@ -73,7 +73,7 @@ class LinkedMachines:
                 for rank in running:
                     rank.kill()
                     rank.wait()
-            failed = max(range(2 * ranks), key=lambda rank: running[rank].returncode)  # rather than one that was killed: below 0
+            failed = max(range(2 * ranks), key=lambda rank: running[rank].returncode)  # killed: below 0
             if any(rank.returncode for rank in running) and not was_enough:
                 said[failed].seek(0)
                 raise RuntimeError(f"rank {failed} ended with {running[failed].returncode}: {said[failed].read()[-2000:]}")
@@ -81,11 +81,11 @@ class LinkedMachines:
 
 
 def wait_for(running, is_enough):
-    """Until all processes have ended, or one has failed; whether it was enough."""
+    """Waits until all processes have ended or one has failed. Returns whether is_enough() was true."""
     begin, asked = time.monotonic(), False
     while any(rank.poll() is None for rank in running) and time.monotonic() < begin + LONGEST:
         if not asked and any(rank.poll() not in (None, 0) for rank in running):
-            time.sleep(2)  # others say why
+            time.sleep(2)  # gives the others time to print their reason
             return False
         if not asked and is_enough and is_enough():
             asked = True

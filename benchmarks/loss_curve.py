@@ -1,14 +1,14 @@
-"""Validation losses of a run, from its metrics.jsonl, also while it writes them.
+"""Validation losses of a run, read from its metrics.jsonl, also while the run writes it.
 
     evals = evals_of(folder / "metrics.jsonl")   # [[seconds of training, validation loss, step], ...]
-    first_below(evals, 2.7)                      # the first one at or below this loss, or None
+    first_below(evals, 2.7)                      # the first entry at or below this loss, or None
 """
 
 import json
 
 
 def evals_of(metrics):
-    """As far as it is written; the time of evaluations does not count."""
+    """All complete lines so far; the time of evaluations does not count."""
     found, first, evaluating = [], None, 0.0
     for entry in entries_of(metrics):
         if first is None:
@@ -20,7 +20,7 @@ def evals_of(metrics):
 
 
 def steps_of(metrics):
-    """The lines of its steps."""
+    """The lines of the steps."""
     return [entry for entry in entries_of(metrics) if "step_seconds" in entry]
 
 
@@ -29,7 +29,7 @@ def entries_of(metrics):
     for line in metrics.read_text().splitlines() if metrics.exists() else []:
         try:
             found.append(json.loads(line))
-        except ValueError:  # half a line: the run is writing it
+        except ValueError:  # an incomplete line that the run is writing
             break
     return found
 

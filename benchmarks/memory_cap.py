@@ -1,13 +1,13 @@
-"""A hard memory cap: commands run in a control group of their own (versions 1 and 2 of control groups).
+"""A hard memory cap: runs commands in a separate control group (versions 1 and 2 of control groups).
 
-    with MemoryCap(2 << 30) as cap:                # bytes; CapError with the reason where none is to be had
+    with MemoryCap(2 << 30) as cap:                # bytes; raises CapError with the reason if no cap can be set
         use = cap.run(["zero", "train", ...], log="train.log", timeout=600)
     use.status, use.num_killed, use.held, use.peak
 
-What counts is `held`: pages that the kernel can't drop, those of processes and those that ranks share, at their highest
-(looked at twenty times a second). `peak` is the kernel's own mark and goes up to the cap whenever a large file is
-written, because files fill what memory is left. Swapping is off inside. Pages of libraries that other programs use, too,
-are charged to whoever read them first, so libtorch's code costs nothing here on most machines.
+`held` is the highest number of bytes in pages that the kernel can't reclaim: pages of processes and pages that ranks
+share, sampled twenty times a second. `peak` is the kernel's own mark. It reaches the cap whenever a large file is
+written, because files fill the free memory. Swapping is off inside. A page of a library that other programs also use is
+charged to the group that read it first, so libtorch's code costs nothing here on most machines.
 """
 
 import contextlib
@@ -22,18 +22,18 @@ SAMPLES_A_SECOND = 20
 
 
 class CapError(Exception):
-    """No cap can be set here; the text says why."""
+    """No cap can be set; the text has the reason."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """What the two versions call the same things."""
+    """Names of the same files in the two versions of control groups."""
     root: Path
     limit: str
     limit_with_swap: str
     peak: str
     events: str
-    private: str  # in memory.stat
+    private: str  # key in memory.stat
 
 
 VERSION_1 = Files(Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
@@ -43,14 +43,14 @@ VERSION_2 = Files(Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max", "memo
 
 @dataclass
 class Use:
-    """What a command did under the cap; bytes, at their highest."""
+    """Result of a command under the cap; each count of bytes is its highest value."""
     status: int = 0         # exit status; below 0: the signal that ended it
     timed_out: bool = False
-    num_killed: int = 0     # processes that the kernel ended for want of memory
+    num_killed: int = 0     # processes that the kernel killed for lack of memory
     private: int = 0        # pages of processes
     shared: int = 0         # pages that ranks share
-    held: int = 0           # both together
-    peak: int = 0           # with files
+    held: int = 0           # private and shared
+    peak: int = 0           # also with files
 
 
 def numbers(file):
@@ -81,7 +81,7 @@ class MemoryCap:
             if self.folder.exists():
                 self.folder.rmdir()
             raise CapError(f"{error.filename or self.folder}: {error.strerror} (a cap needs root, and a container "
-                           "that may make control groups)") from error
+                           "that may create control groups)") from error
 
     def limit(self, num_bytes):
         (self.folder / self.files.limit).write_text(str(num_bytes))
@@ -90,7 +90,7 @@ class MemoryCap:
             swap.write_text("0" if self.files is VERSION_2 else str(num_bytes))
 
     def run(self, command, log, timeout):
-        """Runs it to its end, or for `timeout` seconds; what it prints goes to the file `log`."""
+        """Runs `command` to its end, or for `timeout` seconds, with its output in the file `log`."""
         before = self.num_killed()
         use = Use()
         enter = self.folder / "cgroup.procs"
@@ -108,7 +108,7 @@ class MemoryCap:
                 process.wait()
         use.status = process.returncode
         use.num_killed = self.num_killed() - before
-        peak = self.folder / self.files.peak  # version 2 has it from Linux 5.19 on
+        peak = self.folder / self.files.peak  # version 2 has it since Linux 5.19
         use.peak = int(peak.read_text()) if peak.exists() else use.held
         return use
 
@@ -120,10 +120,10 @@ class MemoryCap:
         use.held = max(use.held, private + shared)
 
     def stop(self):
-        """Ends what is left of a command and its children; the kernel may need a moment to bury them."""
+        """Kills the command's remaining processes. The kernel may need a moment to remove them."""
         for _ in range(1000):
             pids = [int(pid) for pid in (self.folder / "cgroup.procs").read_text().split()]
-            for pid in filter(None, pids):  # 0: of another name space, and to kill() a word for ourselves
+            for pid in filter(None, pids):  # 0 is a process of another name space, and means this group to kill()
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             if not pids:

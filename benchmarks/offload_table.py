@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""With and without offload: the same training with its state in different places, as two tables in Markdown.
+"""With and without offload: the same training with its states in different places, as two tables in Markdown.
 
     benchmarks/offload_table.py                                  # a small GPT on Shakespeare, a few minutes
     sudo benchmarks/offload_table.py --model gpt2 --disk /nvme   # 124M parameters; root for the second table
@@ -7,16 +7,17 @@
 resident  everything on the device
 host      gradients and optimizer state on the host (as ZeRO-Offload)
 disk      parameters, gradients and optimizer state on disk, one unit on the device at a time (as ZeRO-Infinity)
-auto      a budget of device memory, a quarter of it on the host, and a disk; the linear programme says what lies where
+auto      a budget of device memory, a quarter of it on the host, and a disk; the linear programme places the states
 
-First table: memory is of the rank that has most. Device, host and disk are report.json's ledger just before an update;
-PSS is the process's after three steps, RSS its highest. The share of compute is compute seconds / step seconds. Compute
-is the same for all placements, so it is taken once: forward and backward of the resident run less what was gathered and
-reduced in them (phase_seconds of metrics.jsonl), median of the steps after the first, as is the time of a step.
+First table: memory is that of the rank that has most. Device, host and disk are report.json's ledger just before an
+update. PSS is the process's after three steps, RSS its highest. The share of compute is compute seconds / step seconds.
+Compute is the same for all placements, so it is measured once: seconds of forward and backward in the resident run,
+less those of its gathers and reductions (phase_seconds of metrics.jsonl). It is a median over the steps after the
+first, like a step's time.
 
-Second table: batch sizes under one cap on the memory of all ranks (a control group). What a placement puts on the host is
-allowed on top of the cap: on a machine with an accelerator it is other memory, here both are the same. A cell is the
-memory held, or no.
+Second table: batch sizes under one cap on the memory of all ranks (a control group). The host's states of a placement
+are added to the cap: on a machine with an accelerator they are in other memory, here both are the same. A cell is the
+memory held, or "no".
 """
 
 import argparse
@@ -34,8 +35,8 @@ MODELS = {"small": {"model.layers": 6, "model.width": 512, "model.heads": 8, "mo
           "gpt2": {"model.layers": 12, "model.width": 768, "model.heads": 12, "model.context": 1024,
                    "model.vocab": 50257, "data.context": 128, "train.batch": 1}}
 NO_CAP = 1 << 50
-MARGIN = 1.05  # of the cap, over what the resident run holds
-BUDGET = 0.6   # auto's, of what the resident run takes
+MARGIN = 1.05  # of the cap, over the bytes that the resident run holds
+BUDGET = 0.6   # of auto, as a share of the resident run's bytes
 
 
 def placements(disk, budget):
@@ -67,7 +68,7 @@ def required(run):
 
 
 def compare(args, keys, folder):
-    """The first table. Returns the runs by placement, and the budget of the one that chose."""
+    """Prints the first table. Returns the runs by placement, and the budget of `auto`."""
     def trained(where):
         return required(train(args.zero, {**keys, **where}, args.ranks, f"{folder}/run", timeout=args.timeout))
     resident = trained(placements(folder, 0)["resident"])
@@ -90,14 +91,14 @@ def compare(args, keys, folder):
 
 
 def fit_batches(args, keys, folder, runs, budget):
-    """The second table."""
+    """Prints the second table."""
     keys = {**keys, "train.steps": 2}
     on_host = sum(rank["total"] for rank in runs["host"].report["host_memory_bytes"])
     def held(name, where, times, cap):
         allowed = cap + (on_host if name == "host" else 0)
         batch = {"train.batch": times * keys["train.batch"]}
         return train(args.zero, {**keys, **where, **batch}, args.ranks, f"{folder}/run", allowed, args.timeout)
-    # Without a budget of its own every placement gets along with the least that works.
+    # Without a budget of its own, every placement uses the smallest one that works.
     choices = {name: {"zero.device_memory": "min", **where} for name, where in placements(folder, budget).items()}
     if args.cap:
         cap = parse_bytes(args.cap)
@@ -107,7 +108,7 @@ def fit_batches(args, keys, folder, runs, budget):
     for name, where in choices.items():
         tried = [held(name, where, times, cap) for times in (1, 2, 4)]
         rows.append([name, *(mib(run.use.held) if run.ok else "no" for run in tried)])
-    print(f"Memory held in MiB by both ranks under a cap of {mib(cap)} MiB (host: and what lies there on top), or no:\n")
+    print(f"Memory held in MiB by both ranks under a cap of {mib(cap)} MiB (host: plus the states there), or no:\n")
     print_table(["placement", *(f"batch {times * keys['train.batch']}" for times in (1, 2, 4))], rows)
 
 
@@ -116,13 +117,13 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="small")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--disk", help="folder for state and runs; default: for temporary files")
-    parser.add_argument("--device-memory", help="auto's budget a rank; default: 0.6 of what the resident run takes")
-    parser.add_argument("--cap", help="of the second table; default: what the resident run holds, and 5 %%")
-    parser.add_argument("--timeout", type=float, default=3600, help="seconds a run may take")
-    parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
+    parser.add_argument("--disk", help="folder for states and runs; default: the folder for temporary files")
+    parser.add_argument("--device-memory", help="budget of a rank for auto; default: 0.6 of the resident run's bytes")
+    parser.add_argument("--cap", help="cap of the second table; default: the resident run's bytes, and 5 %%")
+    parser.add_argument("--timeout", type=float, default=3600, help="time limit of a run in seconds")
+    parser.add_argument("--zero", default=find_zero(), help="the command; default: that of the release build")
     args = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # nothing is left behind
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # removes all files and groups
     keys = {**MODELS[args.model], "zero.stage": 3, "train.steps": args.steps}
     with tempfile.TemporaryDirectory(prefix="zero_offload_", dir=args.disk) as folder:
         runs, budget, same = compare(args, keys, folder)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What a model has learned from gradients of older weights: momentum SGD with eight workers, over several seeds.
+"""Accuracy of models trained with old gradients: momentum SGD with eight workers, over several seeds.
 
     python3 benchmarks/old_gradients.py                     # seeds 1, 2 and 3
     python3 benchmarks/old_gradients.py --seeds 1 --steps 300 --compensation 10
 
-The perceptron of examples/mnist_mlp with SGD of learning rate 0.05 and momentum 0.9. Rows: two ranks that wait for each other,
-and eight workers of one server whose gradients are some seven updates old, counted with lr / (1 + age) (sync.stale_lr 1, the
-default) and in full (0), as they come and corrected for the updates since (sync.compensation); each without and with clipping. A
-cell is the validation accuracy after the last step, or "diverged" where gradients became infinite.
+The perceptron of examples/mnist_mlp, with SGD of learning rate 0.05 and momentum 0.9. First row: two ranks that wait
+for each other. Other rows: eight workers of one server, whose gradients are about seven updates old. Their gradients
+count with lr / (1 + age) (sync.stale_lr 1, the default) or in full (0), each uncorrected and corrected for the updates
+since (sync.compensation). All rows are run without and with clipping. A cell is the validation accuracy after the last
+step, or "diverged" if gradients became infinite.
 """
 
 import argparse
@@ -27,7 +28,7 @@ SERVED = {"sync.mode": "async", "sync.staleness": 8}
 
 
 def rows(compensation):
-    """Of the table: name: (ranks, keys)."""
+    """Rows of the table, {name: (ranks, keys)}."""
     found = {"two ranks, no servers": (2, {})}
     for exponent in (1, 0):
         keys = {**SERVED, "sync.stale_lr": exponent}
@@ -46,7 +47,7 @@ def arguments():
 
 
 def trained(args, ranks, keys, seed, folder):
-    """Its report; None where its gradients were not finite in the end."""
+    """The report of one run, or None if its last gradients were not finite."""
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
     settings = {**KEYS, **keys, "train.steps": args.steps, "train.seed": seed, "run.dir": run}

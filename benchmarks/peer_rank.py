@@ -1,9 +1,9 @@
-"""A rank of a peer: DDP, DDP with its PowerSGD hook, or torchft's DiLoCo, that trains the GPT of known_gpt.py.
+"""A rank of a peer that trains the GPT of known_gpt.py: DDP, DDP with its PowerSGD hook, or torchft's DiLoCo.
 
     peer_rank.py '{"system": "ddp", "ranks": 2, "steps": 21, "samples": 12, "folder": "...", "report": "peer.json"}'
 
-RANK says which rank it is. Ranks meet at the addresses of their machines, or, with none, where torchrun says. The first one writes
-the report: {"times": [seconds of each step], "evals": [[seconds, loss, step], ...]}.
+RANK is the rank's number. Ranks meet at the addresses of their machines, or without addresses at torchrun's. The first
+rank writes the report: {"times": [seconds of each step], "evals": [[seconds, loss, step], ...]}.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def over_ddp(model, system, ranks, address):
     import torch.distributed as dist
     meeting = {"init_method": f"tcp://{address}:29600", "rank": int(os.environ["RANK"]), "world_size": ranks} if address else {}
     dist.init_process_group("gloo", **meeting)
-    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # one bucket: over gloo, PowerSGD mixes up two
+    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # PowerSGD over gloo confuses two
     if system == "powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
         model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
@@ -32,7 +32,7 @@ def over_ddp(model, system, ranks, address):
 
 
 def of_machine(model, own, size, address):
-    """The model whose gradients DDP averages over the ranks of a machine; of these this one has the number `own`."""
+    """The model whose gradients DDP averages over the ranks of a machine; this rank is number `own` there."""
     import torch
     import torch.distributed as dist
     dist.init_process_group("gloo", init_method=f"tcp://{address}:29800", rank=own, world_size=size)
@@ -41,7 +41,8 @@ def of_machine(model, own, size, address):
 
 @contextlib.contextmanager
 def over_torchft(model, optimizer, local_steps, addresses, own, size):
-    """torchft's DiLoCo: each machine is a replica of `size` ranks with a store of its own; rank 0's lighthouse brings replicas together."""
+    """torchft's DiLoCo: each machine is a replica of `size` ranks with its own store; rank 0's lighthouse connects
+    replicas."""
     import torch
     import torch.distributed as dist
     from torchft import Manager, ProcessGroupGloo
@@ -62,17 +63,18 @@ def over_torchft(model, optimizer, local_steps, addresses, own, size):
             yield
     finally:
         if size > 1:
-            dist.barrier()  # before the store of this machine goes
+            dist.barrier()  # before this machine's store ends
         manager.shutdown(wait=False)
         if lighthouse is not None:
-            time.sleep(2)  # the other replica leaves first
+            time.sleep(2)  # the other replica ends first
             lighthouse.shutdown()
 
 
 def peer_rank(system, ranks, steps, samples, folder, report, addresses=(), warm_up=0, eval_every=0, until_loss=None, at_least=0):
-    """Trains for `steps`, each of `samples` of all ranks. It evaluates every `eval_every` steps (0: never), and ends when the loss is
-    reached after `at_least` steps. All ranks see the same loss: they have the same weights then, copies that train apart after an outer
-    step, so they are evaluated after one alone."""
+    """Trains for `steps`, each with `samples` samples of all ranks. It evaluates every `eval_every` steps (0: never),
+    and ends when the loss is reached after `at_least` steps. All ranks compute the same loss, because they evaluate
+    with the same weights. Copies that train apart have the same weights only after an outer step, so they evaluate only
+    then."""
     import torch
     torch.set_num_threads(1)
     rank, folder = int(os.environ["RANK"]), Path(folder)
@@ -118,8 +120,8 @@ def peer_rank(system, ranks, steps, samples, folder, report, addresses=(), warm_
         Path(report).write_text(json.dumps({"times": times, "evals": evals}))
     if torch.distributed.is_initialized():
         torch.distributed.barrier()
-        time.sleep(0.3)  # all leave it
-    os._exit(0)  # gloo's threads abort some processes whose groups are destroyed
+        time.sleep(0.3)  # until all have left it
+    os._exit(0)  # gloo's threads abort some processes that destroy their groups
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A rank of a system that splits training over ranks, and trains a GPT of known_gpt.py: PyTorch's or DeepSpeed's.
+"""A rank of one system that trains a GPT of known_gpt.py on several ranks: zerocpp, or one of PyTorch or DeepSpeed.
 
     torchrun --nproc-per-node 2 peer_step_rank.py '{"system": "fsdp2", "model": "small", "context": 256, "samples": 8,
       "steps": 9, "folder": "...", "report": "peer.json"}'
@@ -6,17 +6,17 @@
 compute                   forward and backward on each rank, without exchange and update
 ddp                       DistributedDataParallel
 zero_redundancy           DDP with ZeroRedundancyOptimizer: moments are split
-fsdp2                     fully_shard of each block and of the rest, gathered anew in the backward pass
+fsdp2                     fully_shard of each block and of the rest, gathered again in the backward pass
 ds1, ds2, ds3             DeepSpeed's ZeRO stages
-ds2-offload, ds3-offload  with gradients and moments on the host, at stage 3 parameters, too
+ds2-offload, ds3-offload  with gradients and moments on the host; at stage 3 also parameters
 ds3-nvme                  ZeRO-Infinity: parameters and moments in files under the job's `disk`
 zerocpp0, zerocpp3        the package zerocpp at that stage (PYTHONPATH names its folder)
 zerocpp3-min              with device_memory = "min"
-zerocpp3-arena, -min-arena  also with keep_memory(): large tensors in the arena of `zero train`
+zerocpp3-arena, -min-arena  with keep_memory(): large tensors in the arena of `zero train`
 
-The folder is known_gpt.prepare()'s. All systems have fp32, AdamW of known_gpt.py, and gradients clipped to a norm of 1. The
-report has seconds and loss of each step (of the first rank, which waits for all in each step), bytes that a rank sent in the
-steps after WARM_UP, and memory of the rank that has most of it.
+The folder is that of known_gpt.prepare(). All systems have fp32, AdamW of known_gpt.py, and gradients clipped to norm
+1. The report has the seconds and loss of each step on the first rank (which waits for all ranks in each step), the
+bytes that a rank sent in the steps after WARM_UP, and the memory of the rank that has most.
 """
 
 import ctypes
@@ -36,12 +36,13 @@ CLIP = 1.0
 
 
 def keep_heap():
-    """The C library keeps freed memory, and has no page faults for large tensors; zero.cpp has an arena of its own."""
+    """Makes the C library keep freed memory, without page faults for large tensors; zero.cpp has an arena of its
+    own."""
     for option, value in {-4: 0, -1: 2**31 - 1, -2: 2**26}.items():  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD of mallopt(3)
         ctypes.CDLL(None).mallopt(option, value)
 
 
-# ---- systems: (model, job) -> step(inputs, targets), which trains and returns the loss -----------------------------------
+# ---- systems: (model, job) -> step(inputs, targets), which trains and returns the loss -------------------------------
 
 
 def stepping(trained, optimizer, parameters, keep_gradients=False):
@@ -94,7 +95,7 @@ def fsdp2(model, _):
 
 
 def files_of(model, job):
-    """ZeRO-Infinity's keys. A part of a model goes to files where it is large enough, and none of it stays gathered."""
+    """ZeRO-Infinity's keys. Parts of a model go to files from a certain size on, and none of them stays gathered."""
     import torch.distributed as dist
     place = {"device": "nvme", "nvme_path": job["disk"], "pin_memory": True}
     largest = max(p.numel() for p in model.parameters())
@@ -120,7 +121,7 @@ def deepspeed_zero(model, job):
               "steps_per_print": 10**9, "zero_allow_untested_optimizer": True, "zero_optimization": zero,
               "aio": {"block_size": 1 << 20, "queue_depth": 16, "overlap_events": True}}
     optimizer = deepspeed.ops.adam.DeepSpeedCPUAdam(decayed(model), adamw_mode=True, **ADAMW)
-    if off == "nvme":  # initialize() alone would write these fp32 parameters as bf16
+    if off == "nvme":  # without this, initialize() would write these fp32 parameters as bf16
         deepspeed.zero.Init(module=model, config_dict_or_path=config, remote_device="nvme", pin_memory=True)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
@@ -143,7 +144,7 @@ def zerocpp(model, job):
         loss.backward()
         engine.step()
         return loss.item()
-    step.sent_bytes = lambda: engine.report().sent_bytes_per_step  # nothing of it passes the loopback device
+    step.sent_bytes = lambda: engine.report().sent_bytes_per_step  # its messages do not pass the loopback device
     return step
 
 
@@ -151,17 +152,17 @@ ZEROCPP = ("zerocpp0", "zerocpp3", "zerocpp3-min", "zerocpp3-arena", "zerocpp3-m
 SYSTEMS = {"compute": compute, "ddp": ddp, "zero_redundancy": zero_redundancy, "fsdp2": fsdp2,
            **dict.fromkeys(ZEROCPP, zerocpp), **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero)}
 
-# ---- a run ---------------------------------------------------------------------------------------------------------------
+# ---- a run -----------------------------------------------------------------------------------------------------------
 
 
 def kept_bytes():
-    """Memory of this process, with its part of what others share."""
+    """Memory of this process, including its part of shared memory."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
 def sent_bytes():
-    """By all programs of this machine, over its loopback device, headers and all."""
+    """Bytes that all programs of this machine sent over its loopback device, with headers."""
     return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
 
 
@@ -199,7 +200,7 @@ def train(job):
 
 
 def leave_nothing():
-    """DeepSpeed leaves shared memory behind, which is named by the place where ranks met."""
+    """Removes the shared memory that DeepSpeed leaves; its name is the rendezvous of the ranks."""
     end = f"_{os.environ.get('MASTER_ADDR')}_{os.environ.get('MASTER_PORT')}_{os.environ.get('RANK')}"
     for found in Path("/dev/shm").glob(f"deepspeed_allreduce_buffer_*{end}"):
         found.unlink()
@@ -209,7 +210,7 @@ if __name__ == "__main__":
     asked = json.loads(sys.argv[1])
     if asked.get("keep_heap"):
         keep_heap()
-    if asked["system"].endswith("arena"):  # before the model is made
+    if asked["system"].endswith("arena"):  # before the model is created
         import zerocpp
         zerocpp.keep_memory()
     train(asked)

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""A step of a GPT beside DDP, ZeroRedundancyOptimizer, FSDP2 and DeepSpeed, on the processor: time, bytes, memory and losses.
+"""A step of a GPT in zero.cpp, DDP, ZeroRedundancyOptimizer, FSDP2 and DeepSpeed on the CPU: time, bytes, memory,
+losses.
 
     python3 benchmarks/peer_steps.py --python PYTHON                        # GPT-2 (124M), 1 sample of 128 tokens a rank
     python3 benchmarks/peer_steps.py --python PYTHON --model small          # 6 layers of 384, 4 samples of 256 tokens a rank
     python3 benchmarks/peer_steps.py --python PYTHON --offload --disk DIR   # states on the host and on the disk of DIR
     python3 benchmarks/peer_steps.py --from rounds.json                     # the table of an earlier run (--output)
 
-PYTHON has torch 2.11, and for DeepSpeed's rows deepspeed 0.19.8 (DS_ACCELERATOR=cpu); for ds3-nvme also libaio's headers. What it
-lacks is left out, and named. All systems begin with the same weights, draw the same samples, and have AdamW in fp32 with one thread a
-rank (peer_step_rank.py): so their losses must agree, which the last column shows. Each round gives every system a turn. Peers and
-`compute` have a C library that keeps freed memory, unless there is --stock-heap.
+PYTHON has torch 2.11, for DeepSpeed's rows also deepspeed 0.19.8 (DS_ACCELERATOR=cpu), and for ds3-nvme libaio's
+headers. The script names the systems that PYTHON lacks, and leaves them out. All systems begin with the same weights,
+draw the same samples, and use AdamW in fp32 with one thread a rank (peer_step_rank.py). Their losses must therefore
+agree; the last column shows it. Each round runs every system once. Peers and `compute` use a C library that keeps freed
+memory, except with --stock-heap.
 
-Columns, medians over the rounds: the median step after the first three; its ratio to the step of `compute` (forward and backward
-alone) in the same round; megabytes that a rank sent in a step, peers' by the machine's loopback device; the highest memory of a
-rank (RSS), and what it holds at the end (PSS); how far losses are from those of our first row.
+Columns, as medians over the rounds: the median step after the first three; its ratio to the step of `compute` (only
+forward and backward) in the same round; megabytes that a rank sent in a step (of peers, by the machine's loopback
+device); the highest memory of a rank (RSS), and its memory at the end (PSS); the distance of the losses from those of
+our first row.
 """
 
 import argparse
@@ -30,7 +33,7 @@ from peer_step_rank import MODELS, WARM_UP
 from raw_rounds import RawRounds, spread, widest
 from training_run import ROOT, find_zero, mib, print_table
 
-SAMPLES = {"tiny": (4, 64), "small": (4, 256), "gpt2": (1, 128)}  # of a rank, of so many tokens
+SAMPLES = {"tiny": (4, 64), "small": (4, 256), "gpt2": (1, 128)}  # samples of a rank, and tokens of a sample
 HOST = {"zero.optimizer": "{host=1}", "zero.gradient": "{host=1}"}
 DISK = {"zero.parameter": "{disk=1}", "zero.optimizer": "{disk=1}", "zero.gradient": "{host=1}"}
 OURS = {f"zero.cpp stage {stage}": {"zero.stage": stage} for stage in range(4)}
@@ -46,21 +49,21 @@ OFFLOADED_PEERS = {"compute": "compute", "DeepSpeed ZeRO-2, offload": "ds2-offlo
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--model", choices=MODELS, default="gpt2")
-    a.add_argument("--offload", action="store_true", help="states off the device, in place of all on it")
-    a.add_argument("--disk", help="folder on a disk for states; without it no disk is used")
+    a.add_argument("--offload", action="store_true", help="states off the device instead of all on it")
+    a.add_argument("--disk", help="folder on a disk for states; default: no disk is used")
     a.add_argument("--ranks", type=int, default=2)
     a.add_argument("--steps", type=int, default=8)
-    a.add_argument("--repeat", type=int, default=2, help="rounds, in which the systems take turns")
-    a.add_argument("--systems", default="", help="those whose name has one of these words, with commas")
-    a.add_argument("--stock-heap", action="store_true", help="peers with the C library's heap as it is")
+    a.add_argument("--repeat", type=int, default=2, help="rounds; each runs all systems")
+    a.add_argument("--systems", default="", help="run only systems with one of these words (word,word)")
+    a.add_argument("--stock-heap", action="store_true", help="run peers with the C library's default heap")
     a.add_argument("--output", help="file for the figures of every run, as JSON")
-    a.add_argument("--from", dest="measured", help="such a file: print its table, and run nothing")
+    a.add_argument("--from", dest="measured", help="an earlier --output: print its table, and run nothing")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that has torch")
     return a.parse_args()
 
 
-# ---- measuring -----------------------------------------------------------------------------------------------------------
+# ---- measuring -------------------------------------------------------------------------------------------------------
 
 
 class Bench:
@@ -71,7 +74,7 @@ class Bench:
         prepare(args.zero, folder, evaluated=1, shape=MODELS[args.model])
 
     def chosen(self):
-        """{name: a function without arguments that runs it}."""
+        """{name: a function without arguments that runs the system}."""
         args = self.args
         ours, peers = (OFFLOADED, OFFLOADED_PEERS) if args.offload else (OURS, PEERS)
         lacking = [module for module in ("torch", "deepspeed") if not has(args.python, module)]
@@ -87,7 +90,7 @@ class Bench:
                 continue
             found[name] = (lambda keys=system: self.zero(keys)) if name in ours else (lambda s=system: self.peer(s))
         if left_out:
-            print(f"peer_steps.py: left out for want of torch, deepspeed or --disk: {', '.join(left_out)}", file=sys.stderr)
+            print(f"peer_steps.py: without torch, deepspeed or --disk: left out {', '.join(left_out)}", file=sys.stderr)
         return found
 
     def zero(self, keys):
@@ -133,7 +136,7 @@ def measure(args, rounds):
                 rounds.add(system=name, round=number, step=statistics.median(figures["times"][WARM_UP:]), **figures)
 
 
-# ---- the table -----------------------------------------------------------------------------------------------------------
+# ---- the table -------------------------------------------------------------------------------------------------------
 
 
 def print_steps(rounds):
@@ -152,7 +155,7 @@ def print_steps(rounds):
     print_table(["system", "step ms", "of compute", "sent MB a step", "peak RSS, MiB a rank", "PSS", "losses differ by"], table)
     spreads = {name: spread(rounds.values("step", system=name)) for name in names if len(rounds.of(system=name)) > 1}
     if spreads:
-        print(f"a step differs most between rounds by {widest(spreads)}")
+        print(f"largest spread of a step between rounds: {widest(spreads)}")
 
 
 def main():

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""A step of LeNet-5, an LSTM and a BERT next to PyTorch's DDP and FSDP2, in one run.
+"""A step of LeNet-5, an LSTM and a BERT in zero.cpp and in PyTorch's DDP and FSDP2, in one run.
 
     python3 benchmarks/peer_workloads.py                                 # needs Python's torch 2.11 and numpy
     python3 benchmarks/peer_workloads.py --workloads bert --repeat 5 --steps 200
 
 Each system trains the model of an example (EXAMPLES below) on the same digits, or on tokens of the same length, with
-AdamW: two ranks, one thread each, over the machine's memory (gloo). The systems take turns; a cell is the median over the
-rounds of a run's median step, after a tenth of its steps. The last column is the largest of a rank's peak memory.
+AdamW: two ranks, one thread each, through the machine's memory (gloo). Each round runs every system once. A cell is the
+median over the rounds of a run's median step, without the first tenth of its steps. The last column is the largest peak
+memory of a rank.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 
 from training_run import ROOT, find_zero
 
-BATCH = 32  # of a rank
+BATCH = 32  # of each rank
 EXAMPLES = {name: f"examples/{example}/{example}.toml" for name, example in
             (("cnn", "mnist_cnn"), ("lstm", "mnist_lstm"), ("bert", "bert_classification"))}
 STAGES = {"zero.cpp 0": 0, "zero.cpp 3": 3}

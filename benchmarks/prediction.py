@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
-"""Predicted against measured: step times of placements, and the chosen one against random ones.
+"""Predicted and measured step times of placements, and the chosen placement against random ones.
 
     benchmarks/prediction.py                  # twelve placements of two models
     benchmarks/prediction.py --random 50      # the chosen placement and 50 random ones under the same budgets
     benchmarks/prediction.py --muon           # updates by Muon, in models of several widths
 
-The prediction is `zero plan --profile RUN`: computation as a run with everything on the device had it, transfers at the
-rates probed on this machine. Measured is the median step of a run, the first three left out. A machine that others use
-is slow for a while: each placement has a resident run right before it, the twelve are done --repeat times, each time
-with rates of their own, and the median ratio of predicted to measured counts. Of random placements the best three are
-measured again, --repeat times, in turns with the chosen one. Of Muon the plan has no run's profile: it probes each shape of
-matrix, and is compared with the median update of a run right after it. Exit status 0: all within 15 %, the chosen one within
-10 % of the best, or each of Muon's updates within 20 %.
+The prediction is `zero plan --profile RUN`, with the computation of a run that has everything on the device, and
+transfers at the rates probed on this machine. The measurement is the median step of a run without its first three. On a
+shared machine some minutes are slow. Therefore a resident run comes right before each placement, all twelve placements
+run --repeat times with new rates each time, and the median ratio of predicted to measured counts. The best three random
+placements run --repeat times again, in turns with the chosen one. For Muon there is no profile: the plan probes each
+shape of matrix, and is compared with the median update of a run right after it. Exit status 0: all are within 15 % (of
+Muon's updates: 20 %), and the chosen placement is within 10 % of the best.
 """
 
 import argparse
@@ -23,8 +23,8 @@ import tempfile
 
 from training_run import find_zero, plan, train
 
-TILES_KIB = 32 << 10  # of host memory: what is on its way to and from the disk
-MUON = [(4, 128), (2, 256), (1, 512), (1, 768), (1, 1024)]  # layers and width
+TILES_KIB = 32 << 10  # host memory for transfers to and from the disk
+MUON = [(4, 128), (2, 256), (1, 512), (1, 768), (1, 1024)]  # (layers, width)
 MODELS = {"six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
           "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4}}
 PLACEMENTS = [{"optimizer": (1, 0)}, {"optimizer": (0, .25)}, {"optimizer": (0, .5)}, {"optimizer": (0, 1)},
@@ -91,8 +91,8 @@ def compare_placements(args, model, name):
 
 
 def random_placement(draw, fraction_away, most_on_host):
-    """Shares of each state, so that about this fraction of all bytes (parameter 1, gradient 1, moments 2) is off the
-    device, and at most that of them on the host."""
+    """Random shares of each state, with about this fraction of all bytes (parameter 1, gradient 1, moments 2) off the
+    device, and at most `most_on_host` of them on the host."""
     shares = [draw.random() for _ in range(3)]
     scale = 4 * fraction_away / (shares[0] + shares[1] + 2 * shares[2])
     shares = [min(1, share * scale) for share in shares]
@@ -111,8 +111,8 @@ def compare_random(args, model, name):
     stage = next(row for row in plan(args.zero, model.keys, args.ranks)["stages"] if row["stage"] == 3)
     states = stage["memory_bytes"]["total"]
     largest = max(unit["gathered_bytes"] for unit in plan(args.zero, model.keys, args.ranks)["units"])
-    device = int(budget * states) + 4 * largest  # and what is gathered and staged
-    # One budget a tier for all: what is gathered ahead, or kept, or on its way to the disk takes from it, too.
+    device = int(budget * states) + 4 * largest  # also room for gathered and staged units
+    # One budget a tier for all: units gathered ahead or kept, and transfers to the disk, also count.
     chosen_keys = {"zero.device_memory": f"{device >> 10}KiB", "zero.monitor": "false"}
     chosen_keys["zero.host_memory"] = f"{(int(args.host * states) >> 10) + TILES_KIB}KiB"
     others, refused = [], 0
@@ -167,17 +167,17 @@ def compare_muon(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--random", type=int, default=0, help="measure so many random placements instead")
+    parser.add_argument("--random", type=int, default=0, help="measure this number of random placements instead")
     parser.add_argument("--muon", action="store_true", help="compare updates by Muon instead")
     parser.add_argument("--shards", default="range", help="with --muon: zero.shards, for example whole")
     parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states off the device")
     parser.add_argument("--host", type=float, default=0.1, help="with --random: the fraction that the host may hold")
-    parser.add_argument("--repeat", type=int, default=3, help="times everything is measured")
+    parser.add_argument("--repeat", type=int, default=3, help="number of repetitions")
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--disk", help="folder for states; default: for temporary files")
-    parser.add_argument("--zero", default=find_zero(), help="the command; default: the release build's")
+    parser.add_argument("--disk", help="folder for states; default: the folder for temporary files")
+    parser.add_argument("--zero", default=find_zero(), help="the command; default: that of the release build")
     args = parser.parse_args()
     if args.muon:
         return 0 if compare_muon(args) else 1

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What an operator costs more if its parameters are attached by the package zerocpp: microseconds of the processor a call.
+"""The extra CPU time of an operator whose parameters are attached by the package zerocpp, in microseconds a call.
 
     PYTHONPATH=build/release/python python3 benchmarks/python_operators.py                     # a Python that has torch; 1 minute
     PYTHONPATH=build/release/python python3 benchmarks/python_operators.py --calls 500 --repeat 3
 
-One rank, one thread, small shapes: their arithmetic takes less than the call. Rounds alternate between a plain module and an attached
-one of the same shapes, and each round is printed. Forward calls run under no_grad(). "forward and backward" has one F.linear and the
-gradients of its weight and bias; the engine drops its gradients (frozen()).
+One rank, one thread, small shapes: their arithmetic takes less time than the call. Each round measures a plain module
+and attached modules of the same shapes in turn, and is printed. Forward calls run under no_grad(). "forward and
+backward" has one F.linear and the gradients of its weight and bias; the engine drops its gradients (frozen()).
 """
 
 import argparse
@@ -58,7 +58,7 @@ def microseconds(call, count):
 
 
 def measure(calls, repeat, width):
-    """[{operator: {"plain": microseconds, "stage 0": ..., "stage 3": ...}} of each round]."""
+    """One {operator: {"plain": microseconds, "stage 0": ..., "stage 3": ...}} for each round."""
     import torch
     import zerocpp as zero
     torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def measure(calls, repeat, width):
     engines = {name: zero.attach(model, stage=int(name[-1])) for name, model in models.items() if name != "plain"}
     operators = {name: calls_of(model, width) for name, model in models.items()}
     rounds = []
-    for _ in range(repeat + 1):  # the first one warms up
+    for _ in range(repeat + 1):  # the first round warms up
         found = {}
         for operator in operators["plain"]:
             found[operator] = {"plain": microseconds(operators["plain"][operator], calls)}

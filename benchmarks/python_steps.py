@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""A step of the package zerocpp beside FSDP2 and DeepSpeed's ZeRO-3, on the processor: overhead over compute, and memory of a rank.
+"""A step of the package zerocpp, FSDP2 and DeepSpeed's ZeRO-3 on the CPU: overhead over compute, and memory of a rank.
 
     python3 benchmarks/python_steps.py --python PYTHON                   # GPT-2 (124M) and a tiny GPT, 5 rounds
     python3 benchmarks/python_steps.py --python PYTHON --models tiny --repeat 2 --steps 6
     python3 benchmarks/python_steps.py --from rounds.json                # the tables of an earlier run (--output)
 
-PYTHON has torch 2.11, and for DeepSpeed's row deepspeed 0.19.8. The package is that of build/release, or of --package. Weights, samples,
-optimizer and clipping are those of peer_steps.py: so all losses agree, which the last column shows. GPT-2 has 1 sample of 128 tokens a
-rank, the tiny GPT 4 of 64. All systems are measured in each round, in an order that rotates.
+PYTHON has torch 2.11, and for DeepSpeed's row deepspeed 0.19.8. The package is that of build/release, or of --package.
+Weights, samples, optimizer and clipping are those of peer_steps.py. All losses must therefore agree; the last column
+shows it. GPT-2 has 1 sample of 128 tokens a rank, the tiny GPT 4 samples of 64. All systems are measured in each round,
+in an order that rotates.
 
-overhead     the median step of a run without its first three steps, less that of `compute` in the same round. `compute` is forward and
-             backward on as many processes as there are ranks, without exchange and update; --over "compute, one process" takes one
-             process alone instead, which has the caches to itself
+overhead     the median step of a run without its first three, less that of `compute` in the same round. `compute` is
+             forward and backward on as many processes as there are ranks, without exchange and update. With --over
+             "compute, one process" it is a single process, which does not share the caches
 of FSDP2's   our overhead divided by FSDP2's, the median over the rounds of that ratio
-arena        with zero.keep_memory(), which keeps large tensors as `zero train` does
+arena        with zero.keep_memory(), which keeps large tensors in an arena, as `zero train` does
 """
 
 import argparse
@@ -40,13 +41,13 @@ def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--models", default="gpt2,tiny", help=f"of {', '.join(MODELS)}, with commas")
     a.add_argument("--ranks", type=int, default=2)
-    a.add_argument("--steps", type=int, default=9, help="of a run; the first three do not count")
+    a.add_argument("--steps", type=int, default=9, help="steps of a run; the first three do not count")
     a.add_argument("--repeat", type=int, default=5, help="rounds")
-    a.add_argument("--systems", default="", help="those of our rows whose name has one of these words, with commas")
-    a.add_argument("--stock-heap", action="store_true", help="the C library's heap as it is, for all systems")
+    a.add_argument("--systems", default="", help="run only rows of ours with one of these words (word,word)")
+    a.add_argument("--stock-heap", action="store_true", help="the C library's default heap for all systems")
     a.add_argument("--over", choices=(COMPUTE, ALONE), default=COMPUTE)
     a.add_argument("--output", help="file for the figures of every run, as JSON")
-    a.add_argument("--from", dest="measured", help="such a file: print its tables, and run nothing")
+    a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run nothing")
     a.add_argument("--package", default=ROOT / "build/release/python", help="folder of the package zerocpp")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that has torch")
@@ -54,13 +55,13 @@ def arguments():
 
 
 def systems_of(bench, args):
-    """{name: a function without arguments that runs it}."""
+    """{name: a function without arguments that runs the system}."""
     words = args.systems.split(",")
     found = {COMPUTE: lambda: bench.peer("compute"), ALONE: lambda: bench.peer("compute", ranks=1)}
     found |= {name: lambda s=system: bench.peer(s) for name, system in OURS.items() if any(word in name for word in words)}
     found |= {name: lambda s=system: bench.peer(s) for name, system in PEERS.items()}
     if not has(args.python, "deepspeed"):
-        print("python_steps.py: left out for want of deepspeed: DeepSpeed ZeRO-3", file=sys.stderr)
+        print("python_steps.py: left out for lack of deepspeed: DeepSpeed ZeRO-3", file=sys.stderr)
         del found["DeepSpeed ZeRO-3"]
     return found
 
@@ -81,18 +82,18 @@ def measure(args, rounds):
                     rounds.add(model=model, system=name, round=number, step=statistics.median(figures["times"][WARM_UP:]), **figures)
 
 
-# ---- tables --------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def overheads(rounds, model, name, over):
-    """By round."""
+    """Overhead of a system in each round."""
     step = {record["round"]: record["step"] for record in rounds.of(model=model, system=name)}
     floor = {record["round"]: record["step"] for record in rounds.of(model=model, system=over)}
     return {number: step[number] - floor[number] for number in sorted(step) if number in floor}
 
 
 def shares(rounds, model, name, peer, over):
-    """Our overhead divided by the peer's, by round."""
+    """Our overhead divided by the peer's, for each round."""
     own, theirs = overheads(rounds, model, name, over), overheads(rounds, model, peer, over)
     return {number: own[number] / theirs[number] for number in own if theirs.get(number)}
 
@@ -133,7 +134,7 @@ def print_summary(rounds, model, over):
         cells.append(mib(peak))
         of_peer = peak / rounds.median("peak_rss", model=model, system="FSDP2") if name in OURS and "FSDP2" in peers else None
         cells.append("" if of_peer is None else f"{of_peer:.2f}")
-        if of_peer is not None and of_peer > MOST_MEMORY and model != "tiny":  # whose memory is torch's own
+        if of_peer is not None and of_peer > MOST_MEMORY and model != "tiny":  # tiny: torch's own memory
             missed.append(f"{name}: memory {of_peer:.2f} of FSDP2's")
         losses = rounds.of(model=model, system=name)[0]["losses"]
         cells.append("" if name in (COMPUTE, ALONE) else f"{max(abs(a - b) / b for a, b in zip(losses, known)):.0e}")

@@ -1,9 +1,9 @@
-"""Figures of a benchmark's runs, kept one by one: on stderr, and in a file that is whole after each of them.
+"""Figures of a benchmark's runs. Each is printed on stderr and written to a file, which is complete after each of them.
 
     rounds = RawRounds(args.output)                     # a path, or None: no file
     rounds.add(kind="step", system="DDP", round=0, seconds=0.12)
     seconds = [record["seconds"] for record in rounds.of(kind="step", system="DDP")]
-    rounds = RawRounds.read("rounds.json")              # those of an earlier run
+    rounds = RawRounds.read("rounds.json")              # the records of an earlier run
 """
 
 import json
@@ -29,7 +29,7 @@ class RawRounds:
             whole.replace(self.output)
 
     def of(self, **asked):
-        """Records that have these values."""
+        """The records that have these values."""
         return [record for record in self.records if all(record.get(key) == value for key, value in asked.items())]
 
     def values(self, key, **asked):
@@ -40,7 +40,7 @@ class RawRounds:
 
 
 def spread(values):
-    """From the least to the most, as a share of the median."""
+    """Largest less smallest value, as a share of the median."""
     return (max(values) - min(values)) / statistics.median(values)
 
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""What a checkpoint costs: zero.cpp beside torch.save, PyTorch's distributed checkpoint and DeepSpeed, as Markdown tables.
+"""The cost of a checkpoint in zero.cpp, torch.save, PyTorch's distributed checkpoint and DeepSpeed, as Markdown tables.
 
     benchmarks/save.py                                        # a small model
     benchmarks/save.py --layers 12 --width 768 --vocab 50257 --rounds 5 --python venv/bin/python   # GPT-2: 1.5 GB
 
-Every system saves parameters and both moments of Adam in fp32, about 12 bytes a parameter, from all ranks on one disk, and
-is started anew in each round, one after the other, so that a slow minute of the machine is everybody's. The first save of
-a start is left out where there are more (buffers, imports); a cell is the median of the rest over all rounds.
+Every system saves parameters and both moments of Adam in fp32, about 12 bytes a parameter, from all ranks to one disk.
+Each round starts every system again, one after the other, so a slow minute of the machine affects all. If a start makes
+several saves, the first is left out (buffers, imports). A cell is the median of the remaining saves over all rounds.
 
-waited      what training stood still for; in percent: of as many of zero.cpp's steps as lie between two saves
-published   until the system says that the checkpoint is written; a save of zero.cpp's that runs beside training says so at
-            the end of a step
-durable     until every file and folder of it was synced, too, by this benchmark where the system does not do it: only then
-            does a power cut leave it
+waited      time that training paused; in percent of the time of zero.cpp's steps between two saves
+published   until the system reports that the checkpoint is written; an asynchronous save of zero.cpp reports it at the
+            end of a step
+durable     until every file and folder is also synced, by this benchmark if the system does not do it: only then does
+            the checkpoint survive a power cut
 MB/s        bytes on disk / durable
 
-Second table: steps of a run that saves every K steps, and goes on for almost K after the last save, beside one of the same
-round that saves nothing, from the end of the first step to the end of the last: what saving costs the training as a whole.
-Overhead is the median of the rounds' own.
+Second table: a run that saves every K steps, and continues for almost K steps after its last save, beside a run of the
+same round that saves nothing. Both are timed from the end of the first step to the end of the last. The overhead is the
+whole cost of saving, as the median over the rounds.
 """
 
 import argparse
@@ -51,12 +51,12 @@ def later(saves):
 
 
 def num_steps(args):
-    """That are measured: those after the last save are for what it still does beside them."""
+    """Number of measured steps. The steps after the last save cover its asynchronous part."""
     return (args.saves + 1) * args.every - 2
 
 
 class Zero:
-    """Runs of `zero train`; saves are durable when they are told."""
+    """Runs of `zero train`; its saves are durable when they are reported."""
 
     def __init__(self, args, scratch):
         self.args, self.folder = args, f"{scratch}/zero"
@@ -65,7 +65,7 @@ class Zero:
                      "train.steps": num_steps(args) + 1, "zero.stage": 3, "run.threads": 1}
 
     def run(self, every, asynchronous=True):
-        """(saves, seconds of all steps but the first, parameters); `every` 0 saves nothing."""
+        """(saves, seconds of all steps but the first, parameters); with `every` = 0 it saves nothing."""
         os.sync()
         keys = {**self.keys, "checkpoint.every": every, "checkpoint.keep": 1, "checkpoint.async": str(asynchronous).lower()}
         run = train(self.args.zero, keys, self.args.ranks, self.folder, timeout=self.args.timeout)
@@ -104,7 +104,7 @@ def peer_saves(args, system, scratch):
 
 
 def versions_of_peers(args):
-    """{module: version} of torch and DeepSpeed, where --python has them."""
+    """{module: version} of torch and DeepSpeed, if --python has them."""
     found = {}
     for module in ("torch", "deepspeed"):
         done = subprocess.run([args.python, "-c", f"import {module}; print({module}.__version__)"], capture_output=True,
@@ -120,7 +120,7 @@ def peers_of(versions):
 
 
 def measure(args, peers, scratch):
-    """(saves by name, spans of whole runs by name, parameters, what failed)."""
+    """(saves by name, spans of whole runs by name, parameters, failures)."""
     zero, saves, spans, failed = Zero(args, scratch), {}, {}, {}
     for number in range(args.rounds):
         for name, *how in (("nothing", 0), ("zero.cpp, async", args.every, True), ("zero.cpp, sync", args.every, False)):
@@ -150,19 +150,19 @@ def row(name, saves, between):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zero", default=find_zero())
-    parser.add_argument("--python", default=sys.executable, help="one that has torch and deepspeed; without: zero.cpp alone")
+    parser.add_argument("--python", default=sys.executable, help="a Python with torch and deepspeed; without: only zero.cpp")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--vocab", type=int, default=8192)
     parser.add_argument("--context", type=int, default=64)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--saves", type=int, default=3, help="of one start")
-    parser.add_argument("--every", type=int, default=10, help="steps, in zero.cpp's runs")
-    parser.add_argument("--folder", help="on the disk that is measured (default: the temporary folder's)")
+    parser.add_argument("--saves", type=int, default=3, help="saves of one start")
+    parser.add_argument("--every", type=int, default=10, help="steps between two saves of zero.cpp's runs")
+    parser.add_argument("--folder", help="folder on the measured disk; default: the folder for temporary files")
     parser.add_argument("--timeout", type=int, default=3600)
     args = parser.parse_args()
-    if args.every < 2:  # so that the last step, which is saved, too, is not one of those that are measured
+    if args.every < 2:  # the last step also saves, and must not be a measured one
         parser.error("--every: at least 2")
     versions = versions_of_peers(args)
     with tempfile.TemporaryDirectory(prefix="zero-save-", dir=args.folder) as scratch:

@@ -1,15 +1,16 @@
-"""Checkpoints of PyTorch and DeepSpeed: a model of a GPT's size, trained a step, saved. One rank; torchrun starts them.
+"""Checkpoints of PyTorch and DeepSpeed: a model of a GPT's size takes a step and is saved. Started by torchrun.
 
     torchrun --standalone --nproc-per-node 2 save_peer.py --system dcp --layers 12 --width 768 --vocab 50257 \
         --folder /tmp/x --saves 3 --json out.json
 
-torch-save   rank 0 writes all of it (DistributedDataParallel's way); torch.save
+torch-save   rank 0 writes everything with torch.save, as usual with DistributedDataParallel
 dcp          FSDP2, torch.distributed.checkpoint.save: every rank writes its shards
-dcp-async    the same with async_save: training waits for the copy alone
+dcp-async    the same with async_save: training waits only for the copy
 deepspeed1   ZeRO-1, engine.save_checkpoint     deepspeed3   ZeRO-3, the same
 
-Of each save: the seconds that training waited (the slowest rank's), until the call's own work was done, and until fsync of
-every file and folder had returned too; and the bytes. What was dirty before is on the disk before a save begins.
+For each save the script reports the seconds that training waited on the slowest rank, the seconds until the save itself
+was done, the seconds until fsync of every file and folder returned, and the bytes. Dirty pages of earlier work are
+written to disk before a save begins.
 """
 
 import argparse
@@ -32,7 +33,7 @@ SYSTEMS = ("torch-save", "dcp", "dcp-async", "deepspeed1", "deepspeed3")
 
 
 class Block(nn.Module):
-    """As many parameters as a block of GPT-2 has, nearly: 12 x width^2."""
+    """Nearly as many parameters as a block of GPT-2: 12 x width^2."""
 
     def __init__(self, width):
         super().__init__()
@@ -56,7 +57,7 @@ class Model(nn.Module):
 
 
 class Native:
-    """PyTorch's own: replicated, or sharded by FSDP2."""
+    """PyTorch's own checkpoints: replicated, or sharded by FSDP2."""
 
     def __init__(self, args):
         self.system = args.system
@@ -76,7 +77,7 @@ class Native:
         self.optimizer.zero_grad()
 
     def save(self, folder):
-        """Returns what waits for the rest."""
+        """Starts a save. Returns a function that waits for its end."""
         if self.system == "torch-save":
             if dist.get_rank() == 0:
                 os.makedirs(folder)
@@ -113,7 +114,7 @@ class DeepSpeed:
 
 
 def sync_tree(folder):
-    """fsync of every file, then of every folder; the number of bytes on disk."""
+    """fsync of every file, then of every folder. Returns the number of bytes on disk."""
     num_bytes = 0
     for path, _, files in os.walk(folder, topdown=False):
         for name in [*(os.path.join(path, file) for file in files), path]:

@@ -1,36 +1,43 @@
 #!/usr/bin/env python3
-"""A GPT on two machines with a slow link between them: what each system sends, how long a step takes, how long a loss.
+"""A GPT on two machines with a slow link between them: bytes sent, step time, and time to a loss, for each system.
 
     sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json  # 50 and 500 Mbit/s, both shapes
     sudo python3 benchmarks/slow_link.py --mbits 50 --ranks 1 --repeat 1 --only local
     python3 benchmarks/slow_link.py --from rounds.json                               # prints the tables of that run again
 
-The machines are two network namespaces of this machine, joined by a cable that `tc` slows down in both directions. Ranks talk over
-Gloo. All train the model of examples/shakespeare on its text from the same first weights, with the same 12 samples a step, AdamW with a
-constant learning rate, one thread a rank: peers, too (known_gpt.py, peer_rank.py).
+The machines are two network namespaces of this machine. `tc` slows their cable down in both directions. Ranks talk over
+Gloo. All systems, including peers, train the model of examples/shakespeare on its text: the same first weights, the
+same 12 samples a step, AdamW with a constant learning rate, one thread a rank (known_gpt.py, peer_rank.py).
 
-- **step ms, MB a machine sent a step**: means over the steps after the first, from end to end of a step, as the first machine's card counts,
-  headers and all; of the bytes those of a run of that first step alone are taken off. A cell is the median over the rounds, in which the
-  systems take turns. A run has --steps such steps. Ways that exchange in rounds have at least 50, so that every round of 10 or 50 is whole,
-  and PowerSGD, which begins with two steps of whole gradients, has 50, too. The first steps of PowerSGD and of `stale` are two: `stale`
-  pulls no weights for the second.
-- **seconds to a loss**: steps that a run of its own took to a validation loss (480 windows, every 10 steps; at most --give-up steps), times
-  the mean step. That run has no limit on its link: what a way learns does not depend on the link. `async` is the one exception: it has such a
-  run on each link. Local steps show the weights that copies share, which change with each round; torchft is evaluated where a round ends.
-- **of the prediction**: the measured step over what `zero plan --cluster` says for that link, with the computation that a step took
-  without any exchange. With two ranks a machine the plan is also told how fast they exchange (`within`): the bytes that groups of 2
-  exchange in a step, over what a step of such groups took more than one without any exchange, both while nothing crossed the link.
+- **step ms, MB a machine sent a step**: means over the steps after the first, from the end of one step to the end of
+  the next. The first machine's network card counts the bytes, with headers; the bytes of a separate run of the first
+  step are subtracted. A cell is the median over the rounds; each round runs all systems. A run has --steps steps after
+  the first. Systems that exchange in rounds have at least 50, so every round of 10 or 50 steps is complete. PowerSGD
+  also has 50. Two first steps are left out for PowerSGD, which sends whole gradients in them, and for `stale`, which
+  pulls no weights for its second step.
+- **seconds to a loss**: the number of steps to a validation loss (480 windows, every 10 steps; at most --give-up
+  steps), times the mean step. A separate run counts these steps, without a limit on the link, because learning does not
+  depend on the link. `async` is the exception: it has one such run for each link. Local steps are evaluated with the
+  weights that copies share, which change with each round; torchft is evaluated at the end of a round.
+- **of the prediction**: the measured step over the prediction of `zero plan --cluster` for that link, with the measured
+  computation of a step without any exchange. With two ranks a machine the plan also receives their rate within a
+  machine (`within`): the bytes that groups of 2 exchange in a step, over the additional time of such a step compared
+  with one without any exchange, both while nothing crosses the link.
 
-Beneath a table stand the ways that `zero plan --cluster` chooses, beside the fastest that were measured: of those with the mathematics of one
-model, and of all that were both planned and measured; by how much rounds over this link differ; and what a step takes more than one without
-exchange, divided by the time that its bytes take at the link's rate. That is near 1 where nothing is sent while ranks compute: so it is for
-outer steps that are not on their way. Sums of gradients begin within the backward pass, and gathers before a unit is used: a part of these
-may hide, which the second line is of. With groups of 2 at stage 3 there is no such figure: no step of them without exchange was measured. A
-line on stderr for each run has all its figures; --output keeps them in a file. Without a Python that has torch, the peers (DDP, and DDP
-with its PowerSGD hook of rank 4) are left out, and without torchft in it (`pip install torchft==0.2.0`) its DiLoCo. With two ranks a
-machine a replica of torchft is a machine, whose ranks average their gradients by DDP; each sends the whole model over the link.
+Lines below a table compare the choices of `zero plan --cluster` with the fastest measured systems: among those with the
+mathematics of one model, and among all that were both planned and measured. The next line is the largest spread between
+rounds. The last lines divide the additional time of a step, compared with one without exchange, by the time of its
+bytes at the link's rate. The ratio is near 1 for systems that send nothing while ranks compute, such as outer steps
+without overlap. Sums of gradients begin within the backward pass, and gathers before a unit is used, so a part of them
+may overlap: the second line is about them. Groups of 2 at stage 3 have no ratio, because no such step without exchange
+was measured.
 
-Three rounds of all take some 42 minutes on two cores: 19 with one rank a machine, and 23 with two.
+Each run prints a line with its figures on stderr; --output keeps all figures in a file. Without a Python that has
+torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out. Without torchft in it (`pip install
+torchft==0.2.0`) its DiLoCo is left out. With two ranks a machine, a machine is a replica of torchft: its ranks average
+their gradients by DDP, and each sends the whole model over the link.
+
+Three rounds of all systems take about 42 minutes on two cores: 19 with one rank a machine, and 23 with two.
 """
 
 import argparse
@@ -52,19 +59,19 @@ from training_run import ROOT, find_zero, print_table
 SAMPLES = 12  # a step, of all ranks
 EVALUATED = 480  # windows of validation text
 EVAL_EVERY, LOSS_AFTER = 10, 100
-ROUND = 50  # steps: of the longest round of local steps
+ROUND = 50  # steps in the longest round of local steps
 COPIES, LOCAL = {"zero.stage": 0, "zero.group": 1}, {"zero.stage": 0, "zero.group": 1, "sync.mode": "local"}
 PAIRS, SERVED = {"zero.stage": 2, "zero.group": 2}, {"sync.servers": 1}
-PAIRS_3 = {"zero.stage": 3, "zero.group": 2}  # what zero plan tries with codecs and with local steps
+PAIRS_3 = {"zero.stage": 3, "zero.group": 2}  # the keys that zero plan tries with codecs and with local steps
 
 
 @dataclasses.dataclass
 class System:
     name: str
-    keys: dict = None  # of zero.cpp
+    keys: dict = None  # keys of zero.cpp
     peer: str = ""
-    first: int = 1     # steps that are not like the others
-    fewest: int = 1    # steps after these
+    first: int = 1     # first steps, which differ from the rest
+    fewest: int = 1    # fewest steps after the first ones
 
     def __post_init__(self):
         mode = (self.keys or {}).get("sync.mode")
@@ -106,7 +113,7 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50"),
             System("torchft's DiLoCo between machines, 10 a round", peer="diloco 10")]}
 SHAPES = {1: "one rank a machine", 2: "two ranks a machine"}
-# What a step takes while nothing crosses the link.
+# Systems that measure a step while nothing crosses the link.
 APART = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
 GROUPS_APART = System("groups of 2, nothing between them", {**PAIRS, "sync.mode": "local", "sync.local_steps": 1000})
 
@@ -114,14 +121,14 @@ GROUPS_APART = System("groups of 2, nothing between them", {**PAIRS, "sync.mode"
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--mbits", default="50,500")
-    a.add_argument("--ranks", default="1,2", help="of a machine: 1, 2, or both sets of systems")
-    a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
-    a.add_argument("--steps", type=int, default=20, help="of a run, after the first; with rounds at least 50")
-    a.add_argument("--loss", type=float, default=2.7, help="validation loss to which seconds are told; 0: leave that out")
-    a.add_argument("--give-up", type=int, default=300, help="steps after which that loss is not reached")
-    a.add_argument("--only", default="", help="systems whose names contain this")
+    a.add_argument("--ranks", default="1,2", help="ranks of a machine: 1, 2, or both sets of systems")
+    a.add_argument("--repeat", type=int, default=3, help="rounds; each runs all systems")
+    a.add_argument("--steps", type=int, default=20, help="steps after the first; at least 50 for exchanges in rounds")
+    a.add_argument("--loss", type=float, default=2.7, help="validation loss to be reached; 0: no such column")
+    a.add_argument("--give-up", type=int, default=300, help="most steps to that loss")
+    a.add_argument("--only", default="", help="run only systems whose names contain this text")
     a.add_argument("--output", help="file for the figures of every run, as JSON")
-    a.add_argument("--from", dest="measured", help="such a file: print its tables, and run nothing but zero plan")
+    a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run only zero plan")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
     return a.parse_args()
@@ -135,8 +142,8 @@ class Bench:
         self.ranks = 1
 
     def run(self, system, steps, until_loss=None):
-        """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}; with `until_loss` it is evaluated, and ends
-        when that is reached."""
+        """{"times": seconds of steps, "sent": bytes, "evals": [[seconds, loss, step], ...]}. With `until_loss` the run
+        is evaluated, and ends when it reaches that loss."""
         run = self.run_zero if system.keys is not None else self.run_peer
         return run(system, steps, until_loss)
 
@@ -153,7 +160,7 @@ class Bench:
         sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
                                  (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
         ends = [step["t"] for step in steps_of(metrics)]
-        # From end to end: between two steps ranks wait for each other, too.
+        # From end to end: ranks also wait for each other between two steps.
         return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics)}
 
     def run_peer(self, system, steps, until_loss):
@@ -166,14 +173,15 @@ class Bench:
         return json.loads(report.read_text()) | {"sent": sent}
 
     def curve(self, system):
-        """{"steps": to the loss, or None; "loss": after 100 steps, or None}."""
+        """{"steps": steps to the loss, or None; "loss": loss after 100 steps, or None}."""
         evals = self.run(system, self.args.give_up, self.args.loss)["evals"]
         reached = first_below(evals, self.args.loss)
         return {"steps": reached[2] if reached else None, "loss": next((loss for _, loss, step in evals if step == LOSS_AFTER), None),
                 "curve": [[step, round(loss, 4)] for _, loss, step in evals]}
 
     def timing(self, system, sent_first):
-        """{"seconds": of a step, "sent": bytes a step, "ms": [of each step]}; sent_first: bytes of a run of its first steps alone."""
+        """{"seconds": a step, "sent": bytes a step, "ms": [each step]}; sent_first: bytes of a run of only its first
+        steps."""
         steps = max(self.args.steps, system.fewest)
         found = self.run(system, system.first + steps)
         times = found["times"][system.first:]
@@ -184,12 +192,12 @@ def is_enough(evals, loss):
     return bool(evals) and evals[-1][2] >= LOSS_AFTER and first_below(evals, loss) is not None
 
 
-# ---- what `zero plan` says ---------------------------------------------------------------------------------------------
+# ---- the prediction of `zero plan` -----------------------------------------------------------------------------------
 
 
 class Planner:
-    """`zero plan --cluster` for two machines of `ranks` ranks, whose step computes for `alone` seconds. `paired`: seconds of a step of
-    groups of 2 that exchange nothing, if known."""
+    """`zero plan --cluster` for two machines of `ranks` ranks, whose step computes for `alone` seconds. `paired`:
+    seconds of a step of groups of 2 that exchange nothing, if known."""
 
     def __init__(self, zero, folder, ranks, alone, paired=None):
         self.zero, self.folder, self.ranks, self.alone = zero, folder, ranks, alone
@@ -199,9 +207,9 @@ class Planner:
             self.within = found["ways"][found["planned"]]["within_bytes"] / (paired - alone)
 
     def plan(self, mbits, keys):
-        """Of these keys, as a dictionary."""
+        """The plan's [cluster] part for these keys, as a dictionary."""
         flops = 1e9
-        for _ in range(2):  # the first one says how many flops a step has
+        for _ in range(2):  # the first run of the plan finds the flops of a step
             described = self.folder / "cluster.toml"
             described.write_text(f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n'
                                  + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else ""))
@@ -214,13 +222,13 @@ class Planner:
 
 
 def predicted_step(found):
-    """Seconds of a step as planned: with servers those of a clock."""
+    """Predicted seconds of a step; with servers, of a clock."""
     way = found["ways"][found["planned"]]
     return way["sync"]["clock_seconds"] if "sync" in way else way["seconds"]
 
 
 def name_of_way(way):
-    """What tells two ways apart in the plan's JSON."""
+    """The values in the plan's JSON that identify a way."""
     if "sync" in way:
         return tuple(way["sync"][key] for key in ("mode", "servers", "staleness", "quorum"))
     none = {"gather": "none", "reduce": "none", "outer": "none"}
@@ -228,18 +236,19 @@ def name_of_way(way):
 
 
 def way_of(keys, ranks):
-    """The same, of these keys, as far as the plan tries them."""
+    """name_of_way() for these keys, or None if the plan does not try them."""
     if "sync.servers" in keys:
         return keys["sync.mode"], keys["sync.servers"], keys["sync.staleness"], 0
     local = keys.get("sync.mode") == "local"
     if local and (keys["sync.local_steps"] != 50 or "sync.overlap" in keys):
-        return None  # other local steps than those that are tried
+        return None  # the plan tries other local steps
     wire = tuple(keys.get(f"comm.{kind}_wire", "none") for kind in ("gather", "reduce", "outer"))
     return keys["zero.stage"], keys.get("zero.group") or 2 * ranks, local, 0, wire
 
 
 def choices(plan, systems, predicted, measured, ranks):
-    """Lines: what is chosen for this link beside what was fastest. predicted, measured: seconds of a step by name."""
+    """Lines that compare the choice for this link with the fastest system. predicted, measured: seconds of a step by
+    name."""
     planned = {name_of_way(way): way["seconds"] for way in plan["ways"]}
     tried = {system.name: way_of(system.keys, ranks) for system in systems if system.keys is not None}
     both = {name: way for name, way in tried.items() if way in planned}
@@ -254,23 +263,24 @@ def choices(plan, systems, predicted, measured, ranks):
     return lines
 
 
-# ---- what the link's rate says ---------------------------------------------------------------------------------------------
+# ---- the limit of the link's rate ------------------------------------------------------------------------------------
 
 
 def without_exchange(system, ranks):
-    """The system whose steps are those of this one, but for what crosses the link; None: it is not measured."""
+    """The system that measures steps like these without an exchange over the link, or None if there is none."""
     if ranks == 1 or system.keys.get("zero.group", 0) != 2:
         return APART
     return GROUPS_APART if system.keys["zero.stage"] == 2 else None
 
 
 def over_bytes(step, apart, sent, mbits):
-    """What a step takes more than one without exchange, over the time of its bytes."""
+    """Additional time of a step compared with one without exchange, over the time of its bytes."""
     return (step - apart) / (8 * sent / (1e6 * mbits))
 
 
 def exchange_lines(systems, ranks, link, rounds):
-    """Of the systems that compute nothing while they exchange, and of the others: over_bytes of medians, and of single rounds."""
+    """over_bytes of medians and of single rounds: a line for systems that send nothing while they compute, one for
+    others."""
     cells = {True: [], False: []}
     for system in systems:
         apart = system.keys is not None and without_exchange(system, ranks)
@@ -283,11 +293,12 @@ def exchange_lines(systems, ranks, link, rounds):
         median = over_bytes(statistics.median(steps), statistics.median(base), sent, link)
         cells[system.waits].append(f"{system.name} {median:.2f} ({min(single):.2f} to {max(single):.2f})")
     what = {True: "nothing is sent while ranks compute", False: "a part may cross while ranks compute"}
-    return [f"a step's time beyond one without exchange, over bytes / bandwidth (in single rounds), where {what[waits]}: {'; '.join(found)}"
+    return [f"a step's time beyond one without exchange, over bytes / bandwidth (in single rounds), "
+            f"if {what[waits]}: {'; '.join(found)}"
             for waits, found in cells.items() if found]
 
 
-# ---- tables ------------------------------------------------------------------------------------------------------------
+# ---- tables ----------------------------------------------------------------------------------------------------------
 
 
 def loss_cells(curve, step):
@@ -299,7 +310,7 @@ def loss_cells(curve, step):
 
 
 def measure(bench, systems, links, rounds):
-    """Adds to `rounds` the curve of each system, and in each round its step and the steps without exchange."""
+    """Adds to `rounds` the curve of each system, and for each round its step and the steps without exchange."""
     asked, ranks, sent_first = bench.args.loss > 0, bench.ranks, {}
     bench.machines.rate(None)
     for system in systems:
@@ -320,7 +331,7 @@ def measure(bench, systems, links, rounds):
 
 
 def print_shape(zero, folder, ranks, rounds):
-    """The tables of all links, with so many ranks a machine."""
+    """Prints the tables of all links for `ranks` ranks a machine."""
     alone = rounds.median("seconds", kind="apart", ranks=ranks, system=APART.name)
     paired = rounds.median("seconds", kind="apart", ranks=ranks, system=GROUPS_APART.name) if ranks == 2 else None
     planner = Planner(zero, folder, ranks, alone, paired)
@@ -373,7 +384,7 @@ def run_all(args, machines, folder, rounds):
 
 def main():
     args = arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # machines and ranks do not outlive it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends machines and ranks
     with tempfile.TemporaryDirectory() as path:
         if args.measured:
             rounds = RawRounds.read(args.measured)

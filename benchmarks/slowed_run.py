@@ -1,4 +1,4 @@
-"""A run of several ranks, one of which is slowed down.
+"""Runs several ranks, and slows one of them down.
 
     run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 10 ms
     run_beside([[zero, "train", "-n", "1", ...], ...], rank=0, factor=4)    # several runs at once; rank 0 of the last one
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from training_run import ROOT
 
-PERIOD = 0.01  # seconds, of which a rank that is slowed down runs 1/k
+PERIOD = 0.01  # seconds; a slowed rank runs for 1/k of them
 
 
 def descendants(pid):
@@ -31,7 +31,7 @@ def descendants(pid):
 
 
 def pid_of_rank(launcher, rank):
-    """The newest process below the launcher whose environment has this rank; None while there is none."""
+    """The newest process below the launcher whose environment has this rank, or None."""
     for pid in reversed(descendants(launcher)):
         try:
             if f"RANK={rank}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
@@ -66,13 +66,13 @@ def end_when(launchers, is_enough, over):
 
 
 def run(command, rank, factor, is_enough=None, period=PERIOD, beside=None):
-    """Runs `command`, and beside(launcher, over) in a thread; a SIGTERM ends it as soon as is_enough(). Exits with what it said
-    where it fails."""
+    """Runs `command`, and beside(launcher, over) in a thread. A SIGTERM ends the command when is_enough() is true.
+    Exits with the command's output if it fails."""
     run_beside([command], rank, factor, is_enough, period, beside)
 
 
 def run_beside(commands, rank, factor, is_enough=None, period=PERIOD, beside=None):
-    """The same with several commands at once; the rank that is slowed down is the last one's."""
+    """Like run(), for several commands at once; the slowed rank is one of the last command."""
     env = dict(os.environ, OMP_NUM_THREADS="1")
     over = threading.Event()
     with contextlib.ExitStack() as files:

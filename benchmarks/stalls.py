@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""How much of the stalls of single ranks a quorum hides: a step's mean time with stalls and without, in both modes.
+"""How well a quorum hides the stalls of single ranks: mean step times with stalls and without, for all ranks and a
+quorum.
 
-    python3 benchmarks/stalls.py                     # 3 ranks that compute, one of which stalls for 0.3 s each 1.5 s
+    python3 benchmarks/stalls.py                     # 3 ranks that compute; one of them stalls for 0.3 s every 1.5 s
     python3 benchmarks/stalls.py --stall 0.5 --every 3 --repeat 5
 
-A GPT of 4 layers of 128, one thread a rank. A rank drawn at random is stopped (SIGSTOP) for --stall seconds, each --every seconds. "sync"
-waits for all ranks, "quorum" has a server more and waits for all but one. "hidden" is 1 - (quorum's loss of time) / (sync's
-loss of time), of the medians over the rounds, in which the systems take turns. The goal: 0.9 or more.
+A GPT of 4 layers of 128, one thread a rank. Every --every seconds a random rank is stopped (SIGSTOP) for --stall
+seconds. "sync" waits for all ranks. "quorum" has one server, and waits for all ranks but one. "hidden" is 1 - (time
+that quorum loses) / (time that sync loses), from medians over the rounds; each round runs all systems. The goal is 0.9
+or more.
 """
 
 import argparse
@@ -30,7 +32,7 @@ def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--ranks", type=int, default=3, help="that compute")
     a.add_argument("--stall", type=float, default=0.3, help="seconds")
-    a.add_argument("--every", type=float, default=1.5, help="seconds, from stall to stall")
+    a.add_argument("--every", type=float, default=1.5, help="seconds between the beginnings of two stalls")
     a.add_argument("--steps", type=int, default=150)
     a.add_argument("--batch", type=int, default=4, help="samples of a rank")
     a.add_argument("--repeat", type=int, default=3)
@@ -39,7 +41,7 @@ def arguments():
 
 
 def stalls(args, first, drawn):
-    """For run(): stops one of the ranks that compute after the other, from `first` on."""
+    """A function for run() that stops random ranks among those that compute; their numbers begin at `first`."""
     def stall(launcher, over):
         while not over.wait(args.every - args.stall):
             pid = pid_of_rank(launcher.pid, first + drawn.randrange(args.ranks))
@@ -77,8 +79,8 @@ def main():
                     found.setdefault((has_quorum, has_stalls), []).append(step_seconds(args, has_quorum, has_stalls, drawn, Path(folder)))
                 print(f"quorum {has_quorum}, stalls {has_stalls}: {1000 * found[has_quorum, has_stalls][-1]:.1f} ms", file=sys.stderr, flush=True)
     ms = {key: 1000 * statistics.median(values) for key, values in found.items()}
-    print(f"{args.ranks} ranks that compute, {args.batch} samples each; a stall of {args.stall:g} s each {args.every:g} s; a step's mean "
-          f"time, medians of {args.repeat} rounds\n")
+    print(f"{args.ranks} ranks that compute, {args.batch} samples each; "
+          f"a stall of {args.stall:g} s every {args.every:g} s; mean step times, medians of {args.repeat} rounds\n")
     print_table(["", "without stalls, ms", "with stalls, ms"],
                 [[name, f"{ms[quorum, False]:.1f}", f"{ms[quorum, True]:.1f}"] for name, quorum in (("sync", False), ("quorum, all but one", True))])
     lost = {quorum: ms[quorum, True] - ms[quorum, False] for quorum in (False, True)}

@@ -1,9 +1,9 @@
-"""Modes of training in which one rank may be slow, and runs of them: how fast they are, and after how many steps they reach a loss.
+"""Modes of training with a slow rank, and their runs: speed, and the number of steps to a loss.
 
     bench = Stragglers(args, folder)                # args: those of benchmarks/stragglers.py
     bench.timing(MODES[0], ranks=2, k=4)            # {"seconds": of a step, "rate": samples a second, ...}
     bench.curve(MODES[0], ranks=2, k=1)             # {"steps": to the loss, "curve": [[step, loss], ...]}
-    bench.alone(ranks=2, k=4)                       # samples a second of ranks that do not wait for each other, in sum
+    bench.alone(ranks=2, k=4)                       # samples a second of all ranks together, if none waits for another
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from slowed_run import run, run_beside
 from training_run import ROOT
 
 EVALUATED, EVAL_EVERY = 64, 10
-LR_WARM_UP = 30  # steps in which the learning rate grows to its value
+LR_WARM_UP = 30  # steps until the learning rate has its full value
 ENDLESS = 1000000
 
 
@@ -25,8 +25,8 @@ class Mode:
     name: str
     keys: dict = dataclasses.field(default_factory=dict)  # None: a peer
     servers: int = 0
-    warm_up: int = 5                # steps before those that are timed
-    depends_on_speed: bool = False  # the number of steps to a loss
+    warm_up: int = 5                # steps before the timed ones
+    depends_on_speed: bool = False  # whether the number of steps to a loss depends on speed
     has_loss: bool = True
 
 
@@ -44,8 +44,8 @@ MODES = [
 
 
 def shares_by(k, ranks, samples):
-    """Whole samples with which all ranks end together, if the last one takes k times as long: one sample after the other to the rank that
-    would end first."""
+    """Shares of whole samples with which all ranks end together, if the last rank takes k times as long. Each sample
+    goes to the rank that would end first."""
     paces, shares = [1.0] * (ranks - 1) + [k], [1] * ranks
     for _ in range(samples - ranks):
         first = min(range(ranks), key=lambda rank: (shares[rank] + 1) * paces[rank])
@@ -54,14 +54,15 @@ def shares_by(k, ranks, samples):
 
 
 def timing_of(ends, first, warm_up, steps, applied):
-    """Of a run whose steps ended at `ends`, and began `first` seconds before the first end; `applied`: samples of each step."""
+    """Times of a run whose steps ended at `ends`, and began `first` seconds before the first end. `applied`: samples of
+    each step."""
     seconds = (ends[warm_up + steps - 1] - ends[warm_up - 1]) / steps
     return {"seconds": seconds, "rate": sum(applied[warm_up:warm_up + steps]) / steps / seconds, "warm_up": warm_up,
             "first": ends[warm_up - 1] - ends[0] + first}
 
 
 def rate_of(ends, warm_up):
-    """Steps a second after the first ones."""
+    """Steps a second after the first steps."""
     return (len(ends) - warm_up) / (ends[-1] - ends[warm_up - 1])
 
 
@@ -76,7 +77,7 @@ class Stragglers:
             times = self.peer(mode, ranks, k, steps)["times"]
             ends = [sum(times[:i + 1]) for i in range(len(times))]
             return timing_of(ends, ends[0], mode.warm_up, self.args.steps, [self.args.samples] * steps)
-        # A fast worker of `async` has done more steps than the slowest one.
+        # A fast worker of `async` has taken more steps than the slowest.
         metrics = self.zero(mode, ranks, k, ENDLESS, lambda metrics: len(steps_of(metrics)) >= steps)
         lines = steps_of(metrics)
         own = self.args.samples // ranks
@@ -105,7 +106,7 @@ class Stragglers:
         run_beside([self.command(1, self.args.samples // ranks, {"train.steps": ENDLESS, "run.dir": folder}) for folder in folders], 0, k,
                    lambda: min(map(len, ends())) >= warm_up + steps, self.args.period)
         found = ends()
-        # Together: before all have begun, and after one has ended, the others are faster.
+        # Only the time in which all run counts: with fewer runs each is faster.
         begin, end = max(times[warm_up - 1] for times in found), min(times[-1] for times in found)
         return self.args.samples // ranks * sum(rate_of([t for t in times if begin <= t <= end], 1) for times in found)
 
@@ -114,7 +115,7 @@ class Stragglers:
         return [self.args.zero, "train", *train_flags(self.folder, samples, keys, LR_WARM_UP), "-n", processes, "--overwrite"]
 
     def zero(self, mode, ranks, k, steps, is_enough, more=None):
-        """metrics.jsonl of a run that ends when is_enough(its path)."""
+        """metrics.jsonl of a run that ends when is_enough(its path) is true."""
         keys = {**mode.keys, "train.steps": steps, "run.dir": self.folder / "run", **(more or {})}
         if mode.servers:
             keys["sync.servers"] = mode.servers
@@ -134,7 +135,7 @@ class Stragglers:
         told = {"system": mode.name.lower(), "ranks": ranks, "steps": steps, "samples": self.args.samples, "folder": str(self.folder),
                 "report": str(report), "warm_up": LR_WARM_UP, **asked}
         run([self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, ROOT / "benchmarks/peer_rank.py",
-             json.dumps(told)], ranks - 1, k, report.exists, self.args.period)  # some abort as they exit
+             json.dumps(told)], ranks - 1, k, report.exists, self.args.period)  # some abort at exit
         if not report.exists():
             sys.exit(f"{mode.name} wrote no report")
         return json.loads(report.read_text())

@@ -1,24 +1,27 @@
 #!/usr/bin/env python3
-"""Training where one rank computes k times slower than the others: samples a second and seconds to a loss, in every mode and in DDP.
+"""Training with one rank that is k times slower: samples a second and seconds to a loss, in every mode and in DDP.
 
-    python3 benchmarks/stragglers.py --python /path/with/torch/bin/python3 --output rounds.json    # 2 and 4 ranks, k = 1, 2 and 4
+    python3 benchmarks/stragglers.py --python PYTHON --output rounds.json    # PYTHON has torch; 2, 4 ranks; k = 1, 2, 4
     python3 benchmarks/stragglers.py --ranks 2 --factors 1,4 --repeat 1 --modes sync,DDP
-    python3 benchmarks/stragglers.py --from rounds.json                                            # prints the tables of that run again
+    python3 benchmarks/stragglers.py --from rounds.json                      # prints the tables of that run again
 
-The GPT of examples/shakespeare on its text, 32 samples a step of all ranks, AdamW with 30 steps of warm-up, one thread a rank. DDP begins
-with the same weights and draws the same samples (known_gpt.py): so its losses must be those of `sync`, which is checked before anything is
-timed. The last rank is stopped (SIGSTOP) for (k - 1)/k of each 10 ms (--period), whatever the system. Modes with servers have one rank
-more, the server. In each round every system has its turn, for each number of ranks and each k. A cell is the median over the rounds.
+The GPT of examples/shakespeare on its text, 32 samples a step of all ranks, AdamW with 30 steps of warm-up, one thread
+a rank. DDP begins with the same weights and draws the same samples (known_gpt.py). Its losses must therefore equal
+those of `sync`, which is checked before anything is timed. In every system the last rank is stopped (SIGSTOP) for (k -
+1)/k of each 10 ms (--period). Modes with servers have one more rank, the server. Each round runs every system, for each
+number of ranks and each k. A cell is the median over the rounds.
 
-- **samples a second**: those whose gradients were applied, over the time of --steps steps after the first 5 (20 with `share = "auto"`, which
-  has settled by then). The sum of the ranks' speeds is what they do with nobody to wait for: as many runs of one rank, all at once, with
-  the last one slowed down. With more ranks than cores this is what they do on these cores.
-- **seconds to a loss**: steps to a validation loss (first 64 windows, every 10 steps; at most --give-up steps), from a run of its own, times
-  the step as above. Where steps to a loss do not depend on who comes first, one such run with no slow rank tells them; a quorum and
-  `async` have one for each k in each round. A step of `async` is one of the slowest rank.
+- **samples a second**: the samples whose gradients were applied, over the time of --steps steps after the first 5 (20
+  with `share = "auto"`, which has settled by then). The sum of the ranks' speeds is their rate if none waits: that of
+  independent runs of one rank, all at once, with the last one slowed down. With more ranks than cores it is the rate on
+  these cores.
+- **seconds to a loss**: the number of steps to a validation loss (first 64 windows, every 10 steps; at most --give-up
+  steps), from a separate run, times the step as above. If these steps do not depend on the order of ranks, one run
+  without a slow rank counts them. A quorum and `async` have one run for each k in each round. A step of `async` is one
+  of the slowest rank.
 
-Three rounds of both numbers of ranks take some 55 minutes on two cores (2 ranks 30, 4 ranks 25), a round 20. Without a Python that has torch
-DDP is left out. --output keeps the figures of every run.
+Three rounds of both numbers of ranks take about 55 minutes on two cores (2 ranks 30, 4 ranks 25), one round 20. Without
+a Python that has torch, DDP is left out. --output keeps the figures of every run.
 """
 
 import argparse
@@ -33,7 +36,7 @@ from raw_rounds import RawRounds, spread, widest
 from straggler_modes import MODES, Stragglers
 from training_run import find_zero, print_table
 
-SAME = 1e-5  # of a loss: more than rounding
+SAME = 1e-5  # relative difference of losses: more than rounding
 ALONE = "the ranks alone, in sum"
 
 
@@ -45,15 +48,15 @@ def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--ranks", default="2,4", help="that compute")
     a.add_argument("--factors", default="1,2,4", help="the k")
-    a.add_argument("--steps", type=int, default=30, help="of a run that is timed, after the first ones")
-    a.add_argument("--samples", type=int, default=32, help="a step, of all ranks")
-    a.add_argument("--loss", type=float, default=2.6, help="validation loss to which seconds are told; 0: leave that out")
-    a.add_argument("--give-up", type=int, default=600, help="steps after which that loss is not reached")
-    a.add_argument("--repeat", type=int, default=3, help="rounds, in which the systems take turns")
-    a.add_argument("--modes", default="", help="those whose name has one of these words, with commas")
+    a.add_argument("--steps", type=int, default=30, help="timed steps of a run, after the first ones")
+    a.add_argument("--samples", type=int, default=32, help="samples a step, of all ranks")
+    a.add_argument("--loss", type=float, default=2.6, help="validation loss to be reached; 0: no such table")
+    a.add_argument("--give-up", type=int, default=600, help="most steps to that loss")
+    a.add_argument("--repeat", type=int, default=3, help="rounds; each runs all systems")
+    a.add_argument("--modes", default="", help="run only modes with one of these words (word,word)")
     a.add_argument("--period", type=float, default=0.01, help="seconds from stop to stop")
     a.add_argument("--output", help="file for the figures of every run, as JSON")
-    a.add_argument("--from", dest="measured", help="such a file: print its tables, and run nothing")
+    a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run nothing")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
     return a.parse_args()
@@ -85,7 +88,8 @@ def measure(args, bench, modes, rounds):
 
 
 def same_losses(rounds, ranks):
-    """How near DDP's losses are to those of `sync`; exits where that is more than rounding. None without both."""
+    """A line with the distance of DDP's losses from those of `sync`, or None without both. Exits if it is more than
+    rounding."""
     curves = [rounds.of(kind="curve", ranks=ranks, system=name) for name in (MODES[0].name, "DDP")]
     if not all(curves):
         return None
@@ -104,7 +108,7 @@ def same_losses(rounds, ranks):
 
 
 def seconds_to(curve, timing):
-    """To the loss; None where it was not reached."""
+    """Seconds to the loss, or None if it was not reached."""
     steps = curve["steps"]
     if steps is None:
         return None
@@ -113,7 +117,7 @@ def seconds_to(curve, timing):
 
 
 def to_loss(rounds, of_cell):
-    """[(seconds or None, steps or None), one of each round]."""
+    """[(seconds or None, steps or None), one for each round]."""
     once = rounds.of(kind="curve", ranks=of_cell["ranks"], k=None, system=of_cell["system"])
     found = []
     for timing in rounds.of(kind="speed", **of_cell):
@@ -133,14 +137,14 @@ def loss_cell(found):
 
 
 def share_cell(rounds, ranks, k, system):
-    """Of the ranks' sum in the same round, and samples a second."""
+    """Share of the ranks' sum in the same round, and samples a second."""
     rates = rounds.values("rate", kind="speed", ranks=ranks, k=k, system=system)
     sums = rounds.values("rate", kind="speed", ranks=ranks, k=k, system=ALONE)
     return f"{statistics.median(rate / total for rate, total in zip(rates, sums)):.2f} ({statistics.median(rates):.0f})"
 
 
 def print_ranks(rounds, ranks):
-    """Both tables of a number of ranks, as docs/distributed.md has them."""
+    """Prints both tables of a number of ranks, as in docs/distributed.md."""
     asked = rounds.of(kind="asked")[0]
     names = list(dict.fromkeys(rounds.values("system", kind="speed", ranks=ranks)))
     factors = list(dict.fromkeys(rounds.values("k", kind="speed", ranks=ranks)))

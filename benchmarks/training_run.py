@@ -1,11 +1,11 @@
-"""One `zero train` of a GPT: its keys, its result, and why there is none.
+"""One `zero train` of a GPT: its keys, its result, and the reason if there is none.
 
     run = train(zero, {"model.layers": 24, "zero.stage": 3}, ranks=2, folder="/tmp/run", cap=2 << 30)
     run.ok, run.reason                       # False: "killed: out of memory"
     run.report["losses"], run.step_ms        # report.json; median after the first step
     run.use.held                             # under a cap: memory_cap.Use
 
-zero: the command, "zero" or a path. Keys are those of `zero train --keys`. With no cap it runs as it is.
+zero: the command, "zero" or a path. Keys are those of `zero train --keys`. Without a cap the memory is not limited.
 """
 
 import json
@@ -32,7 +32,7 @@ def find_zero():
 
 
 def parse_bytes(text):
-    """Bytes of "2.5GiB"; a plain number is bytes."""
+    """Number of bytes in a text such as "2.5GiB"; a plain number is bytes."""
     match = re.fullmatch(r"([0-9.]+)\s*([KMGT]iB|)", text)
     if not match:
         raise ValueError(f"no size: {text}")
@@ -48,7 +48,7 @@ def flags(keys):
 
 
 def plan(zero, keys, ranks, profile=None):
-    """`zero plan` as a dictionary; raises RuntimeError with what it said where it refuses."""
+    """`zero plan` as a dictionary; raises RuntimeError with the reason if the plan is refused."""
     known = ["--profile", str(profile)] if profile else []
     done = subprocess.run([zero, "plan", "--json", "--world", str(ranks), *known, *flags(keys)], capture_output=True,
                           text=True)
@@ -77,7 +77,7 @@ class Run:
         return self.folder.with_suffix(".log").read_text(errors="replace")
 
     def metrics(self):
-        """metrics.jsonl's steps, the first left out: it warms up and records."""
+        """The steps of metrics.jsonl without the first, which warms up and records the trace."""
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
         return [step for step in map(json.loads, lines) if "step_seconds" in step][1:]
 
@@ -87,12 +87,12 @@ class Run:
         return 1e3 * statistics.median(seconds[1:] or seconds)
 
     def most(self, key, part=None):
-        """What the rank that has most of it has; 0 where the report does not speak of it."""
+        """The largest value among the ranks; 0 if the report lacks the key."""
         return max((rank[part] if part else rank for rank in self.report.get(key, [0 if part is None else {part: 0}])))
 
 
 def train(zero, keys, ranks, folder, cap=None, timeout=3600):
-    """Its log lies beside the run's folder; an older run there is replaced."""
+    """Trains; the log is beside the run's folder, and an older run there is replaced."""
     folder = Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
     command = [zero, "train", "-n", str(ranks), "--overwrite", f"--run.dir={folder}", "--checkpoint.every=0",

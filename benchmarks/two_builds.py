@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whether a change makes training slower: a step of two builds of `zero`, which take turns.
+"""Whether a change makes training slower: alternating steps of two builds of `zero`.
 
     python3 benchmarks/two_builds.py --before old/zero --after build/release/bin/zero
     python3 benchmarks/two_builds.py --before old/zero --after new/zero --only "stage 3" --repeat 9
 
-A GPT of 4 layers of 128, 2 ranks with one thread each. "ratio": the median over the rounds of a round's (after / before),
-each the median of its steps; below 1 the newer build is faster. "spread": the quartiles of the rounds' ratios. "losses":
-whether both builds computed the same ones, bit by bit.
+A GPT of 4 layers of 128, 2 ranks with one thread each. "ratio" is the median over the rounds of after / before, each
+the median step of a run; below 1 the newer build is faster. "spread" has the quartiles of the rounds' ratios. "losses"
+says whether both builds computed the same losses, bit by bit.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def arguments():
     a.add_argument("--after", default=find_zero())
     a.add_argument("--steps", type=int, default=120)
     a.add_argument("--repeat", type=int, default=5)
-    a.add_argument("--only", help="cases whose name contains this")
+    a.add_argument("--only", help="run only cases whose names contain this text")
     return a.parse_args()
 
 

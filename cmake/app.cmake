@@ -1,8 +1,8 @@
 # The program: the command `zero`, and libzero_app.so with its verbs that need torch.
 #
-# The command does without torch, so that it starts in milliseconds and may fork. It opens libzero_app.so if a verb trains, plans or
-# generates (app/cli/command/torch_entry.h). Both are made of the rooms of app/; the library never includes them.
-# The library target has the name `zero`, hence zero_executable.
+# The command is linked without torch, so it starts in milliseconds and may fork. It opens libzero_app.so if a verb
+# trains, plans or generates (app/cli/command/torch_entry.h). Both consist of rooms of app/; the library never includes
+# them. Its target is zero_executable, because the library's target is `zero`.
 zero_room(data FOLDER app/data LIBS ZLIB::ZLIB PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::png PkgConfig::turbojpeg)
 zero_room(report FOLDER app/report EXCLUDE page COLD LIBS nlohmann_json::nlohmann_json)
 zero_room(page FOLDER app/report/page COLD LIBS nlohmann_json::nlohmann_json)
@@ -33,5 +33,5 @@ if(ZERO_WITH_TORCH)
     target_sources(zero_app PRIVATE $<TARGET_OBJECTS:zero_${room}>)
   endforeach()
   target_link_libraries(zero_app PUBLIC zero zero_core zero_libtorch PRIVATE ${program_libraries})
-  add_dependencies(zero_executable zero_app)  # which it opens, and does not link
+  add_dependencies(zero_executable zero_app)  # opened at run time, not linked
 endif()

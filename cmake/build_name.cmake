@@ -1,6 +1,7 @@
-# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero_app.so and libzero_core.so (app/cli/command/build.h).
-# Each build asks git for the commit, and the file keeps its time where that is the same: after a commit two small files are
-# compiled and what has them is linked again. As a script (-P), with VERSION, SOURCE and OUTPUT, it writes that file.
+# The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero_app.so and libzero_core.so
+# (app/cli/command/build.h). Each build asks git for the commit and writes a header with it. The header keeps its time
+# if the commit is the same. After a commit two small files are compiled, and their users are linked again. As a script
+# (-P), with VERSION, SOURCE and OUTPUT, this file writes the header.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(name "${VERSION}")
   execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD RESULT_VARIABLE status OUTPUT_VARIABLE commit

@@ -1,7 +1,7 @@
 # cmake -DBUILD=... -DSOURCE=... -DCOMPILER=... -DCCACHE=... -P check_package.cmake
 #
-# Proves the installed tree: a project that knows nothing but find_package(zero) is built against it and trains on one rank
-# and on two, and nothing that was installed still looks into the build folder.
+# Checks the installed tree. A project that only calls find_package(zero) is built against it, and trains on one rank
+# and on two. No installed file may look into the build folder.
 set(installed "${BUILD}/installed")
 set(example "${BUILD}/own_module")
 
@@ -15,7 +15,7 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-if(CCACHE)  # as for the project itself: another clone's path is the same to it
+if(CCACHE)  # as in the project itself, so clones share the cache
   set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${CCACHE}")
   set(ENV{CCACHE_BASEDIR} "${SOURCE}")
   set(ENV{CCACHE_NOHASHDIR} 1)

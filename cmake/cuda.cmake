@@ -1,12 +1,15 @@
-# The plug-in for GPUs of NVIDIA, libzero_device_cuda.so (plugins/cuda): built with ZERO_CUDA=ON, or with auto where nvcc is found.
+# The plug-in for NVIDIA GPUs, libzero_device_cuda.so (plugins/cuda). It is built with ZERO_CUDA=ON, or with auto if
+# nvcc is found.
 #
-# nvcc is taken from PATH, CUDA_HOME, /usr/local/cuda, or the wheels nvidia-cuda-nvcc, -nvvm, -crt, -cccl and -runtime of a virtual
-# environment that is active. It compiles the .cu files by custom commands: kernels for GPUs of compute capability 8.0, 9.0
-# and 10.0, and PTX of the last, which later ones compile when they load it. All else of the plug-in is plain C++. It links
-# libcudart and nothing of ours, and nothing of ours links it: a build without it is the same but for that file.
+# nvcc is found in PATH, CUDA_HOME, /usr/local/cuda, or the wheels nvidia-cuda-nvcc, -nvvm, -crt, -cccl and -runtime of
+# an active virtual environment. Custom commands compile the .cu files: kernels for GPUs of compute capability 8.0, 9.0
+# and 10.0, and PTX of the last one, which later GPUs compile when they load it. The rest of the plug-in is plain C++.
+# It links libcudart and no library of ours, and no library of ours links it. A build without it differs only by that
+# file.
 #
-# The target zero_cuda_ptx is their PTX, which tools/check_ptx.py reads: no fused multiply-add, no rounding but to the nearest.
-set(ZERO_CUDA OFF CACHE STRING "the plug-in for GPUs of NVIDIA: OFF, ON, or auto (where nvcc is found)")
+# The target zero_cuda_ptx is the kernels' PTX. tools/check_ptx.py checks it: no fused multiply-add, only rounding to
+# the nearest.
+set(ZERO_CUDA OFF CACHE STRING "the plug-in for NVIDIA GPUs: OFF, ON, or auto (if nvcc is found)")
 set_property(CACHE ZERO_CUDA PROPERTY STRINGS OFF ON auto)
 set(ZERO_CUDA_ARCHITECTURES 80 90 100 CACHE STRING "compute capabilities that kernels are compiled for")
 if(NOT ZERO_CUDA)
@@ -68,7 +71,7 @@ target_link_options(zero_device_cuda PRIVATE -Wl,-z,defs)
 set_target_properties(zero_device_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden)
 add_dependencies(zero_core zero_device_cuda)
 
-# ---- tests: on a libcudart that has no GPU, and of the PTX ---------------------------------------------------------------
+# ---- tests: on a libcudart that has no GPU, and of the PTX -----------------------------------------------------------
 if(TARGET zero_cuda_test)
   add_library(zero_fake_cudart SHARED "${PROJECT_SOURCE_DIR}/tests/cuda/fake_cudart/fake_cudart.cpp")
   target_include_directories(zero_fake_cudart SYSTEM PRIVATE "${ZERO_CUDA_INCLUDE}")

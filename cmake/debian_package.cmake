@@ -1,6 +1,6 @@
-# cpack -G DEB, which tools/package_deb.sh calls: zero-cpp_VERSION_ARCHITECTURE.deb, made of what `cmake --install` installs,
-# libtorch, and the examples. What a Debian package wants otherwise than an installed tree is done in debian_tree.cmake, on
-# CPack's copy. Why libtorch is inside: docs/decisions/0023-debian-package-contains-libtorch.md.
+# cpack -G DEB, which tools/package_deb.sh calls, makes zero-cpp_VERSION_ARCHITECTURE.deb from the tree of `cmake
+# --install`, libtorch, and the examples. debian_tree.cmake changes CPack's copy of the tree for Debian.
+# docs/decisions/0023-debian-package-contains-libtorch.md says why libtorch is inside.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME zero-cpp)
 set(CPACK_PACKAGE_CONTACT "zero.cpp maintainers <maintainers@users.noreply.a-seed-3c6d966e.example>")
@@ -16,11 +16,11 @@ set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/debian_tree.cmake")
 
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS OFF)  # debian_tree.cmake asks: CPack would look into each of 9,700 files first, for minutes
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, libfmt-dev, openmpi-bin")  # for programs of one's own, and to start MPI
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS OFF)  # see debian_tree.cmake; CPack would first open 9,700 files, for minutes
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake, g++, libfmt-dev, openmpi-bin")  # for users' own programs, and to start MPI
 set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/cmake/debian/triggers")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)  # half a gigabyte in seconds; dpkg of Debian 12 and of Ubuntu 24.04 reads it
+set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)  # half a gigabyte in seconds; dpkg of Debian 12 and Ubuntu 24.04 can read it
 set(CPACK_THREADS 0)
 
 set(CPACK_ZERO_SOURCE "${PROJECT_SOURCE_DIR}")

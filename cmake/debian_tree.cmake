@@ -1,5 +1,5 @@
-# Run by CPack on its copy of the installed tree, before it makes the Debian package of it (debian_package.cmake): adds
-# libtorch, the examples and Debian's own documents, and takes the folders of this machine out of what was built.
+# CPack runs this on its copy of the installed tree before it makes the Debian package (debian_package.cmake). It adds
+# libtorch, the examples and Debian's own documents, and removes this machine's folders from the built files.
 set(usr "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/usr")
 set(libdir "${usr}/${CPACK_ZERO_LIBDIR}")
 set(doc "${usr}/share/doc/zero-cpp")
@@ -10,13 +10,13 @@ function(run)
   execute_process(COMMAND ${ARGN} COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# ---- libtorch: libtorch_cpu.so, libc10.so and what they need that no distribution has; its headers for find_package(zero) --
+# ---- libtorch: libtorch_cpu.so, libc10.so, libraries that no distribution has, headers for find_package(zero) --------
 set(copyright_of_torch)
 if(CPACK_ZERO_TORCH)
   set(private "${libdir}/zero-cpp/torch")
   get_filename_component(wheel "${CPACK_ZERO_TORCH}/.." REALPATH)
   set(loaded "${CPACK_ZERO_TORCH}/lib/libtorch_cpu.so" "${CPACK_ZERO_TORCH}/lib/libc10.so")
-  execute_process(COMMAND ldd ${loaded} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)  # CMake's own way takes minutes here
+  execute_process(COMMAND ldd ${loaded} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)  # CMake's own command takes minutes here
   if(needed MATCHES "not found")
     message(FATAL_ERROR "libtorch needs libraries that are not here:\n${needed}")
   endif()
@@ -32,7 +32,7 @@ if(CPACK_ZERO_TORCH)
            FILE_PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
       get_filename_component(name "${library}" NAME)
       run("${STRIP}" --strip-unneeded "${private}/lib/${name}")
-      unset(rpath)  # READ_ELF leaves it as it was, where there is none
+      unset(rpath)  # READ_ELF keeps the old value if a file has none
       file(READ_ELF "${private}/lib/${name}" RPATH rpath)
       if(rpath)
         file(RPATH_SET FILE "${private}/lib/${name}" NEW_RPATH "$ORIGIN")
@@ -40,13 +40,13 @@ if(CPACK_ZERO_TORCH)
     endif()
   endforeach()
   file(COPY "${CPACK_ZERO_TORCH}/include" DESTINATION "${private}" NO_SOURCE_PERMISSIONS)
-  # Licences of all that came from there, word by word.
+  # Licences of all these files, word by word.
   file(GLOB licences "${wheel}/torch-*/licenses/*" "${wheel}/nvidia_cuda_*/licenses/*" "${CPACK_ZERO_TORCH}/LICENSE" "${CPACK_ZERO_TORCH}/NOTICE")
   foreach(licence ${licences})
     file(READ "${licence}" text)
     string(REPLACE "\r" "" text "\n${text}\n")
     string(REGEX REPLACE "[ \t]+\n" "\n" text "${text}")
-    foreach(once_more 1 2)  # an empty line is a dot in this format; of two neighbours one pass sees one
+    foreach(once_more 1 2)  # an empty line is a dot in this format; one pass finds only one of two neighbours
       string(REPLACE "\n\n" "\n.\n" text "${text}")
     endforeach()
     string(REGEX REPLACE "\n([^\n])" "\n \\1" text "${text}")
@@ -60,7 +60,7 @@ if(CPACK_ZERO_TORCH)
   file(WRITE "${libdir}/cmake/zero/zeroConfig.cmake" "${config}")
 endif()
 
-# ---- what was built ------------------------------------------------------------------------------------------------------
+# ---- built files ----------------------------------------------------------------------------------------------------
 file(GLOB plugins "${libdir}/libzero_transport_*.so" "${libdir}/libzero_plan_*.so")
 foreach(plugin ${plugins})
   unset(runpath)
@@ -70,10 +70,10 @@ foreach(plugin ${plugins})
   endif()
 endforeach()
 
-# ---- packages of the distribution that it needs; CPack reads the variable after this script -----------------------------------
+# ---- required packages of the distribution; CPack reads the variable after this script ------------------------------
 file(GLOB_RECURSE binaries RELATIVE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}" "${usr}/bin/*" "${usr}/*.so" "${usr}/*.so.*")
 list(TRANSFORM binaries PREPEND "./")
-foreach(folder debian DEBIAN)  # dpkg-shlibdeps reads debian/control, and takes DEBIAN for the sign of a package's root
+foreach(folder debian DEBIAN)  # dpkg-shlibdeps reads debian/control, and recognises a package's root by DEBIAN
   file(MAKE_DIRECTORY "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${folder}")
 endforeach()
 file(WRITE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian/control" "")
@@ -82,7 +82,7 @@ execute_process(COMMAND dpkg-shlibdeps --ignore-missing-info -O ${binaries} WORK
 string(REGEX REPLACE "^.*Depends=" "" CPACK_DEBIAN_PACKAGE_DEPENDS "${depends}")
 file(REMOVE_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian" "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/DEBIAN")
 
-# ---- examples: `zero train` names them from the folder above -----------------------------------------------------------------
+# ---- examples: `zero train` names them from the folder above ---------------------------------------------------------
 file(COPY "${CPACK_ZERO_SOURCE}/examples/README.md" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS)
 foreach(example linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification own_module gan api)
   file(COPY "${CPACK_ZERO_SOURCE}/examples/${example}" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS
@@ -91,7 +91,7 @@ endforeach()
 file(MAKE_DIRECTORY "${doc}")
 file(CREATE_LINK ../../zero-cpp/examples "${doc}/examples" SYMBOLIC)
 
-# ---- Debian's documents ----------------------------------------------------------------------------------------------------
+# ---- Debian's documents ----------------------------------------------------------------------------------------------
 file(READ "${CPACK_ZERO_SOURCE}/cmake/debian/copyright" copyright)
 if(copyright_of_torch)
   string(APPEND copyright "\nFiles: usr/${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\nCopyright: the PyTorch contributors and those named below\n"
@@ -100,7 +100,7 @@ endif()
 file(WRITE "${doc}/copyright" "${copyright}")
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)
 file(WRITE "${doc}/changelog" "zero-cpp (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n"
-     "  * What is new stands in CHANGELOG.md.gz.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
+     "  * CHANGELOG.md.gz lists the changes.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
 file(COPY "${CPACK_ZERO_SOURCE}/CHANGELOG.md" DESTINATION "${doc}" NO_SOURCE_PERMISSIONS)
 run("${GZIP}" -9nf "${doc}/changelog" "${doc}/CHANGELOG.md")
 file(MAKE_DIRECTORY "${usr}/share/lintian/overrides")
@@ -108,6 +108,6 @@ file(COPY_FILE "${CPACK_ZERO_SOURCE}/cmake/debian/lintian-overrides" "${usr}/sha
 if(EXISTS "${usr}/share/man/man1/zero.1")
   run("${GZIP}" -9nf "${usr}/share/man/man1/zero.1")
 endif()
-if(EXISTS "${usr}/share/zsh/site-functions")  # where Debian's zsh looks
+if(EXISTS "${usr}/share/zsh/site-functions")  # the folder that Debian's zsh searches
   file(RENAME "${usr}/share/zsh/site-functions" "${usr}/share/zsh/vendor-completions")
 endif()

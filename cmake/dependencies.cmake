@@ -1,4 +1,4 @@
-# The libraries of the distribution. What is not found is collected, and one error at the end has all packages in one line.
+# The libraries of the distribution. One error at the end lists the packages of all missing libraries in one line.
 #
 # zero_needs(PACKAGE NAME...) notes a Debian package if CMake did not set one of these variables to a true value.
 set(missing_packages)

@@ -1,13 +1,13 @@
-# tests/faults: kills and stops real ranks from outside, so it needs the command, a program for its ranks, and where there
-# is libtorch, `zero train`.
+# tests/faults: kills and stops real ranks from outside. It needs the command, a program for its ranks, and `zero train`
+# if there is libtorch.
 if(NOT TARGET zero_executable OR NOT ZERO_TESTS)
   return()
 endif()
 
-# Over 20 s: each test starts runs of several ranks, kills or stops some, and waits until the others notice.
+# Over 20 s: each test starts runs of several ranks, kills or stops some, and waits until the other ranks notice.
 zero_tests(faults LABEL slow SHARDS 8 TIMEOUT 600)
 get_target_property(fault_sources zero_faults_test SOURCES)
-foreach(program worker saver leaver)  # with a main of its own each
+foreach(program worker saver leaver)  # each has its own main
   set(program_source "${PROJECT_SOURCE_DIR}/tests/faults/${program}.cpp")
   list(REMOVE_ITEM fault_sources "${program_source}")
   add_executable(zero_fault_${program} "${program_source}")

@@ -1,14 +1,14 @@
 # Fuzzers: tests/fuzz/NAME_fuzz.cpp becomes the program NAME_fuzz (clang's libFuzzer, with the address and undefined
-# behaviour sanitizers). They need clang and are built only when asked for:
+# behaviour sanitizers). They need clang and are built only on request:
 #
 #   cmake -S . -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ -DZERO_FUZZ=ON -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF
 #   cmake --build build/fuzz --target fuzzers && ctest --test-dir build/fuzz -L fuzz
 #
-# zero_fuzzer(NAME SOURCES ... LIBS ...) names what a program needs beyond its own file; sources are compiled anew, because
-# the fuzzer must be compiled in. Each is a test of ZERO_FUZZ_SECONDS, starting from the seeds in tests/fuzz/seeds/NAME if
-# there are any. A crash leaves its input in the build folder.
+# zero_fuzzer(NAME SOURCES ... LIBS ...) lists the sources and libraries of a program beyond its own file. The sources
+# are compiled again, because the fuzzer must be compiled in. Each program is a test of ZERO_FUZZ_SECONDS, which starts
+# from the seeds in tests/fuzz/seeds/NAME if there are any. After a crash the build folder has its input.
 option(ZERO_FUZZ "build the fuzzers (clang only)" OFF)
-set(ZERO_FUZZ_SECONDS 15 CACHE STRING "how long a fuzzer runs as a test")
+set(ZERO_FUZZ_SECONDS 15 CACHE STRING "seconds that a fuzzer runs as a test")
 
 if(NOT ZERO_FUZZ)
   return()

@@ -1,5 +1,5 @@
-# The fuzzers' functions and their seeds as a test program, for builds with AddressSanitizer: no clang, and nothing compiled anew
-# but the functions. tests/fuzz/seeds_test.cpp runs them; cmake/fuzz.cmake builds the fuzzers themselves.
+# The fuzzers' functions and their seeds as a test program, for builds with AddressSanitizer. It needs no clang, and
+# compiles only these functions. tests/fuzz/seeds_test.cpp runs them; cmake/fuzz.cmake builds the fuzzers themselves.
 if(NOT ZERO_TESTS OR NOT ZERO_SANITIZE MATCHES "address")
   return()
 endif()

@@ -1,8 +1,9 @@
 #!/bin/sh
-# join_tests.sh OUT ROOT FILE...: writes several test files below ROOT into one, for one run of the compiler (ZERO_UNITY).
+# join_tests.sh OUT ROOT FILE...: joins several test files below ROOT into one, for one run of the compiler
+# (ZERO_UNITY).
 #
-# Each file's `namespace {` becomes a namespace named after the file, so that two files may use one name. That holds as
-# long as all of a test file is inside that namespace: a use after its end is an error of the compiler here, too.
+# Each file's `namespace {` becomes a namespace named after the file, so two files may use the same name. This requires
+# that the whole test file is inside that namespace: a use after its end is a compile error.
 set -e
 out=$1
 root=$2

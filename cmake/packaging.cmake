@@ -1,6 +1,6 @@
-# cmake --install build/release --prefix P: the command, the libraries, their plug-ins, the headers, and what
-# find_package(zero) needs to give other projects zero::zero (everything) and zero::core (without torch).
-# The Debian package is made of the same rules (debian_package.cmake).
+# cmake --install build/release --prefix P installs the command, the libraries, their plug-ins, the headers, and the
+# files by which find_package(zero) gives other projects zero::zero (everything) and zero::core (without torch). The
+# Debian package uses the same rules (debian_package.cmake).
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/zero")
@@ -12,14 +12,14 @@ foreach(target zero zero_app zero_plan_clp zero_transport_mpi zero_transport_glo
 endforeach()
 install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
-if(TARGET zero)  # a libtorch that was installed beside the library, as the Debian package does
+if(TARGET zero)  # the Debian package installs a libtorch beside the library
   set_target_properties(zero zero_app PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/zero-cpp/torch/lib")
 endif()
 if(TARGET zero_executable)
   set_target_properties(zero_executable PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 endif()
 
-# The command prints its own manual page and completion. One that cannot run here (another processor's) has none.
+# The command prints its own manual page and completion. A command for another processor cannot run here, and has none.
 if(TARGET zero_executable)
   install(CODE "
     set(share \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share\")
@@ -36,7 +36,7 @@ if(TARGET zero_executable)
     endforeach()")
 endif()
 
-# The library's headers: those that a user's program may include, and the ones that these include.
+# The library's headers: those that users may include, and all headers that these include.
 set(public_rooms ${core_rooms})
 if(TARGET zero)
   list(APPEND public_rooms torch)
@@ -53,7 +53,7 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/zeroConfig.cmake.in" 
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" DESTINATION "${package_dir}")
 
-# Over 20 s: installs this build into a folder of its own and builds examples/own_module against it, as a user would.
+# Over 20 s: installs this build into a folder of its own, and builds examples/own_module against it, as a user would.
 if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
   add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
            "-DCOMPILER=${CMAKE_CXX_COMPILER}" "-DCCACHE=${CCACHE}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")

@@ -1,5 +1,5 @@
-# The files of app/report/page/assets as constants of C++ (app/report/page/assets.h), so that `zero report` needs no file beside it.
-# Configures again when one of them changes.
+# The files of app/report/page/assets as constants of C++ (app/report/page/assets.h), so `zero report` needs no file
+# beside it. A change in one of the files configures the build again.
 function(zero_page_assets target)
   set(folder "${PROJECT_SOURCE_DIR}/app/report/page/assets")
   file(GLOB scripts CONFIGURE_DEPENDS "${folder}/*.js")
@@ -19,7 +19,7 @@ function(zero_page_assets target)
     "const std::string_view kPageCss = R\"zero(${css})zero\";\n"
     "const std::string_view kScripts = R\"zero(${script_texts})zero\";\n"
     "}  // namespace zero::page::assets\n")
-  # As file(WRITE), but a file that stays the same keeps its time.
+  # Like file(WRITE), but an unchanged file keeps its time.
   set(before "")
   if(EXISTS "${file}")
     file(READ "${file}" before)

@@ -1,6 +1,7 @@
-# What stands on a library of the distribution that the core does not link: each a shared library that zero_core opens when
-# asked for it. A transport whose library is not installed is not built, and says so here and in `zero doctor`.
-# They link nothing of ours: one header of ours is the whole border (zero/comm/message/message_link.h, zero/plan/placement/solver_border.h).
+# Plug-ins: code that needs libraries of the distribution that the core does not link. Each plug-in is a shared library,
+# which zero_core opens on request. A transport whose library is not installed is not built; a message here and `zero
+# doctor` say so. Plug-ins link nothing of ours. One header is the whole border (zero/comm/message/message_link.h,
+# zero/plan/placement/solver_border.h).
 #
 # zero_plugin(KIND NAME TESTS folder... LIBS library... SOURCES file...) builds plugins/NAME, with these files
 # of zero/ beside it, as libzero_KIND_NAME.so.
@@ -15,7 +16,7 @@ function(zero_plugin kind name)
   add_library(${target} MODULE ${joined})
   target_link_libraries(${target} PRIVATE zero_flags zero_sanitizers ${arg_LIBS})
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
-  # Whoever uses zero_core, or tests it, finds the plug-ins beside it.
+  # Users and tests of zero_core find the plug-ins beside it.
   add_dependencies(zero_core ${target})
   foreach(folder ${arg_TESTS})
     if(TARGET zero_${folder}_test)
@@ -24,23 +25,24 @@ function(zero_plugin kind name)
   endforeach()
 endfunction()
 
-# Of this one file, so that all others compile to the same objects in every clone. A wheel names no folder of its build.
+# A definition of only this file, so all other files compile to the same objects in every clone. A wheel names no build
+# folder.
 if(NOT ZERO_WHEEL)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/zero/base/files/plugin_file.cpp" PROPERTIES
     COMPILE_DEFINITIONS ZERO_PLUGIN_FOLDER="${CMAKE_LIBRARY_OUTPUT_DIRECTORY}")
 endif()
 
 # ---- clp: the solver of placements; not optional --------------------------------------------------------------------
-# Through its C interface, which needs this one library to link. It brings a BLAS of its own to run: that is why it is not
-# linked into zero_core (docs/decisions/0007-lp-solver-is-a-plug-in.md).
+# Uses Clp's C interface, so this one library is linked. It needs a BLAS of its own, which is the reason not to link it
+# into zero_core (docs/decisions/0007-lp-solver-is-a-plug-in.md).
 zero_plugin(plan clp TESTS plan engine LIBS ${CLP_LIBRARY})
 target_include_directories(zero_plan_clp SYSTEM PRIVATE ${CLP_INCLUDE})
 
-# ---- mpi: Open MPI or MPICH, whichever mpi.pc the system points to ------------------------------------------------------
+# ---- mpi: Open MPI or MPICH, whichever mpi.pc the system points to ---------------------------------------------------
 pkg_search_module(mpi QUIET IMPORTED_TARGET mpi-c ompi-c mpi ompi mpich)
 if(mpi_FOUND)
   zero_plugin(transport mpi TESTS comm world LIBS PkgConfig::mpi)
-  # The C interface alone: the C++ one is gone from MPI-3.
+  # Only the C interface, because MPI 3 has no C++ interface.
   target_compile_definitions(zero_transport_mpi PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
   find_program(ZERO_MPIRUN NAMES mpirun mpiexec)
 else()
@@ -50,7 +52,7 @@ if(TARGET zero_world_test)
   target_compile_definitions(zero_world_test PRIVATE ZERO_MPIRUN="$<$<BOOL:${mpi_FOUND}>:${ZERO_MPIRUN}>")
 endif()
 
-# The ranks' rendezvous is Gloo's client and our server: the server is tested also where there is no Gloo.
+# The ranks' rendezvous is Gloo's client and our server. The server is also tested without Gloo.
 if(TARGET zero_comm_test)
   foreach(source store_server waiters)
     target_sources(zero_comm_test PRIVATE "${PROJECT_SOURCE_DIR}/plugins/gloo/${source}.cpp")
@@ -69,7 +71,7 @@ else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")
 endif()
 
-# ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes ---------------------------------
+# ---- nccl: needs neither NCCL nor CUDA to build; opens libnccl.so.2 when GPUs exchange bytes -------------------------
 zero_plugin(transport nccl TESTS comm LIBS ${CMAKE_DL_LIBS})
 if(TARGET zero_comm_test)
   add_library(zero_fake_nccl SHARED "${PROJECT_SOURCE_DIR}/tests/comm/transport/fake_nccl/fake_nccl.cpp")

@@ -1,7 +1,7 @@
-# zerocpp._C, the extension of the Python package, and the package in build/<preset>/python for tests: PYTHONPATH names that folder.
+# zerocpp._C, the extension of the Python package, and the package in build/<preset>/python for tests (PYTHONPATH).
 #
-# ZERO_PYTHON: ON, OFF, or AUTO (if the headers of a Python are there for which this libtorch was built). A libtorch wheel serves one
-# version of Python: its torch/_C.*.so says which.
+# ZERO_PYTHON: ON, OFF, or AUTO (if there are headers of the Python for which this libtorch was built). A libtorch wheel
+# serves one version of Python: the name of its torch/_C.*.so has the version.
 set(ZERO_PYTHON AUTO CACHE STRING "the Python package: ON, OFF or AUTO")
 if(NOT ZERO_PYTHON OR NOT ZERO_WITH_TORCH OR ZERO_SANITIZE)
   return()
@@ -23,7 +23,7 @@ if(missing)
 endif()
 
 set(package "${PROJECT_BINARY_DIR}/python/zerocpp")
-# _torch_check.py refuses a torch of another minor version than the one in this file.
+# _torch_check.py refuses a torch whose minor version differs from the one in this file.
 file(STRINGS "${ZERO_TORCH}/include/torch/headeronly/version.h" torch_version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 string(REGEX REPLACE "[^0-9;]" "" torch_version "${torch_version}")
 list(JOIN torch_version "." torch_version)

@@ -1,5 +1,5 @@
-# What the wheel of zerocpp contains: component `python`, which scikit-build-core installs (pyproject.toml). ZERO_WHEEL builds
-# for it: our files find each other and torch by $ORIGIN, and name no folder of the build machine.
+# The content of zerocpp's wheel: the component `python`, which scikit-build-core installs (pyproject.toml). With
+# ZERO_WHEEL our files find each other and torch by $ORIGIN, and contain no folder of the build machine.
 if(NOT ZERO_WHEEL)
   return()
 endif()

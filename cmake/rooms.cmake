@@ -1,23 +1,26 @@
-# zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/, compiled from every .cpp in it
-# and in its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a library of their own.
-# zero_tests(FOLDER ROOMS room... LIBS library...): one GoogleTest program for a folder of tests/ and its inner folders, less those that
-# APART names. FOLDERS names more folders. It is linked only with the rooms that it may use, so the linker checks the floors a second time.
+# zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/, compiled from
+# every .cpp in the room and its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a
+# library of their own.
 #
-# The name of a suite says where its tests run. ctest runs the program as FOLDER with label LABEL (fast), without suites named ...Slow and
-# ...Full. With the options SLOW and FULL these run as FOLDER_slow (label slow) and FOLDER_full (label full). With RECORDED the suites named
-# ...OnAnyDevice run once more, on a device that runs work late and finds races, as FOLDER_recorded (label full,
-# ZERO_TEST_DEVICE=recorded). Each runs in SHARDS processes. `./test.sh fast` runs label fast, `./test.sh` all but full, `./test.sh full`
-# all (tests/support/tier.h: and whole sweeps).
+# zero_tests(FOLDER ROOMS room... LIBS library...): one GoogleTest program for a folder of tests/ and its inner folders,
+# except those that APART names. FOLDERS names more folders. The program is linked only with the rooms that it may use,
+# so the linker checks the floors a second time.
 #
-# ZERO_UNITY compiles several files of a folder at once, which takes a quarter of the time for a whole build and longer for
-# one file that changed: right for quickstart.sh and test.sh, wrong while editing (the presets leave it off). It asks that
-# names in anonymous namespaces differ within a room; those of tests may be alike (cmake/join_tests.sh).
+# The name of a suite says where its tests run. ctest runs the program as FOLDER with label LABEL (fast), without suites
+# named ...Slow and ...Full. With the options SLOW and FULL these run as FOLDER_slow (label slow) and FOLDER_full (label
+# full). With RECORDED the suites named ...OnAnyDevice run again, on a device that runs work late and finds races, as
+# FOLDER_recorded (label full, ZERO_TEST_DEVICE=recorded). Each runs in SHARDS processes. `./test.sh fast` runs label
+# fast, `./test.sh` all except full, `./test.sh full` all, with whole sweeps (tests/support/tier.h).
+#
+# ZERO_UNITY compiles several files of a folder at once. A whole build then takes a quarter of the time, and a build
+# after a change in one file longer: use it in quickstart.sh and test.sh, not while editing (the presets leave it off).
+# Names in anonymous namespaces must differ within a room; those of tests may be equal (cmake/join_tests.sh).
 option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
-set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time after which a suite of tests counts as hanging; whole sweeps want 12")
-set(ZERO_UNITY_FILES 10 CACHE STRING "files at once with ZERO_UNITY, and twice that of those that include torch")
+set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time limits of test suites; whole sweeps need 12")
+set(ZERO_UNITY_FILES 10 CACHE STRING "files to compile at once with ZERO_UNITY; twice that with torch")
 
-# Cuts a list of files into runs of at most ZERO_UNITY_FILES, of nearly one length, and calls `make(OUT name files...)` for
-# each; OUT gets what they return.
+# Cuts a list of files into runs of at most ZERO_UNITY_FILES, of nearly equal length. Calls `make(OUT name files...)`
+# for each run; OUT collects the results.
 function(zero_in_runs make name out)
   list(LENGTH ARGN total)
   math(EXPR count "(${total} + ${ZERO_UNITY_FILES} - 1) / ${ZERO_UNITY_FILES}")
@@ -34,7 +37,8 @@ function(zero_in_runs make name out)
   set(${out} ${runs} PARENT_SCOPE)
 endfunction()
 
-# A file that includes others by their names from the root: two clones have the same one, and share the compiler's cache.
+# A file that includes others by their names from the root. It is the same in all clones, so they share the compiler's
+# cache.
 function(zero_including_file out name)
   set(text)
   foreach(source ${ARGN})
@@ -46,9 +50,9 @@ function(zero_including_file out name)
   set(${out} "${file}" PARENT_SCOPE)
 endfunction()
 
-# The files that a target is compiled from: FILES, or with ZERO_UNITY several of them in one. Kernels for several
-# instruction sets include themselves again and again, and a file with definitions of its own is not like the others: they
-# stay by themselves.
+# The files from which a target is compiled: FILES, or with ZERO_UNITY several of them in one. Some files are always
+# compiled separately: kernels for several instruction sets, which include themselves, and files with definitions of
+# their own.
 function(zero_joined name out)
   if(NOT ZERO_UNITY)
     set(${out} ${ARGN} PARENT_SCOPE)
@@ -86,7 +90,7 @@ function(zero_joined_tests folder out)
   set(${out} ${joined} PARENT_SCOPE)
 endfunction()
 
-# Under AddressSanitizer kernels take longer to compile than all their tests run: there they are not optimized.
+# Under AddressSanitizer kernels are not optimized, because their compilation takes longer than all their tests.
 function(zero_spare_kernels)
   if(NOT ZERO_SANITIZE MATCHES "address")
     return()
@@ -99,7 +103,7 @@ function(zero_spare_kernels)
   endforeach()
 endfunction()
 
-# COLD: what runs once, or at the user's pace. It is optimized less, which takes a fifth less time to compile.
+# COLD: code that runs once, or at the user's pace. It is optimized less, which takes a fifth less time to compile.
 function(zero_room name)
   cmake_parse_arguments(arg "TORCH;COLD" "FOLDER" "LIBS;EXCLUDE" ${ARGN})
   if(NOT arg_FOLDER)
@@ -109,7 +113,7 @@ function(zero_room name)
   foreach(inner ${arg_EXCLUDE})
     list(FILTER sources EXCLUDE REGEX "/${arg_FOLDER}/${inner}/")
   endforeach()
-  # Tests link the verbs with a main of their own.
+  # Tests link the verbs with a main function of their own.
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
   if(arg_TORCH)
     math(EXPR ZERO_UNITY_FILES "2 * ${ZERO_UNITY_FILES}")
@@ -129,9 +133,9 @@ function(zero_room name)
   endif()
 endfunction()
 
-# What a test program and its precompiled header must have alike, or the compiler refuses the header: position-independent code of
-# one kind, and one level of optimization. Tests of the core go over millions of elements: -O1 saves them more time than it takes to
-# build them. Where libtorch's headers are compiled, it does not.
+# A test program and its precompiled header must have the same kind of position-independent code and the same
+# optimization, or the compiler refuses the header. Tests of the core process millions of elements, so -O1 saves more
+# time than it takes to compile. With libtorch's headers it does not.
 function(zero_compile_as_test target optimization)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC ${optimization})
@@ -164,8 +168,9 @@ const bool kSanitized = @sanitized@;
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:zero_this_build>)
 endfunction()
 
-# One test of ctest, or SHARDS of them: the tests of zero_tests' program that FILTER names, without those that BUT names.
-# Reads its variables: target, environment, arg_TIMEOUT. Where several run at once, those of a higher COST begin first.
+# One test of ctest, or SHARDS of them: the tests of zero_tests' program that FILTER names, without those that BUT
+# names. It reads variables of zero_tests: target, environment, arg_TIMEOUT. If several tests run at once, those with a
+# higher COST begin first.
 function(zero_ctest name filter)
   cmake_parse_arguments(entry "" "LABEL;SHARDS;COST" "BUT" ${ARGN})
   string(REPLACE ";" ":" filter "${filter}")
@@ -212,7 +217,7 @@ function(zero_tests folder)
   endif()
   zero_joined_tests(${folder} joined ${sources})
   set(target zero_${folder}_test)
-  # What is tested comes first: of an inline function that both have, the linker takes the one that sanitizers watch.
+  # Objects of the tested rooms come first: if both have an inline function, the linker takes the one with sanitizers.
   list(TRANSFORM arg_ROOMS REPLACE "(.+)" "$<TARGET_OBJECTS:zero_\\1>" OUTPUT_VARIABLE tested)
   list(TRANSFORM arg_ROOMS PREPEND zero_ OUTPUT_VARIABLE rooms)
   add_executable(${target} ${tested} ${joined} ${support})
@@ -235,13 +240,13 @@ function(zero_tests folder)
     set(arg_SHARDS 1)
   endif()
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 600)  # of a hang, not of a slow machine
+    set(arg_TIMEOUT 600)  # the limit of a hang, not of a slow machine
   endif()
   math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${ZERO_TEST_PATIENCE}")
   if(ZERO_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 3")  # instrumented code is several times slower
   endif()
-  set(environment ZERO_LOG_LEVEL=error)  # what a test provokes on purpose need not be read
+  set(environment ZERO_LOG_LEVEL=error)  # tests provoke messages on purpose
   if(ZERO_SANITIZE STREQUAL "thread")
     list(APPEND environment "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/tsan_suppressions.txt")
   endif()
@@ -250,7 +255,7 @@ function(zero_tests folder)
   if(NOT arg_LABEL STREQUAL fast)
     set(cost 50)
   endif()
-  if(ZERO_SANITIZE OR NOT arg_LABEL STREQUAL fast)  # else it is over before the others are
+  if(ZERO_SANITIZE OR NOT arg_LABEL STREQUAL fast)  # otherwise it ends before the others
     set(shards ${arg_SHARDS})
   endif()
   set(slow_suites "*Slow.*" "*SlowOnAnyDevice.*")

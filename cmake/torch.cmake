@@ -1,8 +1,8 @@
-# Imported targets for libtorch from a wheel, without find_package(Torch): a CUDA wheel's package file demands a CUDA
-# toolkit at configure time, and a program needs only libc10 and libtorch_cpu.
+# Imported targets for libtorch from a wheel, without find_package(Torch). A CUDA wheel's package file requires a CUDA
+# toolkit at configure time, although a program needs only libc10 and libtorch_cpu.
 #
-# ZERO_TORCH is the folder that holds include/ and lib/ (a wheel's torch/, or an unpacked libtorch). Without it: the
-# environment variable of that name, then the cache that quickstart.sh fills, then the PyTorch that python3 imports.
+# ZERO_TORCH is the folder with include/ and lib/ (a wheel's torch/, or an unpacked libtorch). By default it is the
+# environment variable of that name, then the cache of quickstart.sh, then the PyTorch that python3 imports.
 set(ZERO_TORCH_VERSION 2.11.0)
 
 if(NOT ZERO_TORCH AND DEFINED ENV{ZERO_TORCH})
@@ -24,7 +24,7 @@ endif()
 if(NOT EXISTS "${ZERO_TORCH}/lib/libtorch_cpu.so")
   message(FATAL_ERROR "libtorch not found (looked at ZERO_TORCH='${ZERO_TORCH}').\n"
     "  Run ./quickstart.sh, which fetches it, or set ZERO_TORCH to a folder with include/ and lib/libtorch_cpu.so,\n"
-    "  or build the torch-free core alone with -DZERO_WITH_TORCH=OFF.")
+    "  or build only the torch-free core with -DZERO_WITH_TORCH=OFF.")
 endif()
 set(ZERO_TORCH "${ZERO_TORCH}" CACHE PATH "libtorch: the folder with include/ and lib/" FORCE)
 message(STATUS "libtorch: ${ZERO_TORCH}")
@@ -36,7 +36,7 @@ foreach(lib c10 torch_cpu)
 endforeach()
 add_library(zero_libtorch INTERFACE)
 target_include_directories(zero_libtorch SYSTEM INTERFACE "${ZERO_TORCH}/include" "${ZERO_TORCH}/include/torch/csrc/api/include")
-# The wheel brings its own fmt headers, of another version than the system library, and they come first.
+# The wheel has its own fmt headers, which come first. Their version differs from the system library's.
 target_compile_definitions(zero_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1)
 target_link_options(zero_libtorch INTERFACE "LINKER:--no-as-needed" "LINKER:--allow-shlib-undefined")
 if(NOT ZERO_WHEEL)  # a wheel finds torch beside itself (python_wheel.cmake)

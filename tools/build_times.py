@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Where the time of a build went, read from Ninja's log: seconds by target, and the slowest steps.
+"""How long the parts of a build took, from Ninja's log: seconds by target, and the slowest steps.
 
     tools/build_times.py [build/release] [--steps N]
 
-A step's seconds are those between its start and its end, so they include what it waited for other compilers on the same
-cores; what the compiler's cache answered counts with the little that this took. Each step counts once, with its last run,
-and only while the build still has it.
+The seconds of a step are those between its start and its end, so they include waits for other compilers on the same
+cores. A step that came from the compiler's cache counts its short time. Each step counts once, with its last run, and
+only while it is a part of the build.
 """
 
 import argparse
@@ -16,7 +16,8 @@ from pathlib import Path
 
 
 def read_log(folder):
-    """{output: seconds} of the last run of each step. Outputs of one step have the same hash: one of them counts."""
+    """{output: seconds} of the last run of each step. Outputs of one step have the same hash: only one of them
+    counts."""
     built = set()
     for line in (folder / "build.ninja").read_text().splitlines():
         if line.startswith("build "):
@@ -24,7 +25,7 @@ def read_log(folder):
     steps, outputs_of = {}, {}
     for line in (folder / ".ninja_log").read_text().splitlines():
         fields = line.split("\t")
-        if len(fields) != 5 or fields[3] not in built:  # the head, or of a step that is no more
+        if len(fields) != 5 or fields[3] not in built:  # the header line, or a step that no longer exists
             continue
         begin, end, _, output, command = fields
         step = (command, begin, end)
@@ -53,11 +54,11 @@ def table(steps, num_steps):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", default="build/release", type=Path)
-    parser.add_argument("--steps", type=int, default=20, help="how many of the slowest steps to list")
+    parser.add_argument("--steps", type=int, default=20, help="number of slowest steps to list")
     asked = parser.parse_args()
     log = asked.folder / ".ninja_log"
     if not log.exists():
-        sys.exit(f"{log} is not there: {asked.folder} is no folder that Ninja has built in")
+        sys.exit(f"{log} does not exist: Ninja has not built in {asked.folder}")
     print(table(read_log(asked.folder), asked.steps))
 
 

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Collects the command, its libraries and the tests of GPUs into one archive for a bare machine, which has Python 3.12 and
-# torch 2.11.0+cu130: no compiler, no packages of ours.
+# Collects the command, its libraries and the tests of GPUs in one archive for a bare machine. That machine needs only
+# Python 3.12 and torch 2.11.0+cu130: no compiler, and no packages of ours.
 #
-#   tools/bundle.sh [-o FILE.tar.gz] [BUILD] [CUDA_BUILD]     # default: build/bundle.tar.gz of build/release and build/cuda
+#   tools/bundle.sh [-o FILE.tar.gz] [BUILD] [CUDA_BUILD]   # default: build/bundle.tar.gz of build/release, build/cuda
 #   tar xf bundle.tar.gz && cd zero-bundle && ./gpu_check.sh 1
 #
-# In it: bin/zero, lib/ (ours, the plug-in for GPUs, and what they link), tests/, gpu_check.sh with its scripts, and BUILT, which says
-# of which commit and for which libtorch it is. Not in it: libc, libstdc++, libgcc, libgomp and libtorch, which that machine has.
-# Everything is stripped. An archive of 64 MiB or more is refused (ZERO_BUNDLE_MIB=N: of N).
+# Content: bin/zero, lib/ (our libraries, the plug-in for GPUs, and their dependencies), tests/, gpu_check.sh with its
+# scripts, and BUILT, which names the commit and the libtorch. The archive lacks libc, libstdc++, libgcc, libgomp and
+# libtorch, because that machine has them. All files are stripped. An archive of 64 MiB or more is refused
+# (ZERO_BUNDLE_MIB=N changes the limit).
 #
-# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test zero_parity_test
-#              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test   (test.sh, stage cuda)
+# Build first: cmake --build --preset release --target zero_executable zero zero_engine_test zero_torch_test \
+#                zero_parity_test
+#              cmake --build build/cuda --target zero_device_cuda zero_cuda_test zero_device_test  # test.sh, stage cuda
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +22,7 @@ if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
   exit 0
 fi
 if [ "${1:-}" = -o ]; then
-  [ $# -ge 2 ] || { echo "bundle.sh: -o wants a file" >&2; exit 2; }
+  [ $# -ge 2 ] || { echo "bundle.sh: -o needs a file" >&2; exit 2; }
   out=$2
   shift 2
 fi
@@ -28,7 +30,7 @@ build=${1:-build/release} cuda=${2:-build/cuda}
 limit=${ZERO_BUNDLE_MIB:-64}
 refuse() { echo "bundle.sh: $*" >&2; exit 2; }
 
-find_one() {  # NAME FOLDER...: the first that is there
+find_one() {  # NAME FOLDER...: prints the first existing file
   local name=$1 folder
   shift
   for folder in "$@"; do
@@ -69,13 +71,13 @@ for test in zero_cuda_test zero_device_test zero_engine_test zero_torch_test zer
   fi
 done
 
-# What they link, but for what every machine with Python and torch has, and the driver's.
+# Copies their libraries, except those of the driver and those that every machine with Python and torch has.
 elsewhere='^(ld-linux|libc\.so|libm\.so|libdl|libpthread|librt|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp|libtorch|libc10|libcu|libnv|libnccl|libzero|linux-vdso)'
 needs() { { ldd "$@" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u; }
 needs "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* | { grep -Ev "$elsewhere" || true; } | while read -r name path; do
   cp -L "$path" "$bundle/lib/$name"
 done
-# The CUDA runtime comes with torch; without it the plug-in names it itself.
+# The CUDA runtime comes with torch. Without it the plug-in's error names it.
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* 2>/dev/null || true
 
 cp tools/gpu_check.sh benchmarks/gpu_plain.py benchmarks/gpu_largest.py "$bundle/"

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Names the tests that a change can break, for `./test.sh changed`.
 
-    tools/changed_tests.py [BASE]      the change since the commit BASE (default: HEAD), with files that are not committed
+    tools/changed_tests.py [BASE]      the change since the commit BASE (default: HEAD), including uncommitted files
 
-Prints a line for each test program, `PROGRAM FILTER`, where FILTER is GoogleTest's. A test file is chosen
+Prints a line for each test program, `PROGRAM FILTER`, with a filter for GoogleTest. A test file is chosen
   - if it changed,
-  - if it mirrors the room of a changed source, or of a header that such a source belongs to (tests/engine for zero/engine),
+  - if it mirrors the room of a changed source, or of a header of such a source (tests/engine for zero/engine),
   - if it includes a changed header, directly or through other headers.
-Suites of the slow and full tiers, and programs that are slow as a whole, are left out, except for test files that changed. Scripts: `SCRIPT tests/tools/x_test.py` for a changed
-tools/x.py, tools/x.sh or test. Everything else (a change in cmake/, of a page) is `./test.sh`'s.
+Suites of the slow and full tiers are left out, and so are programs that are slow as a whole, except for changed test
+files. For a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in
+cmake/, of a page) are left to `./test.sh`.
 """
 
 import re
@@ -41,7 +42,7 @@ def programs():
 
 
 def headers_behind(file, known):
-    """All files of the repository that a file includes, through other headers also."""
+    """All files of the repository that a file includes, directly or through other headers."""
     seen, waiting = set(), [file]
     while waiting:
         for path in INCLUDE.findall((ROOT / waiting.pop()).read_text(encoding="utf-8", errors="replace")):
@@ -58,7 +59,7 @@ def room_of(path):
 
 
 def program_of(path, table):
-    """The program of a test file: that of its longest folder."""
+    """The program of a test file: the program of the longest of its folders that has one."""
     folder = Path(path).parent.relative_to("tests")
     for candidate in (folder, *folder.parents):
         if str(candidate) in table:

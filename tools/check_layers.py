@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""Proves the rooms of docs/architecture.md: who may include whom, and who may know of torch.
+"""Checks the rooms of docs/architecture.md: which room may include which, and which may use torch.
 
     tools/check_layers.py [ROOT]
     tools/check_layers.py --draw     writes the picture of the rooms, docs/architecture.svg, from the table below
 
 Rules, each printed with the file and line that breaks it:
-  tree    the library (zero/) never includes the program (app/); a plug-in (plugins/) includes only the library, and nobody
-          includes a plug-in
+  tree    the library (zero/) never includes the program (app/); a plug-in (plugins/) includes only the library, and
+          nothing includes a plug-in
   floor   a room includes only rooms on lower floors, never a room on its own floor
   cycle   the folders inside a room include each other in one direction only
   torch   a room of zero_core includes no header of torch
   facade  <zero/...> of include/ is for users; nothing in zero/, app/ or plugins/ includes it
   folder  every room has a floor; every folder of tests/ mirrors a room, or is one of the few that test the whole
-  user    what include/zero/zero.h includes, and what that includes, has no seam of tests, and nothing of an engine's inside; nor
-          does it declare one of these
-  readme  every room has a README.md that gives its floor, lists its inner rooms, and names files that are there
-  bytes   tools/state_bytes.txt lists each file of engine, memory and optim that copies, fills or reads bytes of states: once,
-          with the number of places, whose bytes they are, and what a GPU does instead
-  name    the first line of a header is '// NAME: what it is'. NAME has at most 60 characters; what it writes as code,
-          `x()` or a single CamelCase word, the header has
+  user    the headers that include/zero/zero.h includes, directly or through others, show no seam of tests and nothing
+          of an engine's inside, by an include or a declaration
+  readme  every room has a README.md that gives its floor, lists its inner rooms, and names existing files
+  bytes   tools/state_bytes.txt lists once each file of engine, memory and optim that copies, fills or reads bytes of
+          states, with the number of places, the owner of the bytes, and the work that a GPU does instead
+  name    the first line of a header is '// NAME: PURPOSE'. NAME has at most 60 characters. If it is code, `x()` or a
+          single CamelCase word, the header contains that name
   picture docs/architecture.svg is the picture of this table
 Exit status: 0 all hold, 1 some do not.
 """
@@ -81,8 +81,8 @@ def includes(file):
 
 
 def included(root, file, quote, path):
-    """The path from the root that an include names, if it is in one of the trees or in include/; else None. A quoted name
-    beside the file counts as the file that it resolves to, so that "../engine/x.h" hides nothing."""
+    """The path from the root that an include names, if it is in one of the trees or in include/; else None. A quoted
+    name beside the file counts as the file that it resolves to, so "../engine/x.h" hides nothing."""
     if path.split("/")[0] in FLOORS:
         return Path("include") / path if (root / "include" / path).exists() else Path(path)
     beside = (file.parent / path).resolve()
@@ -150,7 +150,7 @@ def check(root):
 
 
 def check_cycles(root):
-    """The includes that close a cycle of folders, as lines to print: one for each pair of folders of the cycle."""
+    """The includes that close a cycle of folders, as lines to print: one for each pair of folders in the cycle."""
     root = Path(root).resolve()
     arrows = collections.defaultdict(dict)  # folder: {folder: the first include}
     for name in sources(root):
@@ -174,11 +174,11 @@ def check_cycles(root):
 
 
 def readme_faults(root, tree, room):
-    """What is wrong with the README.md of a room."""
+    """The faults of a room's README.md."""
     folder = root / tree / room
     name = f"{tree}/{room}/README.md"
     if not (folder / "README.md").is_file():
-        return [f"{name}:1: readme: a room says what it is, its floor, and where to begin reading"]
+        return [f"{name}:1: readme: a room needs a README.md with its purpose, its floor, and the files to read first"]
     text = (folder / "README.md").read_text(encoding="utf-8")
     faults = []
     if (lines := len(text.splitlines())) > MAX_README_LINES:
@@ -187,28 +187,28 @@ def readme_faults(root, tree, room):
         faults.append(f"{name}:1: readme: it does not say 'Floor {FLOORS[tree][room]}.'")
     named = [file for file in NAMED_FILE.findall(text) if not file.endswith("/")]
     if not named:
-        faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: what it is')")
+        faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: PURPOSE')")
     faults += [f"{name}:1: readme: there is no {missing}" for missing in named if not (folder / missing).is_file()]
     inner = {path.name for path in folder.iterdir() if path.is_dir() and any(file.suffix in SOURCES for file in path.iterdir())}
     listed = set(NAMED_ROOM.findall(text))
-    faults += [f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: what it is')" for each in sorted(inner - listed)]
+    faults += [f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: PURPOSE')" for each in sorted(inner - listed)]
     faults += [f"{name}:1: readme: there is no inner room {each}" for each in sorted(listed - {path.name for path in folder.iterdir() if path.is_dir()})]
     return faults
 
 
 def check_readmes(root):
-    """What is wrong with the README.md of every room that has source files, as lines to print."""
+    """The faults of the README.md of every room that has source files, as lines to print."""
     root = Path(root).resolve()
     rooms = sorted({place_of(name) for name in sources(root)})
     return [fault for tree, room in rooms if room in FLOORS[tree] for fault in readme_faults(root, tree, room)]
 
 
 def name_fault(text):
-    """What is wrong with the first line of a header, or None."""
+    """The fault of a header's first line, or None."""
     first, _, rest = text.partition("\n")
     match = FIRST_LINE.match(first)
     if not match:
-        return "a header begins with '// NAME: what it is'"
+        return "a header begins with '// NAME: PURPOSE'"
     code = COMMENT.sub("", rest)
     for function, kind in NAMED_CODE.findall(match[1]):
         if not re.search(rf"\b{function or kind}\b", code):
@@ -217,14 +217,14 @@ def name_fault(text):
 
 
 def check_names(root):
-    """The headers that do not begin with the name of the thing, as lines to print."""
+    """The headers that do not begin with a name, as lines to print."""
     root = Path(root).resolve()
     faults = ((name, name_fault((root / name).read_text(encoding="utf-8"))) for name in sources(root) if name.suffix == ".h")
     return [f"{name}:1: name: {fault}" for name, fault in faults if fault]
 
 
 def counted_places(root):
-    """The places that tools/state_bytes.txt counts, by file, and its faulty lines, as lines to print."""
+    """The numbers of places in tools/state_bytes.txt, by file, and its faulty lines, as lines to print."""
     counted, faults = {}, []
     listed = root / LIST_OF_BYTES
     for number, line in enumerate(listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else [], 1):
@@ -240,7 +240,7 @@ def counted_places(root):
 
 
 def check_bytes(root):
-    """The faults of tools/state_bytes.txt, and the files with another number of places than it counts, as lines to print."""
+    """The faults of tools/state_bytes.txt, and the files whose number of places differs from it, as lines to print."""
     root = Path(root).resolve()
     counted, faults = counted_places(root)
     found = {}
@@ -253,7 +253,7 @@ def check_bytes(root):
 
 
 def check_user_headers(root):
-    """The includes and declarations that show the inside to whoever includes <zero/zero.h>, as lines to print."""
+    """The includes and declarations that show internals to users of <zero/zero.h>, as lines to print."""
     root = Path(root).resolve()
     violations, waiting, seen = [], sorted((root / "include/zero").glob("*.h")), set()
     while waiting:
@@ -277,11 +277,11 @@ def check_user_headers(root):
 
 
 def check_picture(root):
-    """Whether the picture of the rooms is the one of the table, as lines to print."""
+    """The fault of the picture of the rooms if it differs from the table, as lines to print."""
     file = Path(root) / draw_rooms.PICTURE
     if file.is_file() and file.read_text(encoding="utf-8") == draw_rooms.picture(FLOORS, WITH_TORCH):
         return []
-    return [f"{draw_rooms.PICTURE}:1: picture: it is not drawn from the table: tools/check_layers.py --draw"]
+    return [f"{draw_rooms.PICTURE}:1: picture: it differs from the table: run tools/check_layers.py --draw"]
 
 
 def main(arguments):
@@ -295,7 +295,7 @@ def main(arguments):
         violations += check_picture(root)
     for line in violations:
         print(line)
-    print(f"{len(violations)} rules are broken." if violations else "Every include goes down, every room and header says what it is.")
+    print(f"{len(violations)} rules are broken." if violations else "All rules hold.")
     return 1 if violations else 0
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Follows every relative link of the documents: the file is there, and where a heading is named, that too.
+"""Follows every relative link of the documents: the file must exist, and the heading if the link names one.
 
     tools/check_links.py [ROOT]
 
-Prints each link that leads nowhere with its file and line. Exit status: 0 all links lead somewhere, 1 some do not.
+Prints each broken link with its file and line. Exit status: 0 all links are right, 1 some are broken.
 """
 
 import re
@@ -20,7 +20,7 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in HEADING.findall(text)}
 
 
-# Of the sources the site has headers and these alone (tools/site.sh).
+# Apart from headers, the site has only these sources (tools/site.sh).
 IN_THE_SITE = {"main.cpp", "verbs.cpp", "option_table.cpp"}
 
 
@@ -50,7 +50,7 @@ def main(arguments):
     dead = check(arguments[0] if arguments else Path(__file__).resolve().parent.parent)
     for line in dead:
         print(line)
-    print(f"{len(dead)} links lead nowhere." if dead else "Every link leads somewhere.")
+    print(f"{len(dead)} links are broken." if dead else "All links are right.")
     return 1 if dead else 0
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Proves of PTX that its arithmetic is that of the host: every operation rounded on its own, to the nearest.
+"""Proves that the arithmetic of PTX is that of the host: every operation rounded on its own, to the nearest.
 
     tools/check_ptx.py FILE.ptx...
 
-Instructions on f16, bf16, f32 and f64 values may move, compare, choose and convert; of those that compute add, sub, mul, div, sqrt, neg,
-abs, min and max are left, the first five with the suffix .rn. Anything else is a fused multiply-add (fma, mad), an approximation
-(.approx, .full, ex2, rsqrt), another rounding, or subnormals made zeros (.ftz), and is printed with its line. One kernel
-has fused multiply-adds, of f32 and with .rn, since its sums on the host have them, too: the product of matrices (FUSED).
+Instructions on f16, bf16, f32 and f64 values may move, compare, choose and convert. Only these may compute: add, sub,
+mul, div and sqrt with the suffix .rn, and neg, abs, min and max. The script prints any other instruction with its line:
+a fused multiply-add (fma, mad), an approximation (.approx, .full, ex2, rsqrt), another rounding, or a flush of
+subnormals to zero (.ftz). One kernel, the matrix product (FUSED), may have fused multiply-adds of f32 with .rn, because
+its sums on the host also have them.
 Exit status: 0 all hold, 1 some do not, or a file has no arithmetic at all.
 """
 
@@ -17,14 +18,14 @@ from pathlib import Path
 INSTRUCTION = re.compile(r"^\s*(?:@!?%\w+\s+)?([a-z]\w*)((?:\.\w+(?:::\w+)*)*)\s")
 FLOAT = {"f16", "bf16", "f16x2", "bf16x2", "f32", "f64", "f32x2"}
 FUNCTION = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?(\w+)")
-# A name of it, as C++ mangles it.
+# A part of the name of the kernel, as C++ mangles it.
 FUSED = "21matrix_product_kernel"
 ROUNDED = {"add", "sub", "mul", "div", "sqrt"}
 EXACT = {"mov", "ld", "ldu", "st", "setp", "set", "selp", "slct", "neg", "abs", "min", "max", "copysign", "testp", "shfl"}
 
 
 def fault(name, modifiers, function):
-    """Why an instruction on floats may give other bits than the host's, or None."""
+    """The reason why an instruction on floats may give other bits than the host's, or None."""
     if "ftz" in modifiers:
         return "subnormals become zeros"
     if name == "fma" and FUSED in function:
@@ -37,7 +38,7 @@ def fault(name, modifiers, function):
         kinds = [m for m in modifiers if re.fullmatch(r"[suf]\d+|bf16", m)]
         widens = kinds[:2] in (["f64", "f32"], ["f32", "f16"], ["f32", "bf16"])
         return None if widens or "rn" in modifiers else "not rounded to the nearest"
-    return "no operation of one rounding"
+    return "not an operation with one rounding"
 
 
 def check(text, name):
@@ -56,7 +57,7 @@ def check(text, name):
         if reason := fault(match[1], modifiers, function):
             faults.append(f"{name}:{number}: {reason}: {line.strip()}")
     if computing == 0:
-        faults.append(f"{name}:1: there is no arithmetic on floats, and there should be")
+        faults.append(f"{name}:1: no arithmetic on floats was found")
     return faults, computing
 
 

@@ -3,9 +3,9 @@
 
     tools/check_sizes.py [--strict] [ROOT]
 
-Fails on a source file of more than 600 lines, and on a file named after no idea (utils, helpers, common, misc). Prints the
-median size, the share of files under 300 lines and the lines of tests per line of source; with --strict, fewer than nine
-files in ten under 300 lines, or a ratio below 0.8, fail too.
+Fails on a source file of more than 600 lines, and on a file whose name says nothing (utils, helpers, common, misc).
+Prints the median size, the share of files under 300 lines, and the lines of tests per line of source. With --strict it
+also fails if fewer than nine files in ten are under 300 lines, or if the ratio is below 0.8.
 """
 
 import re

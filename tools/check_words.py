@@ -1,31 +1,37 @@
 #!/usr/bin/env python3
 """Keeps the prose plain: comments, messages, pages, help texts and names of tests.
 
-    tools/check_words.py [ROOT]             the words of each room and of the pages, and what breaks a rule
+    tools/check_words.py [ROOT]             the words of each folder and of the pages, and the faults
     tools/check_words.py --list FILE...     the tics of some files, with their places
 
-A tic is a turn of phrase that costs the reader a second reading: a clause for a noun ("what is gathered"), "where" for if,
-"alone" for only, ", too" for also, bytes that lie or stand, "so that", a sentence that begins with "Of" or "One that". CONTRIBUTING.md
-says what to write instead. Rules, each printed with the place that breaks it:
+A tic is a turn of phrase that costs the reader a second reading: a clause in place of a noun, a fancy word for "if",
+"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules,
+each printed with the place that breaks it:
 
-  tics    at most 1.0 in 1,000 words, in the pages, in each room's comments, and in the messages of all rooms
-  width   no source line and no line of prose has more than 120 columns
+  tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
+          each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
+  width   no line of a room's sources and no line of prose in a page has more than 120 columns
   test    a test's name has at most six words
   help    the help text of a key has at most 120 characters
 
+Comments are those of C++, Python (with its docstrings), shell, CMake and TOML.
 Exit status: 0 all hold, 1 some do not.
 """
 
+import ast
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 MOST = 1.0
 WIDTH = 120
 MOST_NAME_WORDS = 6
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
+SCRIPTS = {".sh", ".cmake", ".toml"}
 TREES = ("zero", "app", "plugins", "include")
+PACKAGE = ("python", "zerocpp")
 OPTION_TABLE = "app/config/options/option_table.cpp"
 
 TICS = [re.compile(pattern) for pattern in (
@@ -40,16 +46,61 @@ TICS = [re.compile(pattern) for pattern in (
 )]
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
+SCRIPT_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s?(.*)")
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
-# A string that is one piece of text may be several literals in a row. Characters and comments are matched to be skipped.
+# One text may be several literals in a row. Characters and comments are matched only to skip them.
 STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 NAME_WORD = re.compile(r"[A-Z][a-z0-9]*|[0-9]+|[A-Z]+(?![a-z])")
 
 
+def docstring_of(node):
+    """The constant that is the docstring of a module, class or function, or None."""
+    if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or not node.body:
+        return None
+    value = getattr(node.body[0], "value", None)
+    is_text = isinstance(node.body[0], ast.Expr) and isinstance(value, ast.Constant) and isinstance(value.value, str)
+    return value if is_text else None
+
+
+def python_prose_of(file):
+    """(number, text) of the comments of a Python file, and of the lines of its docstrings."""
+    with tokenize.open(file) as opened:
+        prose = [(token.start[0], token.string.lstrip("# ")) for token in tokenize.generate_tokens(opened.readline)
+                 if token.type == tokenize.COMMENT and not token.string.startswith("#!")]
+    for node in ast.walk(ast.parse(file.read_bytes())):
+        if text := docstring_of(node):
+            prose += [(text.lineno + below, line.strip()) for below, line in enumerate(text.value.splitlines())]
+    return sorted(prose)
+
+
+def python_messages_of(file):
+    """(number, text) of the strings of a Python file that hold a space, without docstrings. {}: an f-string value."""
+    nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    skipped = {id(docstring_of(node)) for node in nodes}
+    skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            message = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in skipped:
+            message = node.value
+        else:
+            continue
+        if " " in message.strip():
+            yield node.lineno, message
+
+
+def is_script(file):
+    return file.suffix in SCRIPTS or file.name == "CMakeLists.txt"
+
+
 def prose_of(file):
-    """(number, text) of the lines of a file that hold prose: comments of sources, and pages without their blocks of code."""
+    """(number, text) of the lines of a file that hold prose: comments, docstrings, and pages without their code."""
+    if file.suffix == ".py":
+        yield from python_prose_of(file)
+        return
+    comment = SCRIPT_COMMENT if is_script(file) else COMMENT
     fenced = False
     for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         if file.suffix == ".md":
@@ -57,12 +108,15 @@ def prose_of(file):
                 fenced = not fenced
             elif not fenced:
                 yield number, line
-        elif match := COMMENT.search(line):
+        elif match := comment.search(line):
             yield number, match[1]
 
 
 def messages_of(file):
-    """(number, text) of the strings of a source that hold words with spaces between: what a user may read. No raw strings."""
+    """(number, text) of the strings of a source that hold a space, because a user may read them. No raw strings."""
+    if file.suffix == ".py":
+        yield from python_messages_of(file)
+        return
     text = file.read_text(encoding="utf-8", errors="replace")
     for match in STRING.finditer(text):
         if not match[2] or text[text.rfind("\n", 0, match.start()) + 1:match.start()].lstrip().startswith("#include"):
@@ -76,8 +130,13 @@ def tics_in(texts):
     return [(number, match[0], text) for number, text in texts for tic in TICS for match in tic.finditer(text)]
 
 
+def has_messages(file):
+    folders = file.resolve().parts
+    return file.suffix in SOURCES or (file.suffix == ".py" and PACKAGE in zip(folders, folders[1:]))
+
+
 def tics_of(file):
-    return tics_in(prose_of(file)) + (tics_in(messages_of(file)) if file.suffix in SOURCES else [])
+    return tics_in(prose_of(file)) + (tics_in(messages_of(file)) if has_messages(file) else [])
 
 
 def words_in(texts):
@@ -94,7 +153,7 @@ def rate_of(name, files, read, faults, figures):
 
 
 def files_of(root):
-    """{room or "pages": files}, of the files that git knows."""
+    """{room, other top folder, "root" or "pages": files}, of the files that git knows."""
     names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
     found = {}
     for name in names:
@@ -103,8 +162,10 @@ def files_of(root):
             found.setdefault("pages", []).append(root / path)
         elif path.suffix in SOURCES and path.parts[0] in TREES:
             found.setdefault("/".join(path.parts[:2]), []).append(root / path)
-        elif path.suffix in SOURCES and path.parts[0] == "tests":
-            found.setdefault("tests", []).append(root / path)
+        elif path.parts[0] == "tests" and path.suffix == ".toml":
+            continue  # an input of tests
+        elif path.suffix == ".py" or is_script(path) or (path.parts[0] == "tests" and path.suffix in SOURCES):
+            found.setdefault(path.parts[0] if len(path.parts) > 1 else "root", []).append(root / path)
     return {room: [file for file in files if file.is_file()] for room, files in found.items()}
 
 
@@ -126,19 +187,28 @@ def long_helps(root):
     return [f"{OPTION_TABLE}: help: {key} has {len(text)} characters" for key, text in rows if len(text) > WIDTH]
 
 
+def long_names(files, root):
+    """The tests whose names have too many words, as lines to print."""
+    return [f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
+            for file in files if file.suffix in SOURCES
+            for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
+            if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS]
+
+
 def check(root):
     """(faults, figures), both as lines to print."""
     root = Path(root).resolve()
     faults, figures, sources = [], [], []
     for room, files in sorted(files_of(root).items()):
-        if room == "tests":
-            faults += [f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words" for file in files
-                       for suite, name in TEST.findall(file.read_text(encoding="utf-8")) if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS]
-            continue
         rate_of(room, files, prose_of, faults, figures)
+        if room == "tests":
+            faults += long_names(files, root)
         if room.split("/")[0] in TREES:
             sources += files
-        faults += [fault for file in files for fault in too_wide(file, root)]
+        if room.split("/")[0] in TREES or room == "pages":
+            faults += [fault for file in files for fault in too_wide(file, root)]
+        if room == "python":
+            rate_of("messages of python", [file for file in files if has_messages(file)], messages_of, faults, figures)
     rate_of("messages", sources, messages_of, faults, figures)
     return faults + long_helps(root), figures
 

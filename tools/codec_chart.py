@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Draws docs/codec_losses.svg from docs/codec_losses.csv: validation loss by step with each codec, and how far from fp32.
+"""Draws docs/codec_losses.svg from docs/codec_losses.csv: the validation loss by step with each codec, compared with
+fp32.
 
     tools/codec_chart.py
 
-The file is written by benchmarks/codec_losses.py. The curves of losses lie on one another, hence the second panel: each in
-percent of fp32's. A third has the ways whose copies take local steps, which lie much farther from it. tests/tools/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file has no such columns.
+benchmarks/codec_losses.py writes the file. The curves of losses nearly coincide, so a second panel shows each in
+percent of fp32's. A third panel has the ways whose copies take local steps, because they are much farther from fp32.
+tests/tools/codec_chart_test.py compares picture and file. Exit status: 0 written; 1 the file lacks the columns.
 """
 
 import csv
@@ -23,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TABLE, CHART = ROOT / "docs/codec_losses.csv", ROOT / "docs/codec_losses.svg"
 
 LEFT, WIDTH, HEIGHT, LABELS = 70, 590, 210, 12
-PANEL = HEIGHT + 70  # with its heading and its marks
+PANEL = HEIGHT + 70  # including its heading and its marks
 COLORS = """    .middle { text-anchor: middle; }
     .curve { fill: none; stroke-width: 1.8; }
     .grid { stroke: #d0d7de; }
@@ -63,7 +65,7 @@ def ticks(least, most):
 
 
 def spread(rows, lowest):
-    """Heights of labels, at least LABELS apart and none below `lowest`, in the order of what they name."""
+    """Heights of labels, at least LABELS apart and none below `lowest`, in the order of the labelled curves."""
     placed, order = {}, sorted(rows, key=rows.get)
     above = -math.inf
     for name in order:
@@ -125,7 +127,7 @@ def main():
     try:
         CHART.write_text(chart(TABLE.read_text(encoding="utf-8")), encoding="utf-8")
     except (LookupError, ValueError, OSError) as fault:
-        print(f"docs/codec_losses.csv has not the columns that the chart draws: {fault}")
+        print(f"docs/codec_losses.csv lacks columns of the chart: {fault}")
         return 1
     return 0
 

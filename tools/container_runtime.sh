@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a bare Debian into one that trains: the second half of the Containerfile. Runs as root, inside of it.
+# Turns a bare Debian into one that trains: the second half of the Containerfile. Runs as root, inside the container.
 #
-#   tools/container_runtime.sh FOLDER    installs FOLDER/zero-cpp_*.deb, and makes a user `zero` whose home has the examples
+#   tools/container_runtime.sh FOLDER    installs FOLDER/zero-cpp_*.deb, and creates a user `zero` with the examples
 #
-# Safe to run again.
+# It can run again.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' "$0"; exit 2; }
 

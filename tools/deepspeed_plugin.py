@@ -1,4 +1,4 @@
-"""The plugin of pytest that tools/deepspeed_suite.py loads: DeepSpeed's tests call zerocpp.deepspeed, on CPUs.
+"""The pytest plug-in of tools/deepspeed_suite.py: DeepSpeed's tests call zerocpp.deepspeed, on CPUs.
 
 DeepSpeed's helpers are used as they are. Its public functions are replaced before a test is imported, also in the
 ranks. Ranks are forked from a server that has imported torch, and end with the first failure or after a limit.
@@ -81,7 +81,7 @@ def _replace() -> None:
 
 
 def _initialize(*arguments: Any, **named: Any) -> Any:
-    """Adds what tests read beside the interface, and does not compare."""
+    """Adds attributes that tests read, although they belong to no interface."""
     found = ours.initialize(*arguments, **named)
     for parameter in found[0].module.parameters():
         parameter.ds_persist = False
@@ -106,7 +106,7 @@ def _compare_checkpoints() -> None:
 
 
 def _run_on_cpus() -> None:
-    """What the tests take from an accelerator."""
+    """Replaces the values that the tests read from an accelerator."""
     device = get_accelerator()
     device.current_device_name = device.current_device = lambda: "cpu"
     device.is_bf16_supported = device.is_fp16_supported = lambda: not _in_fp32
@@ -208,7 +208,7 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     for cases in by_test.values():
         few = [item for item in cases if _ranks_of(item) <= PLAN["ranks"]]
         count = min(len(few), PLAN["cases"] or len(few))
-        # A single case is taken from the middle: the first is often stage 0 or 1, and the last a rare device.
+        # A single case is taken from the middle: the first is often stage 0 or 1, and the last is a rare device.
         chosen += [few[(2 * number + 1) * len(few) // (2 * count)] for number in range(count)]
     done = set(PLAN["done"])
     items[:] = [item for item in chosen if item.nodeid not in done]

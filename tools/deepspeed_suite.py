@@ -5,12 +5,12 @@
     tools/deepspeed_suite.py CHECKOUT unit/v1/zero/test_zero.py --cases 0     # all cases of one file
     tools/deepspeed_suite.py CHECKOUT --theirs                           # DeepSpeed itself instead of zerocpp.deepspeed
 
-CHECKOUT: a clone of DeepSpeed with its tests. The Python that runs this needs zerocpp, pytest and what DeepSpeed
-imports (hjson, psutil, pydantic, einops, ninja, py-cpuinfo, msgpack, tqdm). tools/deepspeed_suite.toml lists the files
-of tests, the tests that do not apply, and the tests that do not pass, each with its reason.
+CHECKOUT: a clone of DeepSpeed with its tests. The Python that runs this needs zerocpp, pytest and DeepSpeed's imports
+(hjson, psutil, pydantic, einops, ninja, py-cpuinfo, msgpack, tqdm). tools/deepspeed_suite.toml lists the files of
+tests, the tests that do not apply, and the tests that do not pass, each with its reason.
 
-A test passes if all its cases pass. "elsewhere": it passes, and calls nothing of zerocpp.deepspeed. The exit status is
-1 if a test fails that the list does not name.
+A test passes if all its cases pass. "elsewhere" means that it passes, but calls nothing of zerocpp.deepspeed. The exit
+status is 1 if a test fails that the list does not name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def read_list(path: Path) -> dict[str, Any]:
 
 
 def reason_of(test: str, rows: dict[str, str]) -> str | None:
-    """The reason of the first pattern that matches the test, or its file; brackets are no sets here."""
+    """The reason of the first pattern that matches the test or its file; brackets in patterns are literal."""
     for pattern, reason in rows.items():
         if fnmatch.fnmatchcase(test, pattern.replace("[", "[[]")):
             return reason
@@ -47,7 +47,7 @@ def reason_of(test: str, rows: dict[str, str]) -> str | None:
 def run_all(
     checkout: Path, arguments: argparse.Namespace, folder: Path, listed: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Runs pytest until each chosen case has a result: a test that ends the process is a failure, not the end."""
+    """Runs pytest until each chosen case has a result. A test that ends the process counts as a failure."""
     results, begun = folder / "results.jsonl", folder / "begun"
     plan = folder / "plan.json"
     tests = checkout / "tests"

@@ -1,7 +1,7 @@
 """The picture of the rooms, docs/architecture.svg: floors on the left, the path of a parameter on the right.
 
-tools/check_layers.py calls it with its own table, so the picture cannot differ from the rules. The right half is the file
-tools/parameter_path.svg, drawn by hand.
+tools/check_layers.py calls it with its own table, so the picture cannot differ from the rules. The right half is the
+file tools/parameter_path.svg, drawn by hand.
 """
 
 from pathlib import Path
@@ -51,7 +51,7 @@ STYLE = """  <style>
 
 
 def boxes(rooms, kind_of, top):
-    """The boxes of one floor, as wide as their names ask for."""
+    """The boxes of one floor; their widths follow their names."""
     weights = [len(room) + 4 for room in rooms]
     unit = (WIDTH - GAP * (len(rooms) - 1)) / sum(weights)
     lines, left = [], LEFT
@@ -69,7 +69,7 @@ def floors_of(table):
 
 
 def picture(floors, with_torch):
-    """The text of the picture. `floors`: {tree: {room: floor}}; `with_torch`: the (tree, room) pairs that include torch."""
+    """The text of the picture. `floors`: {tree: {room: floor}}; `with_torch`: (tree, room) pairs that include torch."""
     lines, top = [], 52
     titles = {"app": "app/: the program", "plugins": "plugins/: opened by name", "zero": "zero/: the library"}
     for tree in ("app", "plugins", "zero"):

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draws docs/faults.svg from the tables of docs/reliability.md: what was killed or damaged, how often, and what held.
+"""Draws docs/faults.svg from the tables of docs/reliability.md: how often each thing was killed or damaged.
 
     tools/faults_chart.py
 
-A bar is a row of a table: its trials outside brackets, added up, on a logarithmic scale, and the row's last cell.
-tests/tools/faults_chart_test.py compares picture and page. Exit status: 0 written; 1 a row of the page is missing.
+A bar is a row of a table: the sum of its trials outside brackets, on a logarithmic scale, and the row's last cell.
+tests/tools/faults_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a row.
 """
 
 import math
@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/reliability.md", ROOT / "docs/faults.svg"
 
-# Heading and number of a row of the page; its words here.
+# Heading and row number on the page, and the words of the chart.
 BARS = [("killed, or cut off", [
             ("A rank that fails", 1, "a process of 4 ranks, at any moment"),
             ("A save that is interrupted", 5, "a saver, before each system call"),
@@ -51,7 +51,7 @@ STYLE = """
 
 
 def picture(title, said, height, parts, colors=""):
-    """The whole of an SVG: its frame, its title and what it says to those who cannot see it, around `parts`."""
+    """A whole SVG: frame, title and description for screen readers, around `parts`."""
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" width="900" height="{height}" role="img" '
             f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
             f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{colors}  </style>\n'
@@ -69,7 +69,7 @@ def row(text, heading, start):
 
 
 def trials(cell):
-    """The trials that a cell names: "90 and 128 (6 and 6)" is 218; of "4,640 to 4,660 runs" the fewer."""
+    """The number of trials in a cell: 218 for "90 and 128 (6 and 6)"; the lower number for "4,640 to 4,660 runs"."""
     counted = re.sub(r"\(.*?\)", "", cell).split(" to ")[0]
     return sum(int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", counted))
 
@@ -119,7 +119,7 @@ def main():
     try:
         CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     except (LookupError, ValueError) as fault:
-        print(f"docs/reliability.md has not the rows that the chart draws: {fault}")
+        print(f"docs/reliability.md lacks rows of the chart: {fault}")
         return 1
     return 0
 

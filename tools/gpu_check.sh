@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Tries zero.cpp on a GPU, in three batches of less than ten minutes each, and writes one JSON file a batch.
+# Tests zero.cpp on a GPU, in three batches of less than ten minutes each. Writes one JSON file for each batch.
 #
-#   ./gpu_check.sh 1 [OUT.json]     # right: probes, kernels and engines bit for bit, runs beside the CPU's and beside each other, compute-sanitizer
+#   ./gpu_check.sh 1 [OUT.json]     # right: probes, kernels and engines bit for bit, runs compared, compute-sanitizer
 #   ./gpu_check.sh 2 [OUT.json]     # speed: training and update, with the states on the GPU
 #   ./gpu_check.sh 3 [OUT.json]     # offload: states on the host and on a disk, the largest model
 #
-# In each batch comes first what matters most and never ran on a GPU.
+# Each batch begins with its most important checks among those that never ran on a GPU.
 #
-# From a bundle (tools/bundle.sh) or a checkout with build/release. It needs python3 that finds torch 2.11.0 with CUDA 13. Each
-# check has passed, failed or been skipped, with a reason; the file is written after each, so that one which is stopped has said
-# what it knows. With ZERO_CHECK_LOGS=FOLDER what each check printed is kept there; with ZERO_CHECK_SECONDS=N no check takes
-# longer. The batch ends after 590 seconds (ZERO_CHECK_TOTAL=N: N), and what did not fit is skipped. The largest model takes 40
-# percent of the free memory of the host and of the free disk beneath TMPDIR (ZERO_CHECK_SHARE=N: N). With ZERO_CHECK_ONLY=REGEX
-# only checks are run whose whole name matches. Exit status: 0 all that ran
-# passed; 1 one failed; 2 there is no GPU here, or the batch does not exist: the file then says why nothing was tried.
+# It runs from a bundle (tools/bundle.sh) or a checkout with build/release. It needs a python3 that finds torch 2.11.0
+# with CUDA 13. Each check has passed, failed or been skipped, with a reason. The file is written after each check, so a
+# killed batch has its results so far. ZERO_CHECK_LOGS=FOLDER keeps the output of each check there. ZERO_CHECK_SECONDS=N
+# limits each check. The batch ends after 590 seconds (ZERO_CHECK_TOTAL=N: N), and the remaining checks are skipped. The
+# largest model takes 40 percent of the free memory of the host and of the free disk below TMPDIR (ZERO_CHECK_SHARE=N:
+# N). ZERO_CHECK_ONLY=REGEX runs only checks whose whole name matches. Exit status: 0: all checks that ran passed; 1:
+# one failed; 2: there is no GPU here, or the batch does not exist, and the file has the reason.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case "${1:-}" in
@@ -37,7 +37,7 @@ results=$work/results
 : > "$results"
 gpu=
 
-# torch's folder, without importing it.
+# torch's folder, found without importing torch.
 torch=$(python3 -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
 [ -n "$torch" ] || torch=${ZERO_TORCH:-}
 path=$libs${torch:+:$torch/lib}
@@ -45,8 +45,8 @@ for folder in ${torch:+"$torch"/../nvidia/*/lib}; do [ -d "$folder" ] && path=$p
 export LD_LIBRARY_PATH=$path${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} ZERO_LOG_LEVEL=error
 
 note() { printf '%s\n' "$*" >&2; }
-# SKIPPED [NAME STATUS SECONDS REASON [FILE]]: notes a check, and writes the file with all so far. SKIPPED: why nothing was tried, or
-# nothing. FILE: figures, a JSON object.
+# SKIPPED [NAME STATUS SECONDS REASON [FILE]]: records a check, and writes the file with all checks so far. SKIPPED: the
+# reason why nothing was tested, or empty. FILE: figures, a JSON object.
 record() {
   python3 - "$results" "$out" "$batch" "$gpu" "$here/BUILT" "$@" <<'PY'
 import json, os, sys, time
@@ -77,7 +77,8 @@ add() {  # NAME STATUS SECONDS REASON [FILE]
 }
 wanted() { [[ "$1" =~ ^(${ZERO_CHECK_ONLY:-.*})$ ]]; }
 skip() { ! wanted "$1" || add "$1" skipped 0 "$2"; }
-# NAME LIMIT COMMAND...: passes with status 0; 77: skipped, and its last line says why. Its output is in $work/NAME.out.
+# NAME LIMIT COMMAND...: passes with status 0. Status 77: skipped, with its last line as the reason. Its output is in
+# $work/NAME.out.
 check() {
   local name=$1 limit=$2 begin status reason='' cut=
   shift 2
@@ -88,13 +89,13 @@ check() {
   if [ $left -lt 5 ]; then skip "$name" "the $total s of the batch are over"; return 1; fi
   [ "$limit" -le $left ] || { limit=$left cut=1; }
   begin=${EPOCHREALTIME/./}  # microseconds
-  # A run that is told to end may still evaluate and save; after five seconds it is killed.
+  # After SIGTERM a run may still evaluate and save. After five more seconds it is killed.
   timeout -k 5 "$limit" "$@" > "$work/$name.out" 2>&1
   status=$?
   [ $status != 137 ] || [ $((${EPOCHREALTIME/./} - begin)) -lt $((limit * 1000000)) ] || status=124
   if [ $status = 0 ]; then
     status=passed
-    # A test program that passed over all that it was asked for says why in its first lines.
+    # A test program that skipped all its tests prints the reason in its first lines.
     if grep -q '^\[  PASSED  \] 0 tests' "$work/$name.out"; then
       status=skipped
       reason=$(grep -A1 'Skipped$' "$work/$name.out" | grep -v 'Skipped$' | head -1 | cut -c1-300)
@@ -114,7 +115,8 @@ check() {
   add "$name" $status "$((tenths / 10)).$((tenths % 10))" "$reason"
   [ $status = passed ]
 }
-# GTEST NAME LIMIT PROGRAM FILTER: a test program that is there, on the GPU. All passed over: skipped.
+# GTEST NAME LIMIT PROGRAM FILTER: runs a test program on the GPU, if it exists. If all tests are skipped, so is the
+# check.
 gtest() {
   [ -x "$tests/$3" ] || { skip "$1" "$3 is not there"; return; }
   check "$1" "$2" env ZERO_TEST_DEVICE=cuda "$tests/$3" --gtest_filter="$4" --gtest_brief=1
@@ -125,7 +127,7 @@ finish() {  # EXIT REASON
   exit "$1"
 }
 
-# ---- is there a GPU that libtorch and the plug-in can use? --------------------------------------------------------------
+# ---- the GPU, if libtorch and the plug-in can use it -----------------------------------------------------------------
 [ -x "$zero" ] || { echo "no command here: $zero is not there" >&2; finish 2 "$zero is not there"; }
 "$zero" doctor --json > "$work/doctor.json" 2> "$work/doctor.err"
 found=$(python3 - "$work/doctor.json" <<'PY'
@@ -144,7 +146,7 @@ fi
 gpu=${found#* }
 note "$gpu"
 
-# NAME RANKS ARGUMENTS...: a run on text of its own; its report in $work/NAME/report.json.
+# NAME RANKS ARGUMENTS...: a run on its own text, with its report in $work/NAME/report.json.
 python3 - "$work/text.txt" <<'PY'
 import random, sys
 draw = random.Random(7)
@@ -158,11 +160,11 @@ train() {
   shift 3
   check "$name" "$limit" "$zero" train -n "$ranks" --data.path "$work/text.txt" --run.dir "$work/$name.run" \
     --checkpoint.every 0 --train.eval_every 0 --train.eval_batches 1 --train.log_every 1 --run.device cuda "$@" || status=$?
-  rm -f "$work/$name.run/"*.safetensors*  # gigabytes of a large model
+  rm -f "$work/$name.run/"*.safetensors*  # gigabytes for a large model
   [ $status != 0 ] || figures "$name"
   return $status
 }
-# NAME: what the report of this run says, as a check of its own.
+# NAME: records the figures of this run's report, as a separate check.
 figures() {
   python3 - "$work/$1.run/report.json" > "$work/$1.json" <<'PY'
 import json, statistics, sys
@@ -179,7 +181,7 @@ if report.get("predicted"):
     row["predicted"] = {key: report["predicted"].get(key) for key in ("seconds", "bound")}
 if report.get("profile"):
     row["profile"] = {key: value for key, value in report["profile"].items() if key.endswith("_seconds")}
-# Of the first rank. States by tier: what the formula counts.
+# Bytes of the first rank. States by tier: the states that the formula counts.
 tiers = {"device": "memory_bytes", "host": "host_memory_bytes", "disk": "disk_bytes"}
 states = ("parameter", "gradient", "master", "moment")
 if report.get("memory_bytes"):
@@ -199,7 +201,7 @@ PY
   add "$1_figures" passed 0 "" "$work/$1.json"
 }
 
-# NAME LIKE RANKS ARGUMENTS...: a small run. It has the bits of the run LIKE, which stands above it; `-`: of none.
+# NAME LIKE RANKS ARGUMENTS...: a small run. It must have the bits of the run LIKE, an earlier one; `-`: of no run.
 small="--model.layers 4 --model.width 128 --model.heads 4 --model.context 128 --train.steps 20 --schedule.warmup 5 --train.batch 8"
 small_runs=(
   "gpu1_stage3 - 1"
@@ -231,7 +233,8 @@ small_runs=(
   "dropout_again dropout 1 --model.dropout 0.1 --train.checkpoint_activations true"
   "gpu1_deterministic - 1 --run.deterministic true"
 )
-# Their losses beside the CPU's: a GPU multiplies in another order. On the CPU zero.cpp has the bits of plain libtorch (tests/parity).
+# Their losses against those of the CPU: a GPU multiplies in another order. On the CPU zero.cpp has the bits of plain
+# libtorch (tests/parity).
 near="gpu1_stage3 cpu 2e-3  gpu2_stage3 cpu 2e-3  gpu1_deterministic cpu 2e-3  gpu1_bf16 cpu 5e-2  gpu1_muon cpu_muon 2e-3  gpu2_muon cpu_muon 2e-3"
 
 small_runs() {
@@ -242,7 +245,7 @@ small_runs() {
     # shellcheck disable=SC2086
     train "${words[0]}" "${words[2]}" 60 $small "${words[@]:3}"
   done
-  # What was not run is told by its own check, and not compared.
+  # Runs that did not take place are not compared; their own checks report them.
   printf '%s\n' "${small_runs[@]}" > "$work/small_runs"
   python3 - "$work" "$near" > "$work/compared.out" <<'PY'
 import json, sys
@@ -256,7 +259,7 @@ for name, *_ in rows:
         pass
 
 
-def apart(name, like):  # None: not as many steps
+def apart(name, like):  # None: another number of steps
     mine, other = runs[name]["losses"], runs[like]["losses"]
     return max(abs(a - b) for a, b in zip(mine, other)) if mine and len(mine) == len(other) else None
 
@@ -269,13 +272,13 @@ for name, like, *_ in rows:
     same = losses == 0 and runs[name].get("parameters_sha256") == runs[like].get("parameters_sha256")
     bits[name] = {"like": like, "same": same, "apart": losses}
     if not same:
-        what = "has not as many losses" if losses is None else f"differs in bits, losses by {losses:.2e}" if losses else "differs in its last weights"
+        what = "has another number of losses" if losses is None else f"differs in bits, losses by {losses:.2e}" if losses else "differs in its last weights"
         differ.append(f"{name} {what} ({like})")
 compared = [row for row in zip(near[::3], near[1::3], near[2::3]) if row[0] in runs and row[1] in runs]
 for name, like, most in compared:
     losses = apart(name, like)
     if losses is None or not losses <= float(most):
-        far.append(f"{name} has not as many losses as {like}" if losses is None else f"{name} is off by {losses:.2e}")
+        far.append(f"{name} and {like}: other numbers of losses" if losses is None else f"{name} is off by {losses:.2e}")
 json.dump(bits, open(f"{work}/same_bits.json", "w"))
 for wrong, some in ((differ, bits), (far, compared)):
     print("failed" if wrong else "passed" if some else "skipped", "; ".join(wrong) if wrong or some else "no two runs to compare")
@@ -317,12 +320,12 @@ bench() {  # NAME ARGUMENTS...
   shift
   check "$name" 60 "$zero" bench "$@" --json && add "${name}_figures" passed 0 "" "$work/$name.out"
 }
-gpt() {  # LAYERS WIDTH HEADS BATCH STEPS: bf16, with samples of 1024 tokens, and none for validation
+gpt() {  # LAYERS WIDTH HEADS BATCH STEPS: bf16, with samples of 1024 tokens, without validation
   echo "--model.layers $1 --model.width $2 --model.heads $3 --model.context 1024 --train.batch $4 --train.steps $5 --schedule.warmup 2 --train.dtype bf16 --data.validation 0"
 }
 recompute="--train.checkpoint_activations true"
 
-# A script that lies beside this one, or in benchmarks/ of a checkout. Its last line is an object of figures.
+# A script beside this one, or in benchmarks/ of a checkout. Its last line is an object of figures.
 script() {  # NAME FILE LIMIT ARGUMENTS...
   local name=$1 file=$here/$2 limit=$3
   [ -f "$file" ] || file=$here/../benchmarks/$2
@@ -330,7 +333,7 @@ script() {  # NAME FILE LIMIT ARGUMENTS...
   check "$name" "$limit" python3 "$file" "$@" && tail -1 "$work/$name.out" > "$work/$name.json" &&
     add "${name}_figures" passed 0 "" "$work/$name.json"
 }
-# PyTorch alone with the same shapes, its FSDP2, and DeepSpeed.
+# Plain PyTorch with the same shapes, its FSDP2, and DeepSpeed.
 plain() { script "$1" gpu_plain.py 120 "${@:2}"; }
 
 speed() {
@@ -351,11 +354,12 @@ speed() {
   train gpt_124m_tf32 1 90 $(gpt 12 768 12 16 8) --model.vocab 50304 --train.dtype fp32 --train.matmul tf32
 }
 
-# NAME PROFILE ARGUMENTS...: what a step of the run NAME takes by `zero plan`, from the times and rates of the run PROFILE.
+# NAME PROFILE ARGUMENTS...: predicts a step of the run NAME by `zero plan`, with the times and rates of the run
+# PROFILE.
 foresee() {
   local name=$1 profile=$2
   shift 2
-  [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # one of the two has not run, and says so
+  [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # reported by its own check
   check "foresee_$name" 60 "$zero" plan --data.path "$work/text.txt" --run.device cuda "$@" --profile "$work/$profile.run" --json || return
   python3 - "$work/foresee_$name.out" "$work/$name.json" > "$work/foresee_$name.json" <<'PY'
 import json, sys
@@ -366,7 +370,7 @@ PY
   add "foresee_${name}_figures" passed 0 "" "$work/foresee_$name.json"
 }
 
-# The largest model that the GPU, and parts of the host's memory and of the disk, have room for, beside the formula's.
+# The largest model for which the GPU and parts of the host's memory and of the disk have room, and the formula's.
 largest() {
   local shape flags
   shape="$(gpt 1 4096 32 4 4) $recompute"

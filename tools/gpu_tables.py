@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tables, in the form of docs/gpu.md, of what tools/gpu_check.sh found on a GPU.
+"""Prints the results of tools/gpu_check.sh on a GPU as tables, in the form of docs/gpu.md.
 
     tools/gpu_tables.py right.json speed.json offload.json      # one or more batches
 """
@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-RUNS = {  # check: what the model is, and the check with PyTorch's figures beside it
+RUNS = {  # check: (description of the model, check with PyTorch's figures)
     "gpt_124m": ("124 million parameters, batch 16, bf16", "plain_124m"),
     "gpt_124m_tf32": ("the same in fp32 with tf32 products", ""),
     "gpt_124m_muon": ("124 million, batch 16, bf16, Muon", ""),
@@ -59,7 +59,7 @@ def percent(share):
 
 
 def offloaded(figures):
-    """Runs with states off the GPU: what was predicted, what was hidden, and where states lie."""
+    """Runs with states off the GPU: predicted times, hidden shares, and bytes of states by tier."""
     rows = []
     for name in RUNS:
         run = figures.get(name + "_figures", {})
@@ -89,7 +89,7 @@ def largest(figures):
 
 
 def same_bits(figures):
-    rows = [[name, each["like"], "the same bits" if each["same"] else "has not as many losses" if each["apart"] is None
+    rows = [[name, each["like"], "the same bits" if each["same"] else "another number of losses" if each["apart"] is None
              else f"differs, losses by {each['apart']:.1e}"] for name, each in figures.get("same_bits", {}).items()]
     return table(["run", "beside", "found"], rows)
 
@@ -139,7 +139,7 @@ def outcomes(checks):
 
 
 def tables_of(documents):
-    """Markdown, of the JSON of batches."""
+    """The tables in Markdown, from the JSON of batches."""
     checks = [check for document in documents for check in document["checks"]]
     figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
     about = "\n".join(f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "

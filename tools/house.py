@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints how the house is built: the largest classes and structs of the three trees, the lines of each room, the lines of README.md.
+"""Prints sizes of the code: the largest classes and structs of the three trees, and the lines of each room and of
+README.md.
 
-    tools/house.py [REVISION ...]          # of the working tree, or of commits, side by side
+    tools/house.py [REVISION ...]          # the working tree, or commits side by side
 
-A class counts its public names (functions of one name count once; no constructors, destructors, operators) and its members
-(data). A struct counts its public names, of functions and data together. Read as text: classes and structs of headers, those
-inside others not counted.
+A class counts its public names (overloads count once; no constructors, destructors, operators) and its members (data).
+A struct counts its public functions and data together. The script reads headers as text, and counts no class or struct
+that is inside another.
 """
 
 import argparse
@@ -44,7 +45,7 @@ def texts(revision):
 
 
 def statements(body):
-    """The parts of a class's body at its own depth, each without what stands between its braces."""
+    """The statements at the top level of a class's body, without the contents of their braces."""
     part, depth = "", 0
     for position, letter in enumerate(body):
         if letter == "{":
@@ -63,7 +64,7 @@ def statements(body):
 
 
 def count(name, kind, body):
-    """(public names, members) of a class; of a struct, whose data is public, (public names of functions, data)."""
+    """(public names, members) of a class. For a struct, whose data is public: (public functions, data)."""
     access, names, members = "public" if kind == "struct" else "private", set(), 0
     for part in statements(body):
         part = " ".join(part.split())
@@ -86,7 +87,7 @@ def count(name, kind, body):
 
 
 def classes(files, kind="class"):
-    """{name: (public names, members)} of the classes of all headers, or of the structs."""
+    """{name: (public names, members)} for the classes of all headers, or for the structs."""
     found = {}
     for path, text in files.items():
         if not path.endswith(".h"):
@@ -118,12 +119,12 @@ def table(rows):
 
 
 def largest_of(sizes, count):
-    """The `count` largest of {name: size}, as pairs; by name where sizes are equal, so that each house has one order."""
+    """The `count` largest of {name: size}, as pairs; equal sizes are sorted by name, so the order is fixed."""
     return sorted(sizes.items(), key=lambda item: (-item[1], item[0]))[:count]
 
 
 def rows_of(rooms_of_houses):
-    """A row for each room, the largest of the last house first; empty where a house has no such room."""
+    """A row for each room, sorted by size in the last revision; a cell is empty if that revision lacks the room."""
     names = {name for rooms_of_one in rooms_of_houses for name in rooms_of_one}
     last = rooms_of_houses[-1]
     for name in sorted(names, key=lambda name: (-last.get(name, 0), name)):
@@ -132,7 +133,7 @@ def rows_of(rooms_of_houses):
 
 def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("revisions", metavar="REVISION", nargs="*", help="a commit; none: the working tree")
+    parser.add_argument("revisions", metavar="REVISION", nargs="*", help="a commit; default: the working tree")
     revisions = parser.parse_args(arguments).revisions
     columns = revisions or [None]
     try:

@@ -1,25 +1,25 @@
 # shellcheck shell=bash
 # libtorch: the folder of a PyTorch wheel that holds include/ and lib/. Sourced, not run.
 #
-# Looked for in this order: $ZERO_TORCH, the cache, the PyTorch that python3 imports. Only if none is there it is
-# downloaded into the cache: into a folder of its own that is renamed when complete, so that an interrupted download is
-# never taken for a finished one, and under a lock, so that two scripts can start at once.
+# It is searched in this order: $ZERO_TORCH, the cache, the PyTorch that python3 imports. If none exists, it is
+# downloaded into the cache. The download goes to a separate folder, which is renamed when it is complete, so an
+# interrupted download is never used. A lock lets two scripts start at once.
 libtorch_version=2.11.0
 libtorch_cache="$zero_cache/torch-$libtorch_version"
 
-is_libtorch() {  # FOLDER: a libtorch with headers, of the series this code is written for
+is_libtorch() {  # FOLDER: a libtorch with headers, of the series for which this code is written
   local header="$1/include/torch/headeronly/version.h" version
   [ -e "$1/lib/libtorch_cpu.so" ] && [ -d "$1/include/torch/csrc/api/include" ] && [ -e "$header" ] || return 1
   version=$(sed -n 's/^#define TORCH_VERSION_M[A-Z]* *\([0-9]*\).*/\1/p' "$header" | paste -s -d.)
   [ "$version" = "${libtorch_version%.*}" ]
 }
 
-# Sets ZERO_TORCH, or fails if libtorch has to be fetched.
+# Sets ZERO_TORCH, or fails if libtorch must be downloaded.
 find_libtorch() {
   if [ -n "${ZERO_TORCH:-}" ]; then
     is_libtorch "$ZERO_TORCH" ||
       die "ZERO_TORCH='$ZERO_TORCH' is not a libtorch ${libtorch_version%.*}: it must hold lib/libtorch_cpu.so and include/torch/." \
-          "Correct it, or unset it and libtorch $libtorch_version is fetched."
+          "Correct it, or unset it to fetch libtorch $libtorch_version."
     ZERO_TORCH=$(cd "$ZERO_TORCH" && pwd)
     return 0
   fi
@@ -41,26 +41,26 @@ download_libtorch() {  # into FOLDER
   [ "$free_kib" -ge $((3 * 1024 * 1024)) ] ||
     die "libtorch needs 3 GiB of free space while it is unpacked; $zero_cache has $((free_kib / 1024)) MiB." \
         "Make room, or set XDG_CACHE_HOME to a folder on a larger disk."
-  # The two CUDA packages are small and needed to load the wheel on any machine; the large ones are not.
+  # Two small CUDA packages are needed to load the wheel on any machine; the large packages are not.
   mkdir "$1/tmp"
   TMPDIR="$1/tmp" python3 -m pip install --root-user-action=ignore --no-deps --only-binary=:all: --target "$1/torch" \
       "torch==$libtorch_version" 'nvidia-cuda-runtime==13.*' 'nvidia-cuda-cupti==13.*' ||
-    die "libtorch could not be fetched; pip's reason is above. If that speaks of connecting or resolving, this machine has no" \
-        "network, or a proxy stands before it (pip reads PIP_CERT, PIP_INDEX_URL and https_proxy)." \
+    die "libtorch could not be fetched; pip's reason is above. If it names connecting or resolving, this machine has" \
+        "no network, or is behind a proxy (pip reads PIP_CERT, PIP_INDEX_URL and https_proxy)." \
         "Without a network: copy a PyTorch $libtorch_version wheel's torch/ folder here and set ZERO_TORCH to it."
-  is_libtorch "$1/torch/torch" || die "What pip brought is not libtorch $libtorch_version; see $1/torch."
+  is_libtorch "$1/torch/torch" || die "pip downloaded something else than libtorch $libtorch_version; see $1/torch."
   if ldd "$1/torch/torch/lib/libtorch_cpu.so" | grep 'not found'; then
-    die "libtorch was fetched, but this system lacks the libraries above that it is linked with."
+    die "libtorch was fetched, but this system lacks the libraries above, which it needs."
   fi
 }
 
-# Sets and exports ZERO_TORCH, fetching libtorch if it is nowhere.
+# Sets and exports ZERO_TORCH. Downloads libtorch if none is found.
 provide_libtorch() {
   if ! find_libtorch; then
     mkdir -p "$zero_cache"
     (
       flock -n 9 || { say "Another script is fetching libtorch; waiting for it."; flock 9; }
-      find_libtorch && exit 0  # the other one did
+      find_libtorch && exit 0  # another script downloaded it
       rm -rf "$zero_cache"/torch.partial.*
       partial=$(mktemp -d "$zero_cache/torch.partial.XXXXXX") || exit 1
       trap 'rm -rf "$partial"' EXIT

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/loss_time.svg from the tables of docs/distributed.md: time to a loss with a slow rank, and over a slow link.
+"""Draws docs/loss_time.svg from tables of docs/distributed.md: time to a loss with a slow rank and over a slow link.
 
     tools/loss_time_chart.py
 
-A bar is a cell of a table of benchmarks/stragglers.py, of which there is one for two ranks and one for four, or a row of a table of
-benchmarks/slow_link.py: of these there is one for each link, with one rank a machine and with two. A cell begins with its seconds, or
-says why there are none.
+A bar is a cell of a table of benchmarks/stragglers.py (one table for two ranks, one for four), or a row of a table of
+benchmarks/slow_link.py (one for each link, each with one and with two ranks a machine). A cell begins with its seconds,
+or gives the reason why there are none.
 tests/tools/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
 """
 
@@ -39,7 +39,7 @@ COLORS = """    .first { fill: #8cc4ff; }
 
 
 def table(text, begin, word=""):
-    """Header and rows, as lists of cells, of the table whose first heading begins so and has this word."""
+    """Header and rows, as lists of cells, of the table whose first heading begins with `begin` and contains `word`."""
     lines = text.splitlines()
     at = next((i for i, line in enumerate(lines) if line.startswith(begin) and word in line.split("|")[1]), None)
     if at is None:
@@ -59,7 +59,7 @@ def timed(words):
 
 
 def slow_rank(text, ranks):
-    """Names of the k, and [(mode, [(seconds or None, words), one for each k]), ...], of so many ranks."""
+    """Names of the k, and [(mode, [(seconds or None, words), one for each k]), ...], for `ranks` ranks."""
     header, rows = table(text, f"| {SECONDS}", ranks)
     return header[1:], [(row[0], [timed(words) for words in row[1:]]) for row in rows]
 
@@ -120,7 +120,7 @@ def main():
     try:
         CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     except (LookupError, ValueError) as fault:
-        print(f"docs/distributed.md has not the tables that the chart draws: {fault}")
+        print(f"docs/distributed.md lacks tables of the chart: {fault}")
         return 1
     return 0
 

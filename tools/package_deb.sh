@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Makes the Debian package zero-cpp: the command, the libraries with headers, libtorch, and the examples.
 #
-#   tools/package_deb.sh    build/packages/zero-cpp_VERSION_ARCHITECTURE.deb, from build/release (built first, where it is not)
+#   tools/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release (built if needed)
 #
-# It depends on packages of the distribution it was made on: install it on the same one. MPI and Gloo are in it where
-# libopenmpi-dev and libgloo-dev are installed. Installs what is missing, as quickstart.sh does, and dpkg-dev.
-# Safe to run again.
+# It depends on packages of the distribution on which it was made: install it on the same one. It contains MPI and Gloo
+# if libopenmpi-dev and libgloo-dev are installed. Installs missing packages, as quickstart.sh does, and dpkg-dev. It
+# can run again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 case "${1:-}" in
   "") ;;
   -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tools/package_deb.sh; exit 0 ;;
-  *) printf "package_deb.sh: '%s' is no option.\n" "$1" >&2; exit 2 ;;
+  *) printf "package_deb.sh: unknown option '%s'.\n" "$1" >&2; exit 2 ;;
 esac
 
 # shellcheck source=tools/setup.sh

@@ -1,14 +1,16 @@
 # shellcheck shell=bash
-# The distribution's packages: which are needed, which are missing, and how they get here. Sourced, not run.
+# The distribution's packages: which are needed, which are missing, and how to install them. Sourced, not run.
 #
-# A line of the table is GROUP PACKAGE PROBE. The names are Debian's and Ubuntu's; the probe asks the machine, not the
-# package manager, so that a compiler from elsewhere counts and so that other distributions can be told what they lack:
+# A line of the table is GROUP PACKAGE PROBE. The names are those of Debian and Ubuntu. The probe checks the machine,
+# not the package manager. Therefore a compiler from elsewhere counts, and users of other distributions can see which
+# packages are missing:
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
-#   scipy       python3, or the system's where that is another one, has SciPy
+#   scipy       python3, or the system's python3 if it is another one, has SciPy
 #   browser     one of the browsers of tests/tools/page_test.py is on the PATH
-# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test (test.sh),
-# and plugin and full (test.sh full): what the tests use when it is there and say that they skip when it is not.
+# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test
+# (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed; otherwise
+# they skip, and say so.
 packages() {
   cat <<'TABLE'
 build  g++                 command:g++
@@ -72,8 +74,8 @@ fuzzing_compiler() {
   return 1
 }
 
-# The Python that tests/plan takes for the second solver of placements: the package belongs to the system's, which need
-# not be the first on the PATH.
+# The Python with the second solver of placements for tests/plan. SciPy's package belongs to the system's Python, which
+# need not be the first in PATH.
 scipy_python() {
   local python
   for python in python3 /usr/bin/python3; do
@@ -113,7 +115,7 @@ missing_packages() {  # GROUP...
   done < <(packages) | sort -u
 }
 
-# Runs a command as root; the caller has checked that there is a way.
+# Runs a command as root; the caller has checked that this is possible.
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
@@ -123,12 +125,12 @@ can_be_root() {
 }
 
 apt_offers() {  # PACKAGE
-  # No `| grep -q` here: it ends early, and with pipefail the reader's haste would count as the writer's failure.
+  # Not `| grep -q`: it ends early, and with pipefail the writer would then fail.
   [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]
 }
 
-# Installs what is missing of the groups. Everything but `plugin` and `full` must be there afterwards, else the script ends with a
-# sentence; without anything missing, nothing is run and nobody needs to be root.
+# Installs the missing packages of the groups. All except those of `plugin` and `full` must be installed afterwards, or
+# the script ends with an error. If none is missing, it runs nothing and needs no root.
 install_packages() {  # GROUP...
   local missing required offered=() list package group required_groups=()
   for group in "$@"; do [[ $group = plugin || $group = full ]] || required_groups+=("$group"); done
@@ -138,18 +140,18 @@ install_packages() {  # GROUP...
   list="${missing[*]}"
 
   if ! command -v apt-get >/dev/null; then
-    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not needed to go on: $list"; return 0; }
+    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not required: $list"; return 0; }
     die "This is not Debian or Ubuntu (there is no apt-get), so packages can't be installed from here." \
         "Install what these Debian packages contain, then run this again:" "  $list"
   fi
   if ! can_be_root; then
-    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not needed to go on: $list"; return 0; }
-    die "Some packages are missing, and installing them needs root or sudo. Ask whoever has it to run this, then try again:" \
+    [ ${#required[@]} -gt 0 ] || { say "Not installed, and not required: $list"; return 0; }
+    die "Some packages are missing, and installing them needs root or sudo. Let an administrator run this, then try again:" \
         "  apt-get install $list"
   fi
 
   say "Installing with apt-get: $list"
-  as_root apt-get update -q || true  # one unreachable source must not stop us: the installation below tells
+  as_root apt-get update -q || true  # an unreachable source must not stop us; the installation below reports it
   for package in "${missing[@]}"; do
     if apt_offers "$package"; then
       offered+=("$package")
@@ -163,7 +165,7 @@ install_packages() {  # GROUP...
   done
   [ ${#offered[@]} -gt 0 ] || return 0
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${offered[@]}" ||
-    die "apt-get could not install the packages; its reason is above. If that speaks of resolving or connecting, this" \
+    die "apt-get could not install the packages; its reason is above. If it names resolving or connecting, this" \
         "machine has no network: connect it, or install these by other means and run this again:" "  $list"
   hash -r
   mapfile -t required < <(missing_packages "${required_groups[@]}")
@@ -176,7 +178,7 @@ version_at_least() {  # WANTED HAVE
   [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | sed -n 1p)" = "$1" ]
 }
 
-# The versions the distributions above bring; older ones fail later, with long and unhelpful messages.
+# The versions of the distributions above. Older versions fail later, with long and unhelpful messages.
 check_versions() {
   local have
   have=$(cmake --version | sed -n '1s/.*version //p')

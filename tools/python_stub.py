@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes python/zerocpp/_C.pyi: the types of the extension, as pybind11-stubgen finds them in a built one.
+"""Writes python/zerocpp/_C.pyi: the types of the extension, as pybind11-stubgen finds them in a built extension.
 
     PYTHONPATH=build/release/python PYTHON_WITH_TORCH_AND_PYBIND11_STUBGEN tools/python_stub.py
 
@@ -37,7 +37,7 @@ class InternalError(Error): ...
 
 
 def found() -> str:
-    """What pybind11-stubgen writes. torch must be imported before the extension."""
+    """The output of pybind11-stubgen. torch must be imported before the extension."""
     with tempfile.TemporaryDirectory() as folder:
         program = "import sys, torch, pybind11_stubgen; sys.argv[0] = 'pybind11-stubgen'; pybind11_stubgen.main()"
         command = [sys.executable, "-c", program, "zerocpp._C", "-o", folder]
@@ -47,7 +47,7 @@ def found() -> str:
 
 def stub(text: str) -> str:
     text = text[text.index("class ") :]
-    text = re.sub(r'\n\s*"""\n.*?\n\s*"""', "", text, flags=re.DOTALL)  # docstrings are in the sources
+    text = re.sub(r'\n\s*"""\n.*?\n\s*"""', "", text, flags=re.DOTALL)  # docstrings stay in the sources
     text = re.sub(r"\n\s+\.\.\.", " ...", text)
     text = re.sub(r"(def [^\n]*:)(?=\n)", r"\1 ...", text)
     text = text.replace("*args)", "*args: object)").replace("_C.World", "World")

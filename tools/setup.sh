@@ -1,15 +1,15 @@
 # shellcheck shell=bash
-# Brings a machine to the point where zero.cpp builds. Sourced by quickstart.sh and test.sh from the repository's root.
+# Prepares a machine to build zero.cpp. quickstart.sh and test.sh source it from the repository's root.
 #
-#   set_up build          what quickstart.sh needs
-#   set_up build test     what test.sh needs
+#   set_up build          installs the packages of quickstart.sh
+#   set_up build test     installs the packages of test.sh
 #
-# Nothing is installed that is there already, and nothing is written outside the clone but packages and the cache.
+# Installs only missing packages. Outside the clone it writes only packages and the cache.
 zero_cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp"
 
 say() { printf '%s\n' "$*"; }
 
-die() {  # one line an argument
+die() {  # one line for each argument
   printf '\n' >&2
   printf '%s\n' "$@" >&2
   exit 1
@@ -20,7 +20,7 @@ die() {  # one line an argument
 # shellcheck source=tools/libtorch.sh
 . tools/libtorch.sh
 
-# As many compilers at once as there are cores, but one for each 3 GiB of memory: libtorch's headers are large.
+# One compiler for each core, but at most one for each 3 GiB of memory, because libtorch's headers are large.
 compile_jobs() {
   local cores by_memory
   cores=$(nproc)

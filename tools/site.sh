@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the documentation as a site, from the same files that the repository shows: build/site/html/index.html.
+# Builds the documentation as a site, from the files of the repository: build/site/html/index.html.
 #
-#   tools/site.sh          builds it; a link that leads nowhere is an error (with --quiet mkdocs would not see it)
-#   tools/site.sh serve    builds it, and serves it at http://127.0.0.1:8000 (search wants a server)
+#   tools/site.sh          builds it; a broken link is an error (with --quiet mkdocs would not report it)
+#   tools/site.sh serve    builds it, and serves it at http://127.0.0.1:8000 (the search needs a server)
 #
-# Material for MkDocs is installed with pip into the cache, once. Needs Python 3.9 or later with venv. Exit status 77: it
+# Material for MkDocs is installed once with pip into the cache. Needs Python 3.9 or later with venv. Exit status 77: it
 # could not be installed, and the reason is printed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -19,7 +19,7 @@ if [ "$("$cache/bin/pip" show mkdocs-material 2>/dev/null | awk '/^Version:/ {pr
   fi
 fi
 
-# The documents link to each other, to headers of the source and to examples: all stand in the site at the same paths.
+# The documents link to each other, to headers of the source and to examples. In the site all have the same paths.
 source=build/site/source
 rm -rf "$source"
 mkdir -p "$source"
@@ -32,6 +32,6 @@ cp --parents -t "$source" examples/README.md examples/*/README.md examples/api/*
 case "${1:-}" in
   '') "$cache/bin/mkdocs" build --strict --config-file tools/site.yml ;;
   serve) exec "$cache/bin/mkdocs" serve --config-file tools/site.yml --dev-addr 127.0.0.1:8000 ;;
-  *) echo "site.sh: unknown argument '$1' (there is only serve)." >&2; exit 2 ;;
+  *) echo "site.sh: unknown argument '$1' (the only argument is serve)." >&2; exit 2 ;;
 esac
 echo "build/site/html/index.html"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Says which tests were skipped and why: a line for each reason, from logs of CTest and of Python's unittest.
+"""Prints which tests were skipped and why: a line for each reason, from logs of CTest and of Python's unittest.
 
     tools/skips.py build/release/Testing/Temporary/LastTest.log
 
-CTest counts a skipped test as passed. A reason stands in one of three forms: after GoogleTest's "FILE:LINE: Skipped"; in unittest's
-"... skipped 'REASON'" (with --verbose); and in the line "skipped: REASON" of a script that ends with 77. A log that is not there has none.
+CTest counts a skipped test as passed. A reason has one of three forms: after GoogleTest's "FILE:LINE: Skipped"; in
+unittest's "... skipped 'REASON'" (with --verbose); and in the line "skipped: REASON" of a script that ends with 77. A
+missing log has no reasons.
 """
 
 import ast

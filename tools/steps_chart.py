@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Draws docs/steps.svg from the tables of docs/performance.md: a training step of GPT-2 beside DDP, FSDP2 and DeepSpeed.
+"""Draws docs/steps.svg from the tables of docs/performance.md: a training step of GPT-2 in zero.cpp, DDP, FSDP2 and
+DeepSpeed.
 
     tools/steps_chart.py
 
-A bar is a row of a table of benchmarks/peer_steps.py, one of states on the device or one of states off it; the dashed line is the
-row `compute` of the same table. tests/tools/steps_chart_test.py compares picture and page. Exit status: 0 written; 1 a row is missing.
+A bar is a row of one of two tables of benchmarks/peer_steps.py: states on the device, or states off it. The dashed line
+is the row `compute` of the same table. tests/tools/steps_chart_test.py compares picture and page. Exit status: 0
+written; 1 a row is missing.
 """
 
 import sys
@@ -20,7 +22,7 @@ from loss_time_chart import table  # noqa: E402
 ROOT = Path(__file__).resolve().parent.parent
 PAGE, CHART = ROOT / "docs/performance.md", ROOT / "docs/steps.svg"
 
-# First words of a table of the page; a name of the group; its rows.
+# First words of a table of the page, the name of the group, and its rows.
 ON, OFF = "| gpt2, states on the device", "| gpt2, states off the device"
 GROUPS = [(ON, "states on the device", ["zero.cpp stage 0", "zero.cpp stage 3", "DDP", "FSDP2", "DeepSpeed ZeRO-1", "DeepSpeed ZeRO-3"]),
           (OFF, "gradients and moments on the host", ["zero.cpp stage 3, host", "DeepSpeed ZeRO-3, offload"]),
@@ -38,7 +40,7 @@ COLORS = """    .ours { fill: #0b6bcb; }
 
 
 def times(text, begin):
-    """{system: ms} of a table, in its order."""
+    """{system: ms} of a table, in the table's order."""
     header, rows = table(text, begin)
     column = header.index("step ms")
     return {row[0]: float(row[column].replace(",", "")) for row in rows}
@@ -72,7 +74,7 @@ def main():
     try:
         CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     except (LookupError, ValueError, KeyError) as fault:
-        print(f"docs/performance.md has not the rows that the chart draws: {fault}")
+        print(f"docs/performance.md lacks rows of the chart: {fault}")
         return 1
     return 0
 

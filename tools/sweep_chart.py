@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier, time of a step, utilization, and
-accuracy (of a language model val_loss), by stage and place.
+"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier, time of a step, utilization,
+and accuracy (val_loss for a language model), by stage and place.
 
     tools/sweep_chart.py
 
-A row is a run of the table that `zero sweep` printed; utilization is left out where the table has none.
-tests/tools/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page has no such table.
+A row is a run of the table that `zero sweep` printed. Utilization is left out if the table lacks it.
+tests/tools/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks the table.
 """
 
 import re
@@ -23,7 +23,7 @@ PAGE, CHART = ROOT / "docs/guide/report.md", ROOT / "docs/sweep.svg"
 
 PLACES = {"none": "on the device", "host-1": "moments on the host", "disk-1": "moments on disk"}
 TIERS = ["device", "host", "disk"]
-RESULTS = ["accuracy", "val_loss"]  # the first that the table has is drawn
+RESULTS = ["accuracy", "val_loss"]  # the chart draws the first of these that the table has
 BYTES = {"B": 1 / (1 << 20), "KiB": 1 / 1024, "MiB": 1, "GiB": 1024}
 LEFT, MEMORY, TIME, SECONDS, USED, SHARE, RESULT, HEIGHT, STEP = 180, 185, 525, 90, 685, 60, 876, 16, 24
 COLORS = """    .device { fill: #0b6bcb; }
@@ -42,12 +42,13 @@ COLORS = """    .device { fill: #0b6bcb; }
 
 
 def mebibytes(cell):
-    """What a cell of the table says: "6.37 MiB" is 6.37, "-" is 0."""
+    """The number in a cell of the table: "6.37 MiB" is 6.37, "-" is 0."""
     return 0.0 if cell == "-" else float(cell.split()[0].replace(",", "")) * BYTES[cell.split()[1]]
 
 
 def runs(text):
-    """The runs of the sweep: stage, place, milliseconds of a step, utilization in percent, the result with its name, MiB by tier."""
+    """The runs of the sweep: stage, place, milliseconds of a step, utilization in percent, result and its name, MiB by
+    tier."""
     found, columns = [], []
     for line in text.splitlines():
         cells = re.split(r"\s{2,}", line.strip())
@@ -129,7 +130,7 @@ def main():
     try:
         CHART.write_text(chart(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     except (LookupError, ValueError) as fault:
-        print(f"docs/guide/report.md has not the table that the chart draws: {fault}")
+        print(f"docs/guide/report.md lacks the table of the chart: {fault}")
         return 1
     return 0
 

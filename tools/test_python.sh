@@ -1,27 +1,27 @@
-# shellcheck shell=bash
-# A Python with torch, transformers, accelerate, peft, Lightning, TensorBoard and Pillow, for the tests that compare with
-# them, and torchrun. Sourced, not run.
+# shellcheck shell=bash A Python with torch, transformers, accelerate, peft, Lightning, TensorBoard and Pillow, for
+# tests that compare with them, and torchrun. Sourced, not run.
 #
-#   provide_test_python      sets ZERO_TEST_PYTHON, ZERO_TORCHRUN and ZERO_TEST_DEEPSPEED, where they are not set;
+#   provide_test_python      sets ZERO_TEST_PYTHON, ZERO_TORCHRUN and ZERO_TEST_DEEPSPEED if they are not set;
 #                            `./test.sh` and `./test.sh full` call it
 #
-# It lies in the cache, beside libtorch: 6 GB, since PyTorch's package of Python needs the libraries of CUDA even where there is
-# no GPU. Where it can't be had, the tests skip and say so.
+# It is in the cache, beside libtorch: 6 GB, because PyTorch's package of Python needs the libraries of CUDA even
+# without a GPU. If it cannot be installed, the tests skip, and say so.
 test_python="$zero_cache/python-$libtorch_version"
 test_deepspeed="$zero_cache/deepspeed-0.19.8"
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard pillow numpy
   "accelerate==1.15.*" "peft==0.21.*" "lightning==2.6.*" mypy==2.4.1 ruff==0.17.6)
 test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning mypy ruff)
-# trl and bitsandbytes need 120 MB more, and have one test each.
+# trl and bitsandbytes need 120 MB more. Each has one test.
 [ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
 
-# Whether the Python finds all modules. Nothing is imported: that takes 10 s.
+# Whether the Python finds all modules. It does not import them, because that takes 10 s.
 has_test_modules() {
   "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${test_imports[@]}"
 }
 
-# DeepSpeed's sources, whose defaults a test reads. They have a folder of their own: accelerate imports a DeepSpeed that it
-# finds, and nothing that DeepSpeed needs is installed. A Python that was made before has them among its packages.
+# DeepSpeed's sources, whose defaults a test reads. They are in a separate folder, because accelerate imports any
+# DeepSpeed that it finds, and no dependency of DeepSpeed is installed. An older Python of the cache has them among its
+# packages.
 add_deepspeed() {
   "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("deepspeed") is not None)' ||
     "$test_python/bin/pip" uninstall -q -y deepspeed
@@ -33,7 +33,7 @@ add_deepspeed() {
 make_test_python() {
   local free_kib
   free_kib=$(df -Pk "$zero_cache" | awk 'NR == 2 {print $4}')
-  [ "$free_kib" -ge $((10 * 1024 * 1024)) ] || { say "It needs 10 GiB of free space while it is made; $zero_cache has $((free_kib / 1024)) MiB."; return 1; }
+  [ "$free_kib" -ge $((10 * 1024 * 1024)) ] || { say "Its creation needs 10 GiB of free space; $zero_cache has $((free_kib / 1024)) MiB."; return 1; }
   rm -rf "$test_python" && python3 -m venv "$test_python" &&
     "$test_python/bin/pip" install -q --only-binary=:all: "${test_modules[@]}" &&
     "$test_python/bin/python" -c 'import torch, transformers, safetensors, tensorboard' && touch "$test_python/complete"

@@ -1,24 +1,25 @@
 #!/usr/bin/env bash
-# Makes the Debian package and the container, and tries both: a version, a doctor, 20 steps of training on two ranks, removal.
+# Makes the Debian package and the container, and tests both: version, doctor, 20 steps of training on two ranks,
+# removal.
 #
 #   tools/try_packages.sh              from build/release
-#   tools/try_packages.sh container    the container alone
+#   tools/try_packages.sh container    only the container
 #
-# The package is tried in a bare system (debootstrap, as root) by the script that the Containerfile runs; without root or
-# debootstrap it is unpacked into a folder and run from there. The container is built where podman, docker or (as root)
-# buildah works. podman and docker need its base image; ZERO_CONTAINER_BASE names another one. buildah takes a bare system
-# where it cannot fetch the image, and uses the cached libtorch and compiled objects. What was not tried is said. Exit
-# status 77: this is no Debian.
+# The package is tested in a bare system (debootstrap, as root) with the script of the Containerfile. Without root or
+# debootstrap it is unpacked into a folder and run from there. The container is built if podman, docker or (as root)
+# buildah works. podman and docker need its base image; ZERO_CONTAINER_BASE names another image. If buildah cannot fetch
+# the image, it uses a bare system, and the cached libtorch and compiled objects. The script prints the tests that it
+# skipped. Exit status 77: this is not Debian.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/zero-packages.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT
 
-# What a user does first, as text that runs in a bare system, too.
+# The first steps of a user, as text that also runs in a bare system.
 first_steps='set -eu; cd "$(mktemp -d)"; export HOME=$PWD; cp -r "$EXAMPLES" examples
 zero --version
-zero doctor || true  # it finds fault with small machines
+zero doctor || true  # reports faults on small machines
 zero train examples/shakespeare/shakespeare.toml -n 2 --train.steps 20 --train.sample 0 >output || { cat output; exit 1; }
 tail -n 3 output; grep -q "^done: runs/shakespeare" output'
 
@@ -30,7 +31,7 @@ bare_system() {  # FOLDER: a minimal system of this distribution's release
   cp -L /etc/resolv.conf /etc/hosts "$1/etc/" 2>/dev/null || true
 }
 
-inside() {  # FOLDER COMMAND...: its mounts end with it
+inside() {  # FOLDER COMMAND...: its mounts end with the command
   # shellcheck disable=SC2016
   unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" env -i LANG=C.UTF-8 \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$@"
@@ -39,7 +40,7 @@ inside() {  # FOLDER COMMAND...: its mounts end with it
 try_installed() {
   local root="$scratch/root"
   [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "Not root, or no debootstrap."; return 77; }
-  bare_system "$root" || { tail -n 3 "$scratch/log"; echo "debootstrap could not make a bare system."; return 77; }
+  bare_system "$root" || { tail -n 3 "$scratch/log"; echo "debootstrap could not create a bare system."; return 77; }
   mkdir "$root/mnt/packages"
   cp build/packages/zero-cpp_*.deb tools/container_runtime.sh "$root/mnt/packages/"
   inside "$root" /mnt/packages/container_runtime.sh /mnt/packages >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
@@ -57,12 +58,12 @@ try_unpacked() {
   echo "Unpacked and tried; not installed."
 }
 
-# Chroot isolation needs no daemon and no user namespaces: it works inside of containers, too.
+# Chroot isolation needs no daemon and no user namespaces, so it also works inside containers.
 try_buildah() {  # BASE
   local base=$1 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp" container status=0
   if ! buildah inspect --type image "$base" >/dev/null 2>&1 && ! buildah pull -q "$base" >/dev/null 2>&1; then
     base=localhost/zero-cpp-base  # kept for the next time
-    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be made."; return 77; }
+    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be created."; return 77; }
   fi
   mkdir -p "$cache"
   buildah bud --isolation chroot --network host --layers=false --volume "$cache:/root/.cache/zero.cpp" -f Containerfile \
@@ -98,7 +99,7 @@ try_container() {
     try_buildah "$base"
     return
   fi
-  echo "No podman, docker or buildah that works is here."
+  echo "Neither podman nor docker nor buildah works here."
   return 77
 }
 
@@ -114,7 +115,7 @@ command -v dpkg-deb >/dev/null || { echo "This is not Debian or Ubuntu: there is
 case "${1:-}" in
   '') try_package || { echo "The Debian package failed."; exit 1; } ;;
   container) ;;
-  *) echo "try_packages.sh: unknown argument '$1' (there is only container)." >&2; exit 2 ;;
+  *) echo "try_packages.sh: unknown argument '$1' (the only argument is container)." >&2; exit 2 ;;
 esac
 status=0
 try_container || status=$?

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Tries the batch script of examples/cluster under Slurm: two nodes whose daemons run on this machine, two ranks each.
+# Tests the batch script of examples/cluster under Slurm: two nodes, whose daemons run on this machine, with two ranks
+# each.
 #
 #   tools/try_slurm.sh        as root on Debian 12, after ./quickstart.sh; installs Slurm and MUNGE with apt-get
 #
-# The job trains until it is told that its time is over, saves, goes back into the queue, and goes on to the end. Prints
-# "tried: slurm-wlm ..." when the last step's losses are those of a run that was left alone, and exits with 0. It starts the daemons
-# with files of its own in a temporary folder, and stops them; nothing of the machine's Slurm is used or changed.
+# The job trains until Slurm signals the end of its time, saves, returns to the queue, and continues to the end. Prints
+# "tried: slurm-wlm ..." and exits with 0 if the weights are those of an undisturbed run. It starts the daemons with
+# their own files in a temporary folder, and stops them. It neither uses nor changes the machine's own Slurm.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 zero=$PWD/build/release/bin/zero
@@ -28,7 +29,7 @@ stop() {
 }
 trap stop EXIT
 
-# ---- a cluster of two nodes ---------------------------------------------------------------------------------------------------
+# ---- a cluster of two nodes ------------------------------------------------------------------------------------------
 chmod 755 "$folder"
 mkdir -m 755 "$folder"/{state,one,two}
 head -c 1024 /dev/urandom >"$folder/munge.key" && chmod 400 "$folder/munge.key"
@@ -69,10 +70,10 @@ for _ in $(seq 100); do
 done
 sinfo
 
-# ---- a run that is stopped and goes on, beside one that is not -----------------------------------------------------------------
+# ---- a run that is interrupted and continued, and an undisturbed run -------------------------------------------------
 keys=(examples/shakespeare/shakespeare.toml --train.steps 200 --train.log_every 1 --train.eval_every 0 --run.threads 1)
 "$zero" train "${keys[@]}" -n 4 --comm.transport shared_memory --run.dir "$folder/alone" --overwrite >/dev/null
-export ZERO_COMM_INTERFACE=lo  # both nodes are here; no name service knows them, so that rank 0's address is said
+export ZERO_COMM_INTERFACE=lo  # both nodes are here, and no name service knows them, so rank 0's address must be given
 sbatch --parsable --ntasks-per-node=2 --output="$folder/job.log" examples/cluster/slurm.sh "${keys[@]}" --run.dir "$folder/run" \
   --master-addr 127.0.0.1 >"$folder/job"
 steps() { if [ -e "$folder/run/metrics.jsonl" ]; then wc -l <"$folder/run/metrics.jsonl"; else echo 0; fi; }
@@ -88,7 +89,7 @@ python3 - "$folder" <<'CHECK'
 import json, sys
 alone, run = (json.load(open(f"{sys.argv[1]}/{name}/report.json")) for name in ("alone", "run"))
 restarted = run["losses"] != [] and open(f"{sys.argv[1]}/job.log").read().count("ranks: 4") >= 2
-print(f"losses of the last step: {alone['losses'][-1]} alone, {run['losses'][-1]} under Slurm")
+print(f"losses of the last step: {alone['losses'][-1]} undisturbed, {run['losses'][-1]} under Slurm")
 sys.exit(0 if restarted and alone["parameters_sha256"] == run["parameters_sha256"] else 1)
 CHECK
-echo "tried: $(slurmd -V), two nodes, a job that went back into the queue and on to the end"
+echo "tried: $(slurmd -V), two nodes, a job that returned to the queue and continued to its end"

@@ -3,8 +3,8 @@
 #
 #   sbatch examples/cluster/slurm.sh config.toml
 #
-# config.toml, what it reads and its run.dir lie on a file system that all nodes see. Two minutes before the job's time is
-# over, the run saves; the job goes back into the queue, and then goes on from there.
+# config.toml, its data and its run.dir are on a file system that all nodes share. Two minutes before the job's time
+# ends, the run saves. The job then returns to the queue, and later continues from there.
 #SBATCH --job-name=zero
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4
@@ -14,7 +14,7 @@
 #SBATCH --open-mode=append
 #SBATCH --output=zero-%j.log
 
-export ZERO_TOKEN=${ZERO_TOKEN:-$(openssl rand -hex 32)}  # one secret for all ranks: srun hands it to them
+export ZERO_TOKEN=${ZERO_TOKEN:-$(openssl rand -hex 32)}  # one secret for all ranks, passed on by srun
 
 stopped=no
 trap 'stopped=yes; scancel --signal=TERM "$SLURM_JOB_ID"' TERM  # to the ranks

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Writes table.csv, beside this file: 500 rows of four numbers and a target that is linear in them, but for noise.
+"""Writes table.csv beside this file: 500 rows of four numbers, and a target that is linear in them, with noise.
 
     examples/linear/make_table.py
 
-Columns a to d are drawn from a normal distribution; target = 2 a - b + 0.5 c + 3 + noise of deviation 0.1. Column d says
-nothing. The generator is seeded, and numbers have six digits after the point, so that every run writes the same file.
+Columns a to d are drawn from a normal distribution; target = 2 a - b + 0.5 c + 3 + noise of deviation 0.1. Column d has
+no effect. The generator is seeded, and numbers have six digits after the point, so every run writes the same file.
 """
 
 import random

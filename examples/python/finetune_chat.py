@@ -5,8 +5,8 @@
     torchrun --standalone --nproc-per-node 2 examples/python/finetune_chat.py --model FOLDER --data ...
 
 A line of the file is {"messages": [{"role": "user", "content": ...}, {"role": "assistant", "content": ...}]}. Only the
-assistant's words are learned. The model is a folder of transformers, or a .gguf file (needs the package gguf). It needs
-the packages torch, transformers and peft. The adapters are written into --output.
+assistant's words are learned. The model is a folder of transformers, or a .gguf file (needs the package gguf). The
+script needs the packages torch, transformers and peft. The adapters are written into --output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import transformers
 
 import zerocpp as zero
 
-IGNORED = -100  # the label of tokens that are not learned
+IGNORED = -100  # label of tokens that are not learned
 
 
 def read_arguments() -> argparse.Namespace:
@@ -56,7 +56,7 @@ def tokens_of(tokenizer: Any, messages: list[dict[str, str]], asks: bool = False
 
 
 def sample_of(tokenizer: Any, messages: list[dict[str, str]]) -> dict[str, list[int]]:
-    """Tokens of a conversation, and labels for those of the assistant."""
+    """Tokens of a conversation, and labels for the assistant's tokens."""
     tokens = tokens_of(tokenizer, messages)
     labels = [IGNORED] * len(tokens)
     for number, message in enumerate(messages):
@@ -81,7 +81,7 @@ def answer(engine: zero.Engine, model: Any, tokenizer: Any, question: str) -> st
     """Collective: all ranks generate the same words."""
     asked = torch.tensor([tokens_of(tokenizer, [{"role": "user", "content": question}], asks=True)])
     model.eval()
-    with torch.no_grad(), engine.frozen():  # no part of a step
+    with torch.no_grad(), engine.frozen():  # not part of a step
         found = model.generate(
             input_ids=asked,
             attention_mask=torch.ones_like(asked),
@@ -100,7 +100,7 @@ def main() -> None:
     lines = arguments.data.read_text(encoding="utf-8").splitlines()
     samples = [sample_of(tokenizer, json.loads(line)["messages"]) for line in lines if line.strip()]
 
-    torch.manual_seed(1)  # all ranks: the adapters begin with equal values
+    torch.manual_seed(1)  # the same seed on all ranks: adapters begin with equal values
     adapters = peft.LoraConfig(r=arguments.rank, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")
     model = peft.get_peft_model(model, adapters)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -131,7 +131,7 @@ def main() -> None:
         if arguments.ask:
             say(f"after: {answer(engine, model, tokenizer, arguments.ask)}")
         names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-        values = engine.state_dict(to="rank0", names=names)  # the adapters only
+        values = engine.state_dict(to="rank0", names=names)  # only the adapters
         if world.rank == 0:
             model.save_pretrained(arguments.output, state_dict=values, save_embedding_layers=False)
             tokenizer.save_pretrained(arguments.output)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes runs of `zero train` as offline runs of Weights & Biases. Nothing leaves this machine.
+"""Writes runs of `zero train` as offline runs of Weights & Biases. Sends nothing.
 
     pip install wandb
     python3 examples/wandb/wandb_offline.py runs/mine [runs/other ...] [--project zero] [--dir .]
-    wandb sync wandb/offline-run-*          # uploads them, when you want that
+    wandb sync wandb/offline-run-*          # uploads them, if you want that
 
-A run has its configuration, and the tags that its TensorBoard files would have. Steps that a run repeated, after a resume or a
-rewind, count once, as they were the last time. Exit status 1: a folder holds no run.
+A run has its configuration, and the tags that its TensorBoard files would have. A step that a run repeated, after a
+resume or a rewind, counts once, with its last values. Exit status 1: a folder holds no run.
 """
 import argparse
 import json
@@ -25,17 +25,17 @@ STEP = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", 
 
 
 def rows_of(run):
-    """By step, in order: what was measured, as tag and value."""
+    """The values of a run by tag, for each step in order."""
     rows = {}
     for line in (run / "metrics.jsonl").read_text().splitlines():
         try:
             measured = json.loads(line)
         except json.JSONDecodeError:
-            continue  # the last line of a run that died
+            continue  # the last line of a run that was killed
         step = measured.get("step")
         if step is None:
             continue
-        if "loss" in measured:  # a step that is done again, and all behind it
+        if "loss" in measured:  # a repeated step removes itself and all later ones
             rows = {earlier: row for earlier, row in rows.items() if earlier < step}
         row = rows.setdefault(step, {})
         row.update({tag: measured[key] for key, tag in STEP.items() if key in measured})
@@ -60,7 +60,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
     parser.add_argument("--project", default="zero")
-    parser.add_argument("--dir", default=".", help="where the folder wandb/ is made")
+    parser.add_argument("--dir", default=".", help="folder in which the folder wandb/ is created")
     arguments = parser.parse_args()
     for run in arguments.runs:
         for needed in ("metrics.jsonl", "config.toml"):

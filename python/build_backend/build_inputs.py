@@ -1,4 +1,4 @@
-"""What the build of zerocpp needs from the machine: torch, packages of the distribution, and memory for compilers."""
+"""The inputs of zerocpp's build on this machine: torch, packages of the distribution, and memory for compilers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 torch_series = "2.11"
 _root = Path(__file__).resolve().parents[2]
 _from_pip = {"cmake", "ninja-build", "ccache"}  # pip fetches the first two; the third only saves time
-_bytes_per_compiler = 3 << 30  # as compile_jobs of tools/setup.sh
+_bytes_per_compiler = 3 << 30  # as compile_jobs in tools/setup.sh
 
 
 class Missing(Exception):
-    """Something that the build needs is not there. The message ends with the remedy."""
+    """An input of the build is missing. The message ends with the remedy."""
 
 
 def torch_series_of(folder: Path) -> str | None:
@@ -79,7 +79,7 @@ def find_torch(python: str = sys.executable) -> Path:
 
 
 def missing_packages() -> list[str]:
-    """Returns the Debian packages that the build needs and does not find."""
+    """Returns the Debian packages that the build needs and that are not installed."""
     script = ". tools/packages.sh && missing_packages build"
     listed = subprocess.run(
         ["bash", "-c", script], cwd=_root, capture_output=True, text=True, check=True
@@ -91,7 +91,7 @@ def missing_packages() -> list[str]:
 
 
 def compile_jobs() -> int:
-    """Returns one compiler a core, but at most one for each 3 GiB of free memory."""
+    """Returns the number of compilers to run at once: one a core, but at most one for each 3 GiB of free memory."""
     available = re.search(r"MemAvailable: +(\d+)", Path("/proc/meminfo").read_text())
     by_memory = int(available[1]) * 1024 // _bytes_per_compiler if available else 1
     return max(1, min(len(os.sched_getaffinity(0)), by_memory))

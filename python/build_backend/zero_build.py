@@ -1,10 +1,10 @@
-"""The build backend of zerocpp: scikit-build-core, after a search for what the build needs.
+"""The build backend of zerocpp: scikit-build-core, after a search for the build's inputs.
 
     pip install .                          # builds against the torch of the environment that pip installs into
     ZERO_TORCH=/opt/torch pip install .    # if that environment has no torch yet
 
 torch is no build requirement, because pip would copy 3 GB of CUDA into its build environment. pip asks for the
-requirements before it fetches anything. So the search is made there: a build that would fail fetches no torch.
+requirements before it fetches anything. The search runs there, so a build that would fail fetches no torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def _require_inputs() -> str:
-    """Returns the folder of torch. Ends the process with all that is missing, and the remedies."""
+    """Returns the folder of torch. If inputs are missing, ends the process with all of them and the remedies."""
     problems, torch = [], ""
     if missing := missing_packages():
         problems.append(f"packages are missing to build zerocpp\n  apt-get install {' '.join(missing)}")
@@ -42,7 +42,8 @@ def _require_inputs() -> str:
 
 
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
-    """Returns what pip fetches for the build. Ends the process if torch or a package of the distribution is missing."""
+    """Returns the requirements that pip fetches. Ends the process if torch or a package of the distribution is
+    missing."""
     _require_inputs()
     return _build.get_requires_for_build_wheel(config_settings)
 
@@ -54,7 +55,7 @@ def build_wheel(
     torch = _require_inputs()
     print(f"zerocpp is built against the torch in {torch}", flush=True)
     os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compile_jobs()))
-    # CMake's default. scikit-build-core takes the name in Python's configuration, and ccache tells the names apart.
+    # CMake's default. scikit-build-core would take the name from Python's configuration, and ccache tells names apart.
     if shutil.which("c++"):
         os.environ.setdefault("CXX", "c++")
     # A setting replaces what an earlier build has left in CMake's cache.

@@ -29,7 +29,7 @@ _GRAPHS = "torch._inductor.output_code"
 _CLASSES = ("CompiledFxGraph", "CompiledAOTI")
 _engines: Iterable[Engine] = ()
 _said: weakref.WeakSet[Engine] = weakref.WeakSet()
-_made = _ran = 0  # compiled graphs, and their calls
+_made = _ran = 0  # numbers of compiled graphs and of their calls
 
 
 def teach_torch(engines: Iterable[Engine]) -> None:

@@ -16,7 +16,8 @@ Source = str | PathLike[str] | Mapping[str, Any]
 
 @dataclass
 class Config:
-    """What a configuration says: options of attach(), and perhaps an optimizer. `keys`: where each option stands."""
+    """The options of attach() in a configuration, and its optimizer if it names one. `keys`: the source of each
+    option."""
 
     options: dict[str, Any] = field(default_factory=dict)
     optimizer: _optimizer.Rule | None = None
@@ -97,7 +98,7 @@ def _placement(value: Any) -> Any:
     return None if value == "auto" else False
 
 
-# Key of zero.toml, option of attach(), and the option's value; None leaves the option out.
+# Key of zero.toml: the option of attach(), and a function that returns its value; None leaves the option out.
 _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "zero.stage": ("stage", _as_is),
     "zero.group": ("group", _unless("auto")),

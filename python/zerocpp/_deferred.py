@@ -10,7 +10,7 @@ import torch
 
 from zerocpp import _C
 
-_open = 0  # scopes that are open in this process
+_open = 0  # open scopes of this process
 
 
 def in_deferred() -> bool:
@@ -20,13 +20,13 @@ def in_deferred() -> bool:
 
 @contextmanager
 def deferred(seed: int = 0) -> Iterator[None]:
-    """Local. Modules that are constructed inside have shapes, and no memory; attach() builds them, unit by unit.
+    """Local. Modules that are constructed inside have shapes but no memory; attach() builds them, unit by unit.
 
         with zero.deferred(seed=1337):
             model = Net()
         engine = zero.attach(model)
 
-    The values depend on `seed` and on the parameters' names, neither on the number of ranks nor on the stage. A
+    The values depend on `seed` and on the parameters' names, not on the number of ranks or the stage. A
     construction that reads values of a tensor raises ConfigError with the operator's name.
     """
     global _open
@@ -45,7 +45,7 @@ def is_deferred(tensor: torch.Tensor) -> bool:
 
 @contextmanager
 def _initialised_on_meta() -> Iterator[None]:
-    """transformers leaves out its initialisation on the meta device. In this scope it does not see that device."""
+    """A scope that hides the meta device from transformers, which leaves out its initialisation there."""
     try:
         import transformers.modeling_utils as modeling
     except ImportError:

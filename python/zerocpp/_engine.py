@@ -41,7 +41,7 @@ Parameter = torch.Tensor | str
 
 @dataclass(frozen=True)
 class Loaded:
-    """What load() found: `steps` and `skipped` of the run that saved, and the notes of its save()."""
+    """The result of load(): `steps` and `skipped` of the run that saved, and the notes of its save()."""
 
     steps: int
     skipped: int
@@ -63,9 +63,9 @@ def attach(
     stay. Gradients never appear in `.grad`.
 
     optimizer: a torch.optim.AdamW, Adam or SGD, whose class and groups are read; or zero.AdamW(lr=3e-4) and others.
-        What its groups say holds: a bias decays if its group does. Without it: zero.AdamW().
-    config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may name the
-        optimizer, too. An option that a keyword gives differently is an error.
+        The groups decide: a bias decays if its group does. Without `optimizer` it is zero.AdamW().
+    config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may also name
+        the optimizer. An option with another value in a keyword is an error.
     options: the fields of AttachOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
         (micro-batches a step), dtype ("bf16"), device_memory ("64MiB"), offload ({"optimizer": {"host": 1}}), disk.
 
@@ -82,7 +82,7 @@ def attach_with(
     keep_buffers: bool = False,
     config: _config.Source | None = None,
 ) -> Engine:
-    """Collective. attach(); with keep_buffers, fp32 buffers stay fp32 whatever the option dtype says."""
+    """Collective. Like attach(), but with keep_buffers fp32 buffers stay fp32 for every value of the option dtype."""
     if not isinstance(model, nn.Module):
         raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
     if _deferred.in_deferred():
@@ -164,8 +164,8 @@ class Engine:
     ) -> _C.StepReport:
         """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
 
-        lr: the learning rate of this step, with the ratios between groups at attach(). Without it the rates are those
-            of `optimizer.param_groups`, in any ratio. Weight decays are always read there.
+        lr: the learning rate of this step; groups keep their ratios of attach(). Without it the rates are those of
+            `optimizer.param_groups`, in any ratio. Weight decays are always read there.
         loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
         max_grad_norm: a step with a larger norm is skipped.
         fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
@@ -184,7 +184,7 @@ class Engine:
         return report
 
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
-        """Local on one rank, else as the operators are. The same as scaled(loss).backward()."""
+        """Local on one rank, else Collective if the model's operators are. The same as scaled(loss).backward()."""
         self.scaled(loss).backward(**arguments)
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
@@ -192,7 +192,7 @@ class Engine:
         return self._core.scaled(loss)
 
     def micro_batch(self, number: int) -> None:
-        """Local. Assigns the passes from here on to the step's micro-batch `number`, from 0."""
+        """Local. Assigns the passes from now on to the step's micro-batch `number`, from 0."""
         self._core.micro_batch(number)
 
     def discard_gradients(self) -> None:
@@ -221,7 +221,7 @@ class Engine:
     def using(self, *parameters: Parameter) -> _C.Scope:
         """Collective at the beginning if parameters are sharded. Lets other code read the memory of these parameters.
 
-        For kernels of Triton or of a C++ extension, which are no operators of torch. The scope counts as one operator.
+        For kernels of Triton or of a C++ extension, which are not operators of torch. The scope counts as one operator.
         """
         return self._core.using(self._tensors(parameters))
 
@@ -260,7 +260,7 @@ class Engine:
     ) -> dict[str, torch.Tensor]:
         """Collective. Returns the weights and buffers as ordinary CPU tensors, under all names of the module.
 
-        to: "all" ranks, or "rank0", where the other ranks return an empty dict. One unit at a time is whole beside it.
+        to: "all" ranks, or "rank0": then the other ranks return an empty dict. At most one unit at a time is gathered.
         names: only these names of the module's state_dict(), the same on every rank; not with full_precision.
         """
         if to not in ("all", "rank0"):
@@ -268,7 +268,7 @@ class Engine:
         keep = to == "all" or self.world.rank == 0
         if names is not None:
             chosen = [(key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names]
-            with self.frozen():  # clone() is Collective, and no part of a step
+            with self.frozen():  # clone() is Collective, but not part of a step
                 copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
                 return {key: value for key, value in copies if keep}
         found: dict[str, torch.Tensor] = {}
@@ -303,7 +303,7 @@ class Engine:
     def iter_parameters(self, full_precision: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
         """Collective at each step of the iteration. Yields name and whole value of each parameter, in name order.
 
-        The values are CPU tensors of their own. One unit at a time is whole. Between two values nothing may be trained.
+        The values are separate CPU tensors. At most one unit at a time is gathered. Do not train between two values.
         """
         first, found = self._core.some_parameters(0, full_precision)
         yield from found
@@ -343,7 +343,7 @@ class Engine:
     ) -> None:
         """Collective. Writes a folder for from_pretrained() of transformers: weights in parts, and config.json.
 
-        part_size: most bytes of a file. One such part is held on rank 0, which writes.
+        part_size: most bytes of a file. Rank 0 writes, and holds one such part.
         tokenizer: the folder of a tokenizer, whose files are copied.
         """
         size = _C.parse_bytes(part_size, "part_size") if isinstance(part_size, str) else part_size
@@ -360,7 +360,8 @@ class Engine:
         return self._core.work_seconds()
 
     def plan(self) -> _plan.Plan:
-        """Local. Returns what a rank holds and sends. After the first step the schedule is that of the next step."""
+        """Local. Returns the bytes that a rank holds and sends. After the first step it has the next step's
+        schedule."""
         return _plan.Plan(type(self.model).__name__, self._core.plan())
 
     def attached_names(self) -> list[str]:
@@ -399,7 +400,7 @@ class Engine:
 
     @property
     def clip(self) -> float:
-        """The norm to which step() clips gradients; 0: none."""
+        """The norm to which step() clips gradients; 0: no clipping."""
         return float(self.options.get("clip") or 0.0)
 
     @property

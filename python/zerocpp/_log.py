@@ -26,7 +26,7 @@ def start() -> None:
     wanted = os.environ.get("ZERO_LOG_LEVEL", "")
     if wanted in _LEVELS and logger.level == logging.NOTSET:
         logger.setLevel(_LEVELS[wanted])
-        if _LEVELS[wanted] < logging.WARNING and not logger.hasHandlers():  # Python's last resort shows warnings only
+        if _LEVELS[wanted] < logging.WARNING and not logger.hasHandlers():  # Python's last resort shows only warnings
             handler = logging.StreamHandler()
             handler.setFormatter(logging.Formatter("zero: %(levelname)s: %(message)s"))
             logger.addHandler(handler)
@@ -41,13 +41,13 @@ def drain() -> None:
         prefix = "" if rank is None else f"rank {rank}: "
         handled = logger.hasHandlers()
         for level, line in lines:
-            if handled or level < logging.ERROR:  # without a handler an error would be on standard error twice
+            if handled or level < logging.ERROR:  # without a handler standard error would get the error twice
                 logger.log(level, "%s%s", prefix, line)
     _C.log_to_python(logger.getEffectiveLevel())
 
 
 def drains(function: Callable[P, R]) -> Callable[P, R]:
-    """Makes a function that empties the queue at its end, also if it raises."""
+    """Makes a function that empties the queue at its end, also after an exception."""
 
     @wraps(function)
     def draining(*arguments: P.args, **named: P.kwargs) -> R:

@@ -15,8 +15,8 @@ class ModelTensors:
     parameters: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     buffers: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     own_unit: set[str] = field(default_factory=set)  # embedding tables
-    fp32: set[str] = field(default_factory=set)  # parameters beside running statistics, and these statistics
-    # Where each parameter is registered: the dict of a module, its key, and the tensor.
+    fp32: set[str] = field(default_factory=set)  # parameters beside running statistics, and the statistics
+    # The registration of each parameter: the dict of a module, its key, the tensor, and the full name.
     places: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor, str]] = field(default_factory=list)
 
     def names(self) -> dict[int, str]:
@@ -27,7 +27,7 @@ class ModelTensors:
         return found
 
     def trained(self) -> list[str]:
-        """The first names of the parameters that are trained."""
+        """The first names of the trained parameters."""
         names = self.names()
         return [name for name, tensor in self.parameters if tensor.requires_grad and names[id(tensor)] == name]
 

@@ -1,4 +1,4 @@
-"""Update rules, and the torch.optim.Optimizer that stands for an engine."""
+"""Update rules, and the torch.optim.Optimizer that represents an engine."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Adafactor(Rule):
     clip: float = 1.0
 
 
-# Hyper-parameters of a group that stay as they were at attach().
+# Hyper-parameters of a group that cannot change after attach().
 _CONSTANTS = ("betas", "eps", "momentum", "nesterov", "dampening", "amsgrad", "maximize", "decoupled_weight_decay")
 
 # torch's class, our name, and the hyper-parameters that must be equal in all groups.
@@ -99,7 +99,7 @@ _TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
 
 
 def _number(value: Any) -> Any:
-    """Returns a plain number: learning rates may be tensors."""
+    """Returns a plain number, because learning rates may be tensors."""
     if isinstance(value, torch.Tensor):
         return value.item()
     return tuple(_number(v) for v in value) if isinstance(value, (tuple, list)) else value
@@ -187,7 +187,7 @@ class ReadOptimizer:
         self.sizes = [len(group["params"]) for group in self.groups]
         self.constants = [self._constants_of(group) for group in self.groups]
         rates = [float(_number(group["lr"])) for group in self.groups]
-        if not any(rates):  # a warm-up from 0 has begun
+        if not any(rates):  # a warm-up begins at 0
             rates = [float(_number(group.get("initial_lr", 0.0))) for group in self.groups]
         base = next((rate for rate in rates if rate != 0), 0.0)
         for number, (group, rate) in enumerate(zip(self.groups, rates)):
@@ -244,7 +244,7 @@ class ReadOptimizer:
 
 
 class EngineOptimizer(torch.optim.Optimizer):
-    """The engine as an optimizer, for learning-rate schedulers and trainers. It shares param_groups with the one given.
+    """The engine as an optimizer, for learning-rate schedulers and trainers. It shares the given optimizer's groups.
 
     step() is the engine's step(). zero_grad() drops the gradients of the running step. State is read with
     engine.state(); state_dict() holds only the groups' numbers. `fewer_micro_batches`: see the engine's step().
@@ -253,7 +253,7 @@ class EngineOptimizer(torch.optim.Optimizer):
     fewer_micro_batches = False
 
     def __init__(self, engine: Engine, read: ReadOptimizer) -> None:
-        super().__init__([torch.zeros(())], dict(read.defaults))  # a placeholder: the groups are those given
+        super().__init__([torch.zeros(())], dict(read.defaults))  # a placeholder for the given groups
         self._engine = engine
         self._read = read
         self.param_groups = read.groups
@@ -266,7 +266,7 @@ class EngineOptimizer(torch.optim.Optimizer):
     def rates(self, lr: float | None = None) -> tuple[float, list[float], list[float]]:
         """Local. Returns the rate, the rates of groups, and their weight decays, for the next step.
 
-        lr: a rate to which the groups' rates have the ratios that they had at attach(). Without it they are those in
+        lr: the rate of this step; groups keep their ratios of attach(). Without it the rates are those in
         `param_groups`, in any ratio.
         """
         self._read.require_constants()
@@ -288,20 +288,20 @@ class EngineOptimizer(torch.optim.Optimizer):
         return loss
 
     def step_early(self) -> _C.StepReport:
-        """Collective. Makes the engine's step now; the next step() does nothing. For trainers that clip before it."""
+        """Collective. Makes the engine's step now; the next step() does nothing. For trainers that clip separately."""
         if self._early is None:
             self._early = self._engine.step(fewer_micro_batches=True)
         return self._early
 
     def mark_called(self) -> None:
-        """Local. Notes a step for learning-rate schedulers, also for those of the optimizer given to attach()."""
+        """Local. Reports a step to learning-rate schedulers, also to those of the optimizer given to attach()."""
         self._opt_called = True
         if isinstance(self._read.given, torch.optim.Optimizer):
             self._read.given._opt_called = True  # type: ignore[attr-defined]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients that the running step has. No-op before its first backward pass."""
-        self._early = None  # a step that was made early, and that step() did not end
+        """Drops the gradients of the running step. No-op before its first backward pass."""
+        self._early = None  # an early step that step() has not ended
         _zero_grad.drop_or_clear((p for group in self.param_groups for p in group["params"]), set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -321,7 +321,7 @@ class EngineOptimizer(torch.optim.Optimizer):
         return {"state": {}, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Local. Takes the numbers of the groups. engine.load() reads states."""
+        """Local. Sets the numbers of the groups. engine.load() reads states."""
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             raise refuse(

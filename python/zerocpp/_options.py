@@ -15,7 +15,7 @@ Type = Literal["fp32", "bf16", "fp16"]
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of attach() and plan(). None: as left out. docs/guide/python.md explains them."""
+    """Keyword arguments of attach() and plan(). None is the same as left out. docs/guide/python.md explains them."""
 
     stage: int | None
     group: int | None
@@ -65,7 +65,7 @@ def require_known(given: Mapping[str, Any]) -> None:
             raise refuse(
                 "attach",
                 name,
-                "parameter servers are not there in Python, and a process group could not carry their messages",
+                "the Python package has no parameter servers, and a process group could not carry their messages",
                 "use stages 0 to 3, or `zero train` with sync.servers",
             )
         if name not in known:

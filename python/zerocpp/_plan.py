@@ -19,9 +19,9 @@ _TAGS = ("parameter", "gradient", "master", "moment", "total")
 
 
 class Plan:
-    """What a rank holds and sends. `str(plan)` is the table of `zero plan`. All bytes are those of a rank.
+    """The bytes that a rank holds and sends. `str(plan)` is the table of `zero plan`. All figures are those of a rank.
 
-    The bytes are computed from shapes: activations, and the program itself, are not in them.
+    The bytes are computed from shapes; they include neither activations nor the program itself.
     """
 
     def __init__(self, model: str, found: dict[str, Any]) -> None:
@@ -29,7 +29,7 @@ class Plan:
 
     @property
     def json(self) -> dict[str, Any]:
-        """All figures, as a dict that JSON can hold."""
+        """All figures, as a dict for JSON."""
         return {key: value for key, value in self._found.items() if key != "schedule"} | {
             "schedule": {key: value for key, value in self._found["schedule"].items() if key != "text"}
         }
@@ -48,7 +48,7 @@ class Plan:
 
     @property
     def schedule(self) -> str:
-        """The actions of a step, a line for each event of the model."""
+        """The actions of a step, with a line for each event of the model."""
         return str(self._found["schedule"]["text"])
 
     def __repr__(self) -> str:
@@ -75,7 +75,7 @@ class Plan:
         return "\n".join(lines)
 
     def _unit_rows(self) -> list[str]:
-        """Equal blocks share a row, even if a block is several units."""
+        """One row for each unit; equal blocks share a row, even if a block is several units."""
         units = self._found["units"]
         rows: list[str] = []
         shown: set[int] = set()
@@ -135,16 +135,16 @@ def plan(
     config: _config.Source | None = None,
     **options: Unpack[_options.Options],
 ) -> Plan:
-    """Local. Returns what attach() with these arguments would hold and send, on `world` ranks. Allocates nothing.
+    """Local. Returns the plan of attach() with these arguments on `world` ranks. Allocates nothing.
 
         print(zero.plan(lambda: GPT2LMHeadModel(config), world=64, stage=3, device_memory="80GiB"))
 
     model: a module with or without memory, or a function that makes one; the function runs inside deferred().
     optimizer: as for attach(), or a function that makes one of the module.
-    loss: returns the loss of one micro-batch, with inputs on the meta device; the module is then one without memory.
-        It makes the schedule exact. Without it each unit is assumed to be used once in a forward and a backward pass.
+    loss: returns the loss of one micro-batch, with inputs on the meta device; the module then has no memory. With
+        `loss` the schedule is exact. Without it each unit is assumed to be used once in a forward and a backward pass.
 
-    Raises ConfigError as attach() does: a budget that is too small has the smallest possible one in its text.
+    Raises ConfigError as attach() does. If a budget is too small, the error names the smallest possible one.
     """
     if not isinstance(model, nn.Module):
         if not callable(model):

@@ -62,7 +62,7 @@ class Parts:
         self._total += tensor.nbytes
 
     def finish(self) -> None:
-        """Names the parts as transformers does, and removes those of an earlier export."""
+        """Names the parts as transformers does, and removes the parts of an earlier export."""
         if self._tensors or not self._written:
             self._write()
         count = len(self._written)
@@ -82,7 +82,7 @@ class Parts:
             index.write_text(json.dumps(content, indent=2) + "\n")
 
     def drop(self) -> None:
-        """Removes what is unfinished."""
+        """Removes unfinished files."""
         for number in range(len(self._written) + 1):
             self._temporary(number).unlink(missing_ok=True)
 
@@ -112,7 +112,7 @@ class Parts:
 
 
 def _buffers(engine: Engine, names: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers that belong to the weights, and frozen parameters of whole numbers."""
+    """The buffers that belong to the weights, and frozen parameters with an integer type."""
     tied = set(engine.attached_names())
     for name, tensor in engine.model.state_dict(keep_vars=True).items():
         if name not in names and name not in tied:
@@ -143,7 +143,7 @@ def export(engine: Engine, folder: Path, full_precision: bool, part_bytes: int, 
             return
         try:
             action(*arguments)
-        except OSError as error:  # the other ranks go on, and hear of it at the end
+        except OSError as error:  # the other ranks continue, and receive the error at the end
             problem = str(error)
 
     attempt(lambda: folder.mkdir(parents=True, exist_ok=True))

@@ -44,17 +44,17 @@ _OF_ZERO = ("stage", "group", "secondary_group", "shards", "device_memory", "hos
 
 
 class RunLog:
-    """Writes metrics.jsonl while a run goes on, and report.json at its end, as `zero train` does. Rank 0 writes.
+    """Writes metrics.jsonl during a run, and report.json at its end, as `zero train` does. Rank 0 writes.
 
         with zero.RunLog("runs/mine", engine, samples_per_step=32) as log:
             for step in range(1000):
                 loss = ...
                 loss.backward()
-                engine.step(loss=loss)          # a line, with this loss as the mean over ranks
+                engine.step(loss=loss)          # a line with this loss, as the mean over ranks
             log.evaluation(zero.mean(val_loss))
 
-    Construction and finish() are Collective, the others Local. `zero report runs/mine` draws the page, `zero compare`
-    the table. Leaving `with` normally calls finish().
+    Construction and finish() are Collective, the other functions Local. `zero report runs/mine` draws the page of the
+    run, `zero compare` its table. Leaving `with` normally calls finish().
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class RunLog:
         overwrite: bool = False,
         configuration: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """samples_per_step, tokens_per_step: of all ranks together.
+        """samples_per_step, tokens_per_step: sums over all ranks.
 
-        steps: the number of steps that the run will have.
-        after_step: the run goes on in this folder after this step; lines of later steps are removed.
+        steps: the number of steps of the whole run.
+        after_step: continues the folder's run after this step; lines of later steps are removed.
         overwrite: replaces a run in the folder, which is refused otherwise.
-        configuration: more keys of config.toml by section, such as {"data": {"path": "x.txt"}}.
+        configuration: additional keys of config.toml by section, such as {"data": {"path": "x.txt"}}.
         """
         self._folder, self._engine = Path(folder), engine
         self._samples, self._tokens = samples_per_step, tokens_per_step
@@ -327,14 +327,14 @@ class RunLog:
 
 
 def _lines_until(metrics: Path, step: int) -> list[str]:
-    """The whole lines of steps up to `step`."""
+    """The complete lines of steps up to `step`."""
     if not metrics.exists():
         return []
     kept = []
     for line in metrics.read_text().splitlines(keepends=True):
         try:
             entry = json.loads(line)
-        except ValueError:  # half a line, of a run that was ended
+        except ValueError:  # an incomplete line of a run that was killed
             continue
         if line.endswith("\n") and entry.get("step", 0) <= step:
             kept.append(line)
@@ -342,7 +342,7 @@ def _lines_until(metrics: Path, step: int) -> list[str]:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN: null takes its place."""
+    """`value` for JSON, which has no NaN: null replaces it."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -351,7 +351,7 @@ def _finite(value: Any) -> Any:
 
 
 def _toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """One key a line, as `zero train` writes its config.toml."""
+    """The text of config.toml, one key a line, as `zero train` writes it."""
     text = ""
     for section, values in sections.items():
         text += f"[{section}]\n" + "".join(f"{key} = {_toml_value(value)}\n" for key, value in values.items()) + "\n"

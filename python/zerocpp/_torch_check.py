@@ -20,7 +20,7 @@ def _remedy(wanted: str | None) -> str:
 
 
 def require_torch() -> None:
-    """Imports torch. Raises ImportError without torch, or if its minor version is another than the extension's."""
+    """Imports torch. Raises ImportError without torch, or if its minor version differs from the extension's."""
     try:
         import torch
     except ImportError as error:
@@ -46,7 +46,7 @@ def _require_one_libtorch() -> None:
     if len(found) > 1:
         raise ImportError(
             f"two copies of libtorch are loaded: {', '.join(found)}\n"
-            "  Take the folder of one of them out of LD_LIBRARY_PATH, or of PYTHONPATH."
+            "  Remove the folder of one of them from LD_LIBRARY_PATH or PYTHONPATH."
         )
 
 

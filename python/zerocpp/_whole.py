@@ -10,7 +10,7 @@ from torch import nn
 
 
 class Whole(nn.Module):
-    """Calls an attached module within `autocast()`. Its outputs are fp32 if `convert` makes them so."""
+    """Calls an attached module within `autocast()`. With `convert` its outputs are converted to fp32."""
 
     def __init__(
         self,

@@ -20,11 +20,11 @@ _world_process = 0
 def world(transport: str = "auto", timeout: float = 60) -> _C.World:
     """Collective at the first call. Returns the world of this process.
 
-    It finds the ranks as C++ programs do: zero launch, torchrun, mpirun, Slurm, or one process. torch.distributed is
-    neither needed nor changed.
+    Finds the ranks as C++ programs do: zero launch, torchrun, mpirun, Slurm, or one process. It neither needs nor
+    changes torch.distributed.
 
     transport: auto, shared_memory, mpi or gloo; only the first call chooses.
-    timeout: seconds that a rank waits for others before it raises CommError.
+    timeout: seconds that a rank waits for other ranks before it raises CommError.
     """
     global _world, _world_process
     if _world is not None and _world_process != os.getpid():
@@ -52,7 +52,7 @@ def _in_notebook() -> bool:
 
 
 def _refuse_ranks_of_a_notebook() -> None:
-    """A launcher of notebooks forks ranks after torch has begun its threads, which a fork does not copy."""
+    """Refuses ranks from a notebook's launcher: it forks them after torch has started threads, which a fork drops."""
     number = _C.ranks_of_environment()
     if number > 1 and _in_notebook():
         raise refuse(
@@ -64,16 +64,16 @@ def _refuse_ranks_of_a_notebook() -> None:
 
 
 def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
-    """Collective over the group. Returns a world whose messages a process group of torch.distributed moves.
+    """Collective over the group. Returns a world whose messages travel through a process group of torch.distributed.
 
         dist.init_process_group("gloo")
         engine = zero.attach(model, optimizer, stage=3, world=zero.World.from_process_group())
 
-    group: a ProcessGroup, such as that of a DeviceMesh; without it, the default group. A group that has only GPUs gets
-        a group of gloo beside it.
-    timeout: seconds that a rank waits for others before it raises CommError.
+    group: a ProcessGroup, such as that of a DeviceMesh; without it, the default group. A group with only a
+        backend for GPUs gets an additional group of gloo.
+    timeout: seconds that a rank waits for other ranks before it raises CommError.
 
-    Sums stay those of zerocpp, so weights have the bits of every other transport. A lost rank cannot come back.
+    zerocpp itself computes the sums, so weights have the bits of every other transport. A lost rank cannot return.
     """
     import torch.distributed as dist
 
@@ -117,7 +117,7 @@ _C.World.from_process_group = staticmethod(from_process_group)  # type: ignore[m
 
 @atexit.register
 def _leave() -> None:
-    """Ends all engines of this rank and leaves the world. Local: waits for nobody."""
+    """Ends all engines of this rank and leaves the world. Local: does not wait for other ranks."""
     global _world
     if _world_process not in (0, os.getpid()):
         return
@@ -126,14 +126,14 @@ def _leave() -> None:
     _engine.abandon_all()
     _world = None
     _log.drain()
-    if not hasattr(sys, "last_value"):  # after an exception, collectives may be pending that wait for other ranks
+    if not hasattr(sys, "last_value"):  # after an exception, pending collectives may wait for other ranks
         _end_process_groups()
 
 
 def _end_process_groups() -> None:
-    """Ends groups of torch.distributed that the program, Lightning or accelerate left behind.
+    """Ends groups of torch.distributed that the program, Lightning or accelerate did not end.
 
-    Gloo's threads drop their last tensors after a collective returned. If Python is already ending, torch aborts.
+    Gloo's threads drop their last tensors after a collective returned. If Python is already exiting, torch aborts.
     """
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():

@@ -1,4 +1,4 @@
-"""Modules that sum gradients over ranks, or partition parameters, by themselves: refused inside and around a model."""
+"""Refuses wrappers that sum gradients over ranks or partition parameters, inside a model and around it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from zerocpp import _C
 from zerocpp._errors import refuse
 
-# Where each is defined, and the class that a wrapped module is, or inherits from.
+# (module, class): a wrapped module is an instance of the class.
 _WRAPPERS = {
     ("torch.nn.parallel.data_parallel", "DataParallel"),
     ("torch.nn.parallel.distributed", "DistributedDataParallel"),
@@ -25,7 +25,7 @@ _MARK = "_refuses_attached_models"
 
 
 def refuse_wrapped(model: nn.Module) -> None:
-    """Local. Raises ConfigError if `model`, or a module inside it, is such a wrapper."""
+    """Local. Raises ConfigError if `model`, or a module inside it, is one of these wrappers."""
     for path, module in model.named_modules():
         for base in type(module).__mro__:
             if (base.__module__, base.__name__) in _WRAPPERS:
@@ -39,7 +39,7 @@ def refuse_wrapped(model: nn.Module) -> None:
 
 
 def teach_torch() -> None:
-    """Local. Lets the constructors of these wrappers refuse a model that is attached."""
+    """Local. Makes the constructors of these wrappers refuse an attached model."""
     for place, name in _WRAPPERS - {("torch.distributed.fsdp", "FSDPModule")}:
         wrapper: Any = getattr(sys.modules.get(place), name, None)
         if wrapper is None or hasattr(wrapper.__init__, _MARK):

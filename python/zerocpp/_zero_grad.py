@@ -1,6 +1,6 @@
 """zero_grad() of modules and optimizers, for parameters whose gradients an engine holds.
 
-torch's own functions look at `.grad`, where an attached parameter never has a gradient, and so would drop nothing.
+torch's own functions read `.grad`. An attached parameter never has a gradient there, so they would drop nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _done = False
 
 
 def drop_or_clear(parameters: Iterable[torch.Tensor], set_to_none: bool) -> None:
-    """Drops what attached parameters have in the running step, and clears `.grad` of all others, as torch does."""
+    """Drops the gradients of attached parameters in the running step, and clears `.grad` of others, as torch does."""
     attached: list[torch.Tensor] = []
     for parameter in parameters:
         if _C.is_attached(parameter):

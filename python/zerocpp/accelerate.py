@@ -34,7 +34,7 @@ _PLUGINS = ("deepspeed_plugin", "deepspeed_plugins", "fsdp_plugin", "megatron_lm
 
 
 class Accelerator(accelerate.Accelerator):
-    """accelerate.Accelerator, whose models are trained by engines.
+    """accelerate.Accelerator with engines that train the models.
 
     zero: the options of zerocpp.attach(), such as dict(stage=3, device_memory="min", clip=1.0).
     `engines` lists them in the order of prepare(). Raises ConfigError for arguments that an engine cannot follow.
@@ -48,7 +48,7 @@ class Accelerator(accelerate.Accelerator):
         for key in _PLUGINS:
             if named.get(key) is not None:
                 raise refuse(f"Accelerator.{key}", type(named[key]).__name__, "two engines for one model", _LEAVE_OUT)
-        _refuse_precision(named.get("mixed_precision"))  # before accelerate's state of the process has it
+        _refuse_precision(named.get("mixed_precision"))  # before accelerate's process state keeps it
         super().__init__(*arguments, **named)
         if self.distributed_type.value in ("DEEPSPEED", "FSDP", "MEGATRON_LM", "XLA", "TP"):
             raise refuse("distributed_type", self.distributed_type.value, "two engines for one model", _LEAVE_OUT)
@@ -57,7 +57,7 @@ class Accelerator(accelerate.Accelerator):
     # ---- models and optimizers
 
     def prepare(self, *args: Any, device_placement: list[bool] | None = None) -> Any:
-        """Collective. As accelerate's prepare(); models come first, so optimizers find them."""
+        """Collective. Like accelerate's prepare(); models come first, so optimizers find them."""
         order = sorted(range(len(args)), key=lambda number: not isinstance(args[number], nn.Module))
         placed = None if device_placement is None else [device_placement[number] for number in order]
         found = super().prepare(*(args[number] for number in order), device_placement=placed)
@@ -122,7 +122,7 @@ class Accelerator(accelerate.Accelerator):
 
     @contextmanager
     def join_uneven_inputs(self, joinables: list[Any], even_batches: bool | None = None) -> Iterator[None]:
-        """Refused with several ranks: a pass through a sharded model is Collective."""
+        """Refused with several ranks, because a pass through a sharded model is Collective."""
         if self.engines and self.num_processes > 1:
             raise refuse(
                 "join_uneven_inputs",
@@ -136,7 +136,7 @@ class Accelerator(accelerate.Accelerator):
     # ---- a step
 
     def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
-        """As accelerate's backward(): divides the loss by the accumulation. fp16 engines scale it, too."""
+        """Like accelerate's backward(): divides the loss by the accumulation. fp16 engines also scale it."""
         super().backward(self.engines[0].scaled(loss) if len(self.engines) == 1 else loss, **kwargs)
 
     def clip_grad_norm_(
@@ -184,7 +184,7 @@ class Accelerator(accelerate.Accelerator):
         raise refuse("clip_grad_norm_", "parameters", "their engine is not of this Accelerator", "call prepare()")
 
     def clip_grad_value_(self, parameters: Iterable[torch.Tensor], clip_value: float) -> None:
-        """Refused: the engine clips the norm."""
+        """Refused, because the engine clips the norm."""
         given = list(parameters)
         if any(map(_C.is_attached, given)):
             raise refuse(
@@ -212,7 +212,7 @@ class Accelerator(accelerate.Accelerator):
         return Path(checkpoint, _STATES if number == 0 else f"{_STATES}_{number}")
 
     def save_state(self, output_dir: str | None = None, safe_serialization: bool = True, **named: Any) -> Any:
-        """Collective. As accelerate's save_state(); an engine's weights and states are in the folder `zero` there."""
+        """Collective. Like accelerate's save_state(); the folder `zero` in it has the engine's weights and states."""
         with self._without_attached_models():
             found = super().save_state(output_dir, safe_serialization, **named)
         for number, engine in enumerate(self.engines):
@@ -220,7 +220,7 @@ class Accelerator(accelerate.Accelerator):
         return found
 
     def load_state(self, input_dir: str | None = None, load_kwargs: dict[str, Any] | None = None, **named: Any) -> None:
-        """Collective. Reads what save_state() wrote, with another number of ranks or another stage if you like."""
+        """Collective. Reads a folder of save_state(). The number of ranks and the stage may differ."""
         seen: list[str] = []
 
         def look(models: list[nn.Module], folder: str) -> None:
@@ -251,12 +251,12 @@ class Accelerator(accelerate.Accelerator):
         self.engines = []
 
     def free_memory(self, *objects: Any) -> Any:
-        """Collective. Closes the engines: their models are whole again."""
+        """Collective. Closes the engines, so their models are whole again."""
         self._close()
         return super().free_memory(*objects)
 
     def end_training(self) -> None:
-        """Collective. Closes the engines: their models are whole again."""
+        """Collective. Closes the engines, so their models are whole again."""
         self._close()
         super().end_training()
 

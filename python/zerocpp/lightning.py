@@ -6,9 +6,9 @@
     trainer = lightning.Trainer(strategy="zero")           # the same, after `import zerocpp.lightning`
 
 The Trainer stays the only source of clipping and accumulation. A checkpoint x.ckpt is Lightning's file with whole
-weights, as DDPStrategy writes it. The folder x.ckpt.zero beside it has the engine's states, and resumes training.
+weights, like one of DDPStrategy. The folder x.ckpt.zero beside it has the engine's states, and resumes training.
 
-Several optimizers (manual optimization) are several engines. Each takes the modules that have its parameters.
+Several optimizers (manual optimization) are several engines. Each takes the modules whose parameters its optimizer has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ try:
     import lightning.pytorch as pl
     from lightning.pytorch.strategies import DDPStrategy, StrategyRegistry
     from lightning.pytorch.trainer.states import TrainerFn
-except ImportError:  # the package of the same code under its older name
+except ImportError:  # the older name of the same package
     import pytorch_lightning as pl  # type: ignore[no-redef]
     from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry  # type: ignore[assignment]
     from pytorch_lightning.trainer.states import TrainerFn  # type: ignore[assignment]
@@ -63,7 +63,7 @@ class ZeroStrategy(DDPStrategy):
     # ---- the beginning
 
     def setup(self, trainer: pl.Trainer) -> None:
-        """Collective. Attaches the module, if fit() calls it; else as DDPStrategy."""
+        """Collective. Attaches the module if fit() calls setup(); else like DDPStrategy."""
         if trainer.state.fn != TrainerFn.FITTING:
             super().setup(trainer)
             return
@@ -134,7 +134,7 @@ class ZeroStrategy(DDPStrategy):
     # ---- a step
 
     def _check_clip(self, optimizer: Any, clip_val: float | None = 0.0, gradient_clip_algorithm: Any = "norm") -> None:
-        """In place of the precision plugin's clip_gradients(): the engine clips in its step."""
+        """Replaces the precision plugin's clip_gradients(), because the engine clips in its step."""
         if not clip_val or clip_val <= 0:
             return
         inner = getattr(optimizer, "optimizer", optimizer)
@@ -209,13 +209,13 @@ class ZeroStrategy(DDPStrategy):
     # ---- the end
 
     def on_exception(self, exception: BaseException) -> None:
-        """Local. Ends the engines of this rank: other ranks may not arrive."""
+        """Local. Ends the engines of this rank, because other ranks may not arrive."""
         for engine in self.engines:
             engine._core.abandon()
         super().on_exception(exception)
 
     def teardown(self) -> None:
-        """Collective. Closes the engines: the module is whole again."""
+        """Collective. Closes the engines, so the module is whole again."""
         engines, self.engines = self.engines, []
         if engines:
             self.precision_plugin.clip_gradients = self._clips_of_torch  # type: ignore[method-assign]
@@ -239,7 +239,7 @@ def _states_of(filepath: Any, number: int) -> Path:
 
 
 def _part_of(module: nn.Module, optimizer: torch.optim.Optimizer) -> nn.Module:
-    """Returns the smallest module whose trained parameters are those of the optimizer; else modules in a new one."""
+    """The smallest module whose trained parameters are those of the optimizer, or a new module of several modules."""
     own = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
     found: list[tuple[str, nn.Module]] = []
 

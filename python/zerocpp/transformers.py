@@ -1,4 +1,4 @@
-"""ZeRO in Hugging Face's Trainer, and in trainers that are made from it.
+"""ZeRO in Hugging Face's Trainer, and in its subclasses.
 
     from zerocpp.transformers import ZeroTrainer           # started by: zero launch, or torchrun
 
@@ -108,11 +108,11 @@ class ZeroMixin:
             mixed = self.accelerator.mixed_precision != "no"
             self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
         if self._whole not in self.accelerator._models:
-            self.accelerator._models.append(self._whole)  # else evaluate() prepares the model again
+            self.accelerator._models.append(self._whole)  # otherwise evaluate() prepares the model again
         return self._whole
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
-        """Returns a tensor that the optimizer's step() fills: the callbacks on_pre_optimizer_step run before it."""
+        """Returns a tensor that the optimizer's step() fills, because callbacks on_pre_optimizer_step run before it."""
         self._grad_norm = torch.full((), math.nan, dtype=torch.float64)
         return self._grad_norm
 
@@ -122,7 +122,7 @@ class ZeroMixin:
     # ---- checkpoints
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Collective. Writes whole weights as save_pretrained() does; for adapters, only the adapters."""
+        """Collective. Writes whole weights as save_pretrained() does; of a model with adapters only the adapters."""
         if self.engine is None or self.engine.closed:
             super().save_model(output_dir, _internal_call)
             return
@@ -154,7 +154,7 @@ class ZeroMixin:
                 "resume_from_checkpoint",
                 checkpoint,
                 "it has no states of an engine",
-                "resume from a checkpoint of ZeroTrainer; a model alone is loaded with from_pretrained()",
+                "resume from a checkpoint of ZeroTrainer; from_pretrained() loads only a model",
             )
         self.engine.load(states)
         self.optimizer.load_state_dict(torch.load(Path(checkpoint, _OPTIMIZER), weights_only=True))
@@ -162,7 +162,7 @@ class ZeroMixin:
 
 
 def _adapter_names(model: nn.Module) -> list[str] | None:
-    """Collective. Returns the names that save_pretrained() of a model with adapters asks for; None: all names."""
+    """Collective. Returns the names that save_pretrained() of a model with adapters needs; None: all names."""
     if not is_peft_available():
         return None
     import peft

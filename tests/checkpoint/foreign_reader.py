@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Reads a checkpoint as a program would that has docs/checkpoint_format.md and nothing else of zero.cpp.
+"""Reads a checkpoint as a foreign program would, which has only docs/checkpoint_format.md and no code of zero.cpp.
 
     foreign_reader.py RUN/checkpoints/step-00000500
 
-One line for each state of each tensor: name, state, shape and the SHA-256 of its bytes, put together from the slices of all
-files; then one for each extra: its name, its file, shape and SHA-256. Exit status 1, with the reason, where the folder is
-not what the document says. Blocks are not compared with their sums: XXH3 is not in Python's library.
+Prints one line for each state of each tensor: name, state, shape, and the SHA-256 of its bytes, joined from the slices
+of all files. Then one line for each extra: its name, file, shape and SHA-256. Exit status 1, with the reason, if the
+folder differs from the document. Checksums of blocks are not verified, because Python's library has no XXH3.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def manifest_of(folder):
 
 
 def part(data, header, name, dtype, shape, offset):
-    """Bytes that the manifest has at `offset`, and the file's own header under `name`."""
+    """The bytes at the manifest's `offset`, which must agree with the file's own header under `name`."""
     begin, end = header[name]["data_offsets"]
     (header_bytes,) = struct.unpack_from("<Q", data)
     require(header[name]["dtype"] == dtype and header[name]["shape"] == shape, f"{name} is something else in the header")

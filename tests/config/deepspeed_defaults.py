@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the defaults of the installed DeepSpeed and of Hugging Face's Trainer as JSON, by the names of
-app/config/deepspeed/deepspeed_defaults.cpp. The sources are parsed, not imported: DeepSpeed wants a compiler and a GPU's tools.
-PYTHONPATH may name the folder of DeepSpeed's sources.
+app/config/deepspeed/deepspeed_defaults.cpp. It parses the sources instead of importing them, because DeepSpeed needs a
+compiler and the tools of a GPU. PYTHONPATH may name the folder of DeepSpeed's sources.
 
     python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
     python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}
@@ -24,7 +24,8 @@ def tree_of(file):
 
 
 def value_of(node):
-    """Of a literal, of Field(literal, ...), pp_int(literal) and field(default=literal); None for anything else."""
+    """The value of a literal, Field(literal, ...), pp_int(literal) or field(default=literal); None for anything
+    else."""
     if isinstance(node, ast.Call):
         named = [keyword.value for keyword in node.keywords if keyword.arg == "default"]
         return value_of(named[0]) if named else value_of(node.args[0]) if node.args else None
@@ -39,13 +40,13 @@ def class_of(tree, name):
 
 
 def fields_of(tree, name):
-    """Of a class with annotated members: {"stage": 0, ...}."""
+    """Defaults of a class with annotated members: {"stage": 0, ...}."""
     members = [node for node in class_of(tree, name).body if isinstance(node, ast.AnnAssign) and node.value is not None]
     return {node.target.id: value_of(node.value) for node in members}
 
 
 def arguments_of(tree, name):
-    """Of a class's constructor: {"lr": 1e-3, ...}."""
+    """Defaults of a class's constructor: {"lr": 1e-3, ...}."""
     body = class_of(tree, name).body
     made = next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     names = [argument.arg for argument in made.args.args][-len(made.args.defaults):]
@@ -62,7 +63,7 @@ def put(found, prefix, values, *names):
 
 
 def muon_groups(tree):
-    """group["lr"] = group.get("lr", 0.02): of the group of matrices, then of the others."""
+    """Defaults of group.get("lr", 0.02) and others: for the group of matrices, and for the other group."""
     made = next(node for node in class_of(tree, "MuonWithAuxAdam").body if getattr(node, "name", "") == "__init__")
     branch = next(node for node in ast.walk(made) if isinstance(node, ast.If))
 
@@ -91,7 +92,7 @@ def of_deepspeed():
                                    ("lamb", "lamb/fused_lamb.py", "FusedLamb", adam + ("min_coeff", "max_coeff")),
                                    ("lion", "lion/fused_lion.py", "FusedLion", ("lr", "betas", "weight_decay"))]:
         put(found, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
-    # The optimizers that compute on the host have the same.
+    # The host's optimizers have the same defaults.
     for rule, file, name, keys in [("adam", "adam/cpu_adam.py", "DeepSpeedCPUAdam", adam),
                                    ("lion", "lion/cpu_lion.py", "DeepSpeedCPULion", ("lr", "betas", "weight_decay"))]:
         host = {}

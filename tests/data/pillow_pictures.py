@@ -1,10 +1,11 @@
-"""Random pictures of all kinds, and what Pillow makes of them, for pillow_pictures_test.cpp.
+"""Random pictures of all kinds, and Pillow's results for them, for pillow_pictures_test.cpp.
 
     pillow_pictures.py FOLDER COUNT SEED
 
-writes N.png or N.jpg, N.grey and N.rgb (planes of bytes), N.fit (grey, resized and cropped as torchvision's Resize and
-CenterCrop do), N.passes (the same, columns first in each version of Pillow), and the list pictures.txt: name, height, width, height and width of N.fit, and the largest difference that
-the test allows. PNGs are written here, since Pillow writes no 16-bit colours, gAMA or Adam7.
+Writes N.png or N.jpg, N.grey and N.rgb (planes of bytes), N.fit (grey, resized and cropped as torchvision's Resize and
+CenterCrop do), and N.passes (the same, with columns first in each version of Pillow). The list pictures.txt has name,
+height, width, height and width of N.fit, and the largest difference that the test allows. The script writes PNGs
+itself, because Pillow writes no 16-bit colours, gAMA or Adam7.
 """
 import io
 import pathlib
@@ -66,7 +67,7 @@ def png(rng, values, colour, bits, interlaced, palette):
 
 
 def some_values(rng, height, width, values, most):
-    """Smooth or noisy."""
+    """Random values, smooth or noisy."""
     random_values = np.random.default_rng(rng.randrange(2**32))
     if rng.random() < 0.5:
         return random_values.integers(0, most + 1, (height, width, values))
@@ -103,7 +104,7 @@ def random_jpeg(rng, height, width):
     image.save(out, "JPEG", **options)
     file = out.getvalue()
     at = file.find(b"\xff\xee")
-    if kind == "YCCK":  # the same coefficients, which now mean other colours
+    if kind == "YCCK":  # the same coefficients, which now encode other colours
         file = file[: at + 15] + b"\2" + file[at + 16 :]
     elif kind == "CMYK without Adobe":
         file = file[:at] + file[at + 16 :]
@@ -115,9 +116,9 @@ def random_jpeg(rng, height, width):
 
 
 def fitted(image, height, width, in_passes=False):
-    """torchvision.transforms.functional.resize and center_crop, for a size that the picture must cover.
+    """torchvision.transforms.functional.resize and center_crop, for a size that the picture must cover completely.
 
-    Pillow 13 takes the rows first if that is faster, and then rounds other values between its passes."""
+    Pillow 13 takes the rows first if that is faster. Values between its passes are then rounded differently."""
     w, h = image.size
     if height * w >= width * h:
         new_w, new_h = int(height * w / h), height
@@ -144,7 +145,7 @@ def main(folder, count, seed):
             file = random_jpeg(rng, height, width)
         (folder / name).write_bytes(file)
         image = Image.open(io.BytesIO(file))
-        # Pillow keeps 16 bits of grey, and the higher 8 of other values.
+        # Pillow keeps 16 bits of grey, and only the upper 8 bits of colours.
         if deep is not None and colour == GREY:
             image = Image.fromarray(np.round(deep[..., 0] / 257).astype(np.uint8))
         grey, rgb = image.convert("L"), image.convert("RGB")

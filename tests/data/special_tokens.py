@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tokens that Hugging Face's tokenizers find in texts by their names, for special_tokens_test.cpp.
+"""Tokens that Hugging Face's tokenizers find in texts by name, for special_tokens_test.cpp.
 
     python3 tests/data/special_tokens.py                      # writes hugging_face/specials.json; tokenizers 0.23
     python3 tests/data/special_tokens.py SEED COUNT FILE      # the same with COUNT random texts for each tokenizer
 
-Each tokenizer of hugging_face/ gets tokens of all kinds: special ones and others, normalized or not, of single words, and
+Each tokenizer of hugging_face/ gets tokens of all kinds: special and not, normalized and not, single words only, and
 with white space on either side.
 """
 import json

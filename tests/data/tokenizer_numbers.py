@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Writes hugging_face/: tokenizers learned by Hugging Face's tokenizers, and the numbers that it makes of texts.
+"""Writes hugging_face/: tokenizers learned by Hugging Face's tokenizers, and their token numbers for some texts.
 
     python3 tests/data/tokenizer_numbers.py        # with tokenizers 0.23 and transformers 5.24
 
-byte_pair_tokenizer_test.cpp and vocabulary_test.cpp read the folder. Three forms of byte pairs: GPT-2's (vocab.json and merges.txt, and tokenizer.json); Llama 3's, whose pieces have another pattern; and Llama 2's,
-over characters with a token for each byte. Of the last one llama2 has no token with a space in its middle, as the published
-one; llama2_across has. And BERT's WordPiece, cased and uncased: a vocab.txt, and the numbers of transformers' BertTokenizer, whole
-and in a row of six. Of bytes that are no UTF-8 they are those of the text that Python decodes with a replacement character for each.
+byte_pair_tokenizer_test.cpp and vocabulary_test.cpp read the folder. It has three forms of byte pairs:
+- GPT-2's (vocab.json and merges.txt, and tokenizer.json).
+- Llama 3's, which splits texts by another pattern.
+- Llama 2's, over characters, with a token for each byte. llama2 has no token with an inner space, like the published
+  tokenizer; llama2_across has such tokens.
+
+It also has BERT's WordPiece, cased and uncased: a vocab.txt, and the numbers of transformers' BertTokenizer, for whole
+texts and for rows of six. For bytes that are not UTF-8, Python decodes a replacement character each, and the numbers
+are those of that text.
 """
 import json
 from pathlib import Path
@@ -129,7 +134,8 @@ def learned_over_characters(pre_tokenizer):
         vocab_size=200, limit_alphabet=len(alphabet), initial_alphabet=alphabet, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False
     )
     tokenizer.train_from_iterator(LEARNED_FROM[:5], trainer)
-    # The tokens of bytes stand behind the added ones, as in Llama 2's; they are no added tokens, so that no text is one.
+    # Tokens of bytes follow the added tokens, as in Llama 2. They are not added tokens themselves, so no text matches
+    # them.
     form = json.loads(tokenizer.to_str())
     vocab = form["model"]["vocab"]
     form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {f"<0x{b:02X}>": 3 + b for b in range(256)}

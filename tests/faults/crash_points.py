@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""Kills a program that saves checkpoints before each of its file-changing system calls, or cuts its power there, and loads.
+"""Kills a program that saves checkpoints, or cuts its power, before each call that changes files. Then loads them.
 
     crash_points.py kill  --saver build/release/tests/zero_fault_saver [--ranks N] [--points N]
     crash_points.py power --saver build/release/tests/zero_fault_saver [--ranks N] [--points N] [--commits]
 
-kill    strace ends the process (SIGKILL) as it enters its k-th call of a kind, for every kind and every k. With --ranks
-        each rank is a process, and each in turn the one that is killed: the others must end by themselves, with an error
-        that names it, or when they have saved.
-power   before the k-th call (of each rank in turn; they are threads) the ext4 on which it saves is shut down without a flush of its log (EXT4_IOC_SHUTDOWN), which
-        leaves on the disk what a power cut would; then it is mounted again. Needs root, ext4 and a loop device. What a
-        disk has in a cache of its own is not lost by this. --commits: also after the file system has brought everything
-        to the disk before some earlier call, as it does every few seconds, for each pair.
+kill    strace ends the process (SIGKILL) when it enters its k-th call of a kind, for every kind and every k. With
+        --ranks each rank is a process, and each in turn is the victim. The other ranks must end by themselves: with an
+        error that names the victim, or after their save.
+power   Before the k-th call of each rank in turn (ranks are threads here), the ext4 file system of the checkpoints is
+        shut down without a flush of its log (EXT4_IOC_SHUTDOWN). The disk then has the content that a power cut would
+        leave, and is mounted again. Needs root, ext4 and a loop device. A cache in the disk itself is not lost.
+        --commits: also with a flush of the whole file system before an earlier call, for each pair of calls. A file
+        system flushes by itself every few seconds.
 
-After each the newest checkpoint that loads must be the one whose save was acknowledged last, or the one that was being
-saved, with the bits that an undisturbed run gives it; then the saver runs again, must succeed and leave nothing else
-behind. --points N: only N of them, spread evenly; without it all. One line a way of saving; exit status 0 all held,
-1 some did not, 77 (with the reason) where this machine cannot.
+After each crash the newest checkpoint that loads must be the last acknowledged one or the one that was being saved,
+with the bits of an undisturbed run. Then the saver runs again, must succeed, and must leave no other files.
+--points N: only N points, spread evenly; default: all. Prints one line for each way of saving. Exit status 0: all held;
+1: some did not; 77 (with the reason): this machine cannot run it.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from pathlib import Path
 
 LAST_STEP = 2
 CUT_STATUS = 9
-SURVIVES_S = 30  # half of the ranks' own patience (zero_fault_saver): nobody may wait for it in vain
+SURVIVES_S = 30  # half of the ranks' own time limit (zero_fault_saver): no rank may reach it
 SKIPPED = 77
 CHANGING = {"open", "openat", "openat2", "creat", "write", "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "ftruncate",
             "truncate", "fsync", "fdatasync", "sync_file_range", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename",
@@ -56,7 +57,7 @@ def required(command):
 
 
 def saved(text):
-    """{step: hash} of the saves that were acknowledged."""
+    """{step: hash} of the acknowledged saves."""
     return {int(step): digest for step, digest in re.findall(r"^saved (\d+) ([\w-]+)$", text, re.M)}
 
 
@@ -65,14 +66,14 @@ def calls_of(text, rank):
 
 
 def spread(points, count):
-    """At most `count` of them, the first and the last among them."""
+    """At most `count` of the points, including the first and the last."""
     if count is None or count >= len(points):
         return points
     return [points[round(i * (len(points) - 1) / max(1, count - 1))] for i in range(count)]
 
 
 def problem_of(crashes, acknowledged):
-    """What is wrong with what a crash left, or None."""
+    """The fault of the state after a crash, or None."""
     text = required([crashes.saver, "load", crashes.folder, *crashes.ranks_flags])
     newest = max(acknowledged, default=0)
     loaded = re.search(r"^loaded (\d+) ([\w-]+)$", text, re.M)
@@ -87,7 +88,7 @@ def problem_of(crashes, acknowledged):
 
 
 def problem_afterwards(crashes, way):
-    """What is wrong when the saver then runs undisturbed."""
+    """The fault of an undisturbed run of the saver after the crash, or None."""
     if saved(required([crashes.saver, "save", crashes.folder, *way, *crashes.ranks_flags])) != crashes.hashes:
         return "the next run saves something else"
     left = sorted(os.listdir(crashes.folder))
@@ -98,7 +99,7 @@ def problem_afterwards(crashes, way):
 
 
 class Kill:
-    """strace is attached to the thread that makes all file calls, so that its k-th call is the process's."""
+    """Attaches strace to the thread that makes all file calls, so its k-th call is the process's."""
 
     def __init__(self, saver, folder, ranks):
         if shutil.which("strace") is None:
@@ -106,7 +107,8 @@ class Kill:
         self.saver, self.folder, self.ranks, self.ranks_flags = saver, folder, ranks, ["--ranks", str(ranks)]
 
     def start(self, way):
-        """A process a rank, each before its first call, and the thread that makes its calls."""
+        """Starts a process for each rank, which waits before its first call. Returns them, and the threads that make
+        the calls."""
         name = f"crash-{os.getpid()}-{secrets.token_hex(4)}"
         processes = []
         for rank in range(self.ranks):
@@ -116,7 +118,7 @@ class Kill:
         return processes, [process.stdout.readline().split()[1] for process in processes]
 
     def traced(self, way, flags, victim, whole=False):
-        """(its thread, what all ranks said, what strace did, each rank's end) of one run."""
+        """(victim's thread, output of all ranks, strace's log, each rank's end) of one run."""
         shutil.rmtree(self.folder, ignore_errors=True)
         log = f"{self.folder}.log"
         processes, threads = self.start(way)
@@ -131,7 +133,7 @@ class Kill:
                 process.stdin.write("go\n")
                 process.stdin.flush()
             ends = []
-            for process in processes:  # what they say fits into a pipe
+            for process in processes:  # their output fits into a pipe
                 text, errors = process.communicate(timeout=SURVIVES_S)
                 ends.append((process.returncode, text, errors))
             strace.communicate(timeout=120)
@@ -153,7 +155,7 @@ class Kill:
             if match is None or match[2] not in CHANGING or self.folder not in line:
                 continue
             if match[2].startswith("open") and "O_CREAT" not in line and match[1] == thread:
-                calls[match[2]] += 1  # no change, but strace counts them alike
+                calls[match[2]] += 1  # changes nothing, but strace counts all calls alike
                 continue
             changes = not match[2].startswith("open") or re.search("O_CREAT|O_WRONLY|O_RDWR|O_TRUNC", line)
             if changes and match[1] != thread:
@@ -181,8 +183,8 @@ class Kill:
 
 
 def mount_unseen():
-    """Our mounts in a namespace of our own: a copy in another, which a process may take of this one at any time, would keep
-    a file system that was shut down alive behind its umount, and the next mount would meet it."""
+    """Moves our mounts into a namespace of their own. Another process may copy its namespace at any time. Such a copy
+    would keep a file system that was shut down alive after its umount, and the next mount would find it."""
     new_namespace = 0x20000  # CLONE_NEWNS
     if ctypes.CDLL(None, use_errno=True).unshare(new_namespace) != 0:
         raise Skip(f"no mount namespace of our own: {os.strerror(ctypes.get_errno())}")
@@ -190,7 +192,7 @@ def mount_unseen():
 
 
 class Power:
-    """A file system in a file, which is copied with one checkpoint in it for each cut."""
+    """A file system in a file. For each cut it is copied, with one checkpoint inside."""
 
     def __init__(self, saver, folder, ranks, commits):
         if os.geteuid() != 0:
@@ -219,7 +221,7 @@ class Power:
         return done.stdout, done.returncode, done.stderr
 
     def restore(self):
-        # A new file: the loop device of the one before may still be letting go of it.
+        # A new file, because the previous loop device may still use the old one.
         self.image.unlink(missing_ok=True)
         required(["cp", "--sparse=always", self.base, self.image])
 
@@ -232,7 +234,7 @@ class Power:
         text, _, _ = self.save(way)
         self.hashes = saved(text)
         shutil.rmtree(self.folder)
-        # The one that the cuts must not take: what is there before the second save.
+        # The cuts must not destroy the first checkpoint, which exists before the second save.
         text, status, errors = self.save(way, "--cut", self.first_call_of_second(way), self.mount)
         self.detach()
         self.attach()
@@ -253,7 +255,7 @@ class Power:
         return cuts
 
     def first_call_of_second(self, way):
-        """Rank 0's first call of the second save."""
+        """The number of rank 0's first call in the second save."""
         text, *_ = self.save(way, "--first", "2")
         second = calls_of(text, 0)
         shutil.rmtree(self.folder)
@@ -286,7 +288,7 @@ class Power:
 
 
 def scratch_place(how):
-    """Memory for the images of a power cut, which then costs no disk its time; a kill wants a real one."""
+    """Memory for the images of power cuts, which then need no disk time; None for kills, which need a real disk."""
     shm = Path("/dev/shm")
     roomy = shm.is_dir() and shutil.disk_usage(shm).free > 1 << 30
     return shm if how == "power" and roomy and os.access(shm, os.W_OK) else None
@@ -312,7 +314,7 @@ def run(crashes, count):
 
 
 def unsynced_failures(power):
-    """A control: where fsync does nothing, a cut right after an acknowledged save must take it away."""
+    """A control: without fsync, a cut right after an acknowledged save must destroy it."""
     failures = 0
     for name, way in WAYS.items():
         points = power.points(way)

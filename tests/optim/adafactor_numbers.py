@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what torch.optim.Adafactor makes of small parameters in five steps: the numbers in adafactor_kernel_test.cpp.
+"""Prints small parameters after five steps of torch.optim.Adafactor: the numbers in adafactor_kernel_test.cpp.
 
     python3 tests/optim/adafactor_numbers.py        # with torch 2.11
 """
@@ -7,7 +7,7 @@ import torch
 
 
 def value(index, step):
-    """Of parameters (step 0) and gradients; exact in fp32."""
+    """A value of parameters (step 0) or gradients; exact in fp32."""
     return ((index * 37 + step * 11) % 17 - 8) / 16
 
 

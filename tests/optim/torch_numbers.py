@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes torch_numbers.h: what torch.optim makes of a matrix in twenty steps. torch_numbers_test.cpp takes the same steps.
+"""Writes torch_numbers.h: a matrix after twenty steps of torch.optim. torch_numbers_test.cpp takes the same steps.
 
     python3 tests/optim/torch_numbers.py > tests/optim/torch_numbers.h        # with torch 2.11
 """
@@ -13,7 +13,7 @@ STEPS = 20
 
 
 def filled(shape, step, scale):
-    """Of parameters (step 0) and gradients; exact in fp32."""
+    """Values of parameters (step 0) or gradients; exact in fp32."""
     numel = torch.Size(shape).numel()
     values = [((i * i * 7 + i * 37 + step * (3 * i + 11)) % 257 - 128) / 128 * scale for i in range(numel)]
     return torch.tensor(values, dtype=torch.float32).reshape(shape)
@@ -29,7 +29,7 @@ def trained(shape, make):
 
 
 def muon(shape, fp32):
-    """torch's Muon; with `fp32` its Newton-Schulz iterations are not rounded to bf16, and all the rest is as it was."""
+    """torch's Muon. With `fp32` its Newton-Schulz iterations are not rounded to bf16; everything else stays."""
     module = sys.modules["torch.optim._muon"]
     iterations = module._zeropower_via_newtonschulz
     if fp32:

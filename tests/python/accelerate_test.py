@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The loop of Accelerate's nlp_example on an engine has the losses that it has with DistributedDataParallel."""
+"""The loop of Accelerate's nlp_example has the same losses on an engine as with DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import ranks
 
-EPOCH = 36  # samples; 2 ranks of 4: 5 batches, the last one shorter, so accumulation by 2 ends with a single one
+EPOCH = 36  # samples; 2 ranks of 4 make 5 batches, the last one shorter, so accumulation by 2 ends with a single batch
 
 
 def accelerator_of(kind: str, accumulate: int = 1, zero: dict[str, Any] | None = None, **given: Any) -> Any:
@@ -18,7 +18,7 @@ def accelerator_of(kind: str, accumulate: int = 1, zero: dict[str, Any] | None =
     import zerocpp.accelerate
     from accelerate.state import AcceleratorState, GradientState
 
-    AcceleratorState._reset_state()  # of the Accelerator before
+    AcceleratorState._reset_state()  # of the previous Accelerator
     GradientState._reset_state()
     given.update(cpu=True, gradient_accumulation_steps=accumulate)
     given["dataloader_config"] = accelerate.DataLoaderConfiguration(
@@ -74,7 +74,7 @@ def epoch_of(accelerator: Any, parts: tuple[Any, ...], epoch: int, clip: float) 
 
 
 def train(kind: str, clip: float = 0.0, saves: str = "", resumes: str = "", **given: Any) -> list[Any]:
-    """Two epochs; `saves` after the first, or `resumes` with the second. Returns what each printed."""
+    """Trains two epochs; `saves` after the first, or `resumes` with the second. Returns the logged values of each."""
     accelerator = accelerator_of(kind, **given)
     parts = prepared(accelerator)
     found = []
@@ -139,7 +139,8 @@ def two_networks(kind: str) -> list[float]:
 
 
 def leaves_a_step_out() -> list[bool]:
-    """Whether each clip_grad_norm_() changes the weights, if the first optimizer.step() is left out after it."""
+    """Whether each clip_grad_norm_() changes the weights if the program leaves out the first optimizer.step() after
+    it."""
     import torch
 
     model = torch.nn.Linear(2, 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What broke Python programs: each test has the right value."""
+"""Former faults of Python programs: each test asserts the right value."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def forked_workers() -> dict[str, Any]:
 
 
 def waits_for_a_late_rank(marks: str) -> dict[str, Any]:
-    """Rank 1 sleeps; rank 0 waits, is interrupted, and writes when it saw that."""
+    """Rank 1 sleeps. Rank 0 waits, is interrupted, and writes the time of the interrupt."""
     import zerocpp as zero
 
     world = zero.world()

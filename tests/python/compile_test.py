@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""torch.compile of an attached model: losses are those of the model without it."""
+"""torch.compile of an attached model: losses equal those of the model without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def blocks() -> Any:
 
 
 def losses_of(model: Any, call: Any, evaluates: bool = False, **options: Any) -> tuple[list[float], Any]:
-    """Trains `model`, called as `call`. Returns losses and the report. Evaluates between steps, if wanted."""
+    """Trains `model`, called as `call`, and with `evaluates` evaluates between steps. Returns losses and the report."""
     import torch
     import zerocpp as zero
 
@@ -63,7 +63,7 @@ def without_code(stage: int) -> dict[str, Any]:
 def with_inductor(cache: str) -> dict[str, Any]:
     import logging
 
-    # Without vector instructions and precompiled headers, whose checks and compilation take longer than the graphs.
+    # No vector instructions and no precompiled headers: their checks and compilation take longer than the graphs.
     os.environ.update(TORCHINDUCTOR_CACHE_DIR=cache, TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_VEC_ISA_OK="0")
     import torch
     import torch._inductor.config

@@ -148,9 +148,9 @@ class Configuration(ranks.PackageTest):
             self.assertEqual(of_form["norms"], like["norms"], name)
             self.assertEqual(of_form["stage"], 2, name)
             self.assertGreater(of_form["state_bytes"]["host"], 0, name)
-            if not name.startswith("deepspeed"):  # whose gradients leave the device with the optimizer
+            if not name.startswith("deepspeed"):  # DeepSpeed moves gradients off the device with the optimizer
                 self.assertEqual(of_form["state_bytes"], wanted["state_bytes"], name)
-        # Adam's step does not depend on the gradients' scale, so averaging shows in the norms.
+        # Adam's step does not depend on the gradients' scale, so averaging is visible only in the norms.
         self.assertAlmostEqual(wanted["norms"][0] / averaged["norms"][0], 2, places=2)
 
     def test_bad_configurations_are_refused(self) -> None:

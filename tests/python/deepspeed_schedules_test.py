@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Learning-rate schedules of zerocpp.deepspeed have DeepSpeed's rates.
 
-ZERO_TEST_DEEPSPEED names a folder with DeepSpeed's sources. Without it only the rates written here are compared.
+ZERO_TEST_DEEPSPEED names a folder with DeepSpeed's sources. Without it the rates are compared only with those in this
+file.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def optimizer() -> Any:
 
 
 def rates(kind: Any, given: dict[str, Any]) -> list[list[float]]:
-    """Rates and betas of the two groups in each step, with a second schedule that goes on in the middle."""
+    """Rates and betas of the two groups in each step; a second schedule continues from the middle."""
     own = optimizer()
     schedule = kind(own, **given)
     found = []

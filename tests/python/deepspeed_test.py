@@ -71,7 +71,7 @@ def rank_of_two(keys):
 
 
 class Weighted(torch.nn.Module if not ranks.why_not() else object):
-    """Its gradient is the input."""
+    """A model whose gradient is its input."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +103,7 @@ def sum_of_two(total, direct):
 
 
 def saved_by_two(folder):
-    """Returns what each rank finds directly after save_checkpoint()."""
+    """Returns the files that each rank finds directly after save_checkpoint()."""
     engine, *_ = start()
     found = []
     for step in range(3):
@@ -523,7 +523,7 @@ class Keys(ranks.PackageTest):
             ({"optimizer": {"type": "Adam", "params": {"beta": 1}}}, r"did you mean optimizer.params.betas\?"),
             ({"scheduler": {"type": "TwoCycle"}}, 'scheduler.type = "TwoCycle": none of'),
             ({"scheduler": {"type": "OneCycle"}}, "scheduler.params.cycle_min_lr = .*OneCycle needs it"),
-            ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled = true: bf16.enabled is true"),
+            ({"fp16": {"enabled": True}, "bf16": {"enabled": True}}, "fp16.enabled = true: bf16.enabled is also true"),
             ({"amp": {"enabled": True}}, "amp = .*not supported"),
             ({"gradient_clipping": "1"}, 'gradient_clipping = "1": not a number'),
             ({"fp16": {"enabled": True, "hysteresis": 0}}, "fp16.hysteresis = 0: not a whole number of 1 or more"),

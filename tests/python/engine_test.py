@@ -12,7 +12,7 @@ from typing import Any
 
 import ranks
 
-BYTES = 20_000  # of a part
+BYTES = 20_000  # of one part
 
 
 def exported(kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def bad_exports(folder: str) -> list[str]:
         attempt(engine, folder, tokenizer="/nonexistent")
         attempt(engine, folder, part_size="many")
         attempt(engine, folder, part_size=0)
-        attempt(engine, "/proc/none")  # cannot be made
-        model(torch.zeros(1, 4, dtype=torch.long)).logits.mean().backward()  # the engine is usable
+        attempt(engine, "/proc/none")  # cannot be created
+        model(torch.zeros(1, 4, dtype=torch.long)).logits.mean().backward()  # the engine still works
         engine.step()
     return found
 
@@ -84,7 +84,7 @@ def iterated(full_precision: bool) -> dict[str, Any]:
         sizes.append(str(value.dtype))
         equal = equal and torch.equal(value, wanted[name])
         kept.append((value, value.clone()))
-    same = all(torch.equal(a, b) for a, b in kept)  # the values stay
+    same = all(torch.equal(a, b) for a, b in kept)  # the values stay valid
     for _ in engine.iter_parameters():
         break  # on all ranks
     norms: dict[str, float] = {}

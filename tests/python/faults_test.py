@@ -23,7 +23,7 @@ from plain_torch import mlp, squares
 
 RANKS = 3
 LOST = 1  # the rank at fault
-LIMIT = 45  # seconds after which a rank that still runs is ended, and its case fails
+LIMIT = 45  # seconds after which a running rank is killed, and its case fails
 
 
 def die() -> None:
@@ -31,7 +31,7 @@ def die() -> None:
 
 
 def die_inside(name: str) -> None:
-    """Ends this process when its main thread waits inside the engine's function `name`."""
+    """Ends this process while its main thread waits inside the engine's function `name`."""
     main, seen = threading.main_thread().ident, 0
     while seen < 10:
         time.sleep(0.01)
@@ -45,7 +45,7 @@ def wait_for(file: Path) -> None:
         time.sleep(0.01)
 
 
-# ---- what each case does, on all ranks; `dead` appears when the rank at fault has ended
+# ---- the actions of all ranks in each case; the file `dead` appears when the rank at fault has ended
 
 
 def in_forward(model: Any, engine: Any, rank: int, dead: Path) -> None:
@@ -63,7 +63,7 @@ def in_backward(model: Any, engine: Any, rank: int, dead: Path) -> None:
 
 
 def in_step(model: Any, engine: Any, rank: int, dead: Path) -> None:
-    """Rank 0 begins its step after the loss, rank 2 waits in it before."""
+    """Rank 0 begins its step after rank 1 was lost. Rank 2 already waits in its step then."""
     squares(model, 1, rank).backward()
     if rank == LOST:
         threading.Thread(target=die_inside, args=("step",)).start()
@@ -73,7 +73,7 @@ def in_step(model: Any, engine: Any, rank: int, dead: Path) -> None:
 
 
 def in_save(model: Any, engine: Any, rank: int, dead: Path) -> None:
-    """The checkpoint that was there before stays readable: `reads` loads it."""
+    """The earlier checkpoint stays readable: `reads` loads it."""
     squares(model, 1, rank).backward()
     engine.step()
     if rank == LOST:
@@ -114,7 +114,7 @@ def leaves(model: Any, engine: Any, rank: int, dead: Path) -> None:
 
 
 def stops(model: Any, engine: Any, rank: int, dead: Path) -> None:
-    """The rank at fault runs no further, but does not end: the other ranks wait for the timeout."""
+    """The rank at fault stops without ending, so the other ranks wait for the timeout."""
     if rank == LOST:
         os.kill(os.getpid(), signal.SIGSTOP)
     squares(model, 1, rank).backward()
@@ -154,7 +154,7 @@ def run_rank(case: str, folder: Path, rank: int) -> None:
     found: dict[str, Any] = {"began": time.time()}
     try:
         found["result"] = CASES[case](model, engine, rank, folder / f"{case}.dead")
-        if case not in ("reads", "exits"):  # ranks that had all that they need notice the loss in the next pass
+        if case not in ("reads", "exits"):  # ranks that needed nothing more notice the loss in the next pass
             squares(model, 2, rank)
     except zero.Error as error:
         found.update(kind=type(error).__name__, text=str(error))
@@ -162,7 +162,7 @@ def run_rank(case: str, folder: Path, rank: int) -> None:
 
 
 def fork_rank(case: str, folder: Path, rank: int) -> int:
-    """Returns the process of the rank. It ends as a program of Python does: SystemExit passes the caller."""
+    """Returns the process of the rank. It ends as a Python program does: the caller does not catch SystemExit."""
     sys.stdout.flush()
     child = os.fork()
     if child != 0:
@@ -177,7 +177,7 @@ def fork_rank(case: str, folder: Path, rank: int) -> int:
 
 
 def ends(case: str, folder: Path) -> list[dict[str, Any]]:
-    """Runs a case. Returns what each rank found, its exit status, and the seconds from the fault to its end."""
+    """Runs a case. Returns the result of each rank, its exit status, and the seconds from the fault to its end."""
     processes = {fork_rank(case, folder, rank): rank for rank in range(RANKS)}
     found: list[dict[str, Any]] = [{} for _ in range(RANKS)]
     begin = time.monotonic()
@@ -211,8 +211,8 @@ def all_cases(folder: str) -> dict[str, list[dict[str, Any]]]:
     import torch
     import zerocpp  # noqa: F401 (imported once, before the ranks are forked)
 
-    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports what attach() needs
-    gc.freeze()  # the ends of the ranks do not copy these pages
+    torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports all modules that attach() needs
+    gc.freeze()  # so the ranks do not copy these pages at their ends
     return {case: ends(case, Path(folder)) for case in CASES}
 
 
@@ -226,7 +226,7 @@ class Faults(ranks.PackageTest):
             cls.found = ranks.run(all_cases, ranks=1, folder=folder)[0]
 
     def require_named(self, case: str, status: int, within: float = 10) -> None:
-        """Asserts that every other rank raised a CommError which names the rank at fault, and ended soon."""
+        """Asserts that every other rank raised a CommError that names the rank at fault, and ended soon."""
         lost, others = self.found[case][LOST], [self.found[case][rank] for rank in range(RANKS) if rank != LOST]
         self.assertEqual(lost["status"], status, lost["output"])
         for other in others:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Features of PyTorch on an attached model: losses are those of plain PyTorch, at stages 0 and 3.
+"""Features of PyTorch on an attached model: losses equal those of plain PyTorch, at stages 0 and 3.
 
 All features run in one process of each rank, because importing torch takes longer than all of them.
 """
@@ -22,7 +22,7 @@ from plain_torch import STAGES, STEPS, compared, mean_gradients, mlp, optimizer_
 
 
 def checkpointed(reentrant: bool, dropout: float = 0.2) -> Any:
-    """Three blocks of which only the inputs stay."""
+    """Three blocks that keep only their inputs."""
     import torch
     from torch import nn
 
@@ -172,7 +172,7 @@ def gradients_of_samples() -> dict[str, Any]:
 
 
 def copies() -> dict[str, Any]:
-    """A deep copy is an ordinary model, which one rank can use alone."""
+    """A deep copy is an ordinary model, which a single rank can use."""
     import torch
     import zerocpp as zero
     from zerocpp import _C
@@ -318,7 +318,8 @@ def parametrized() -> dict[str, Any]:
 
 
 def two_engines() -> dict[str, Any]:
-    """A generator and a discriminator, which take turns. With frozen(), as at stage 3 here, the schedule stays."""
+    """A generator and a discriminator, which take turns. With frozen(), as at stage 3 here, the schedule stays the
+    same."""
     import torch
     import zerocpp as zero
     from torch.nn.functional import binary_cross_entropy_with_logits as entropy

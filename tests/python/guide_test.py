@@ -33,7 +33,7 @@ def is_integration(text: str) -> bool:
 
 
 def names_for(text: str) -> dict[str, Any]:
-    """The names that a block uses and does not make."""
+    """Names that a block uses but does not define."""
     import torch
     import zerocpp as zero
 
@@ -65,13 +65,13 @@ def names_for(text: str) -> dict[str, Any]:
         names["data"] = [{key: values[i] for key, values in rows.items()} for rows in samples for i in range(4)]
         options: dict[str, Any] = {"report_to": "none", "use_cpu": True, "save_strategy": "no", "ddp_backend": "gloo"}
         names["args"] = transformers.TrainingArguments("out", max_steps=1, per_device_train_batch_size=2, **options)
-        # trl need not be installed: its trainer is a subclass of Trainer.
+        # trl need not be installed, because its trainer is a subclass of Trainer.
         names["trl"] = types.SimpleNamespace(SFTTrainer=transformers.Trainer)
     return names
 
 
 def run_block(number: int, text: str) -> list[str]:
-    """Returns the names that the block made."""
+    """Returns the names that the block defined."""
     import torch
 
     names = names_for(text)
@@ -87,7 +87,7 @@ def run_block(number: int, text: str) -> list[str]:
 
 
 def run_blocks(numbers: list[int], folder: str) -> list[list[str] | str]:
-    """Runs blocks in `folder`, one after another. Returns the names that each made, or its error."""
+    """Runs blocks in `folder`, one after another. Returns the names that each defined, or its error."""
     os.chdir(folder)
     found: list[list[str] | str] = []
     for number in numbers:
@@ -116,7 +116,7 @@ class Guide(ranks.PackageTest):
         without = "peft" if importlib.util.find_spec("peft") is None else "\0"
         self.assertGreaterEqual(self.run_all(lambda text: not is_integration(text) and without not in text), 9)
 
-    # Blocks with other trainers are run by the tests of these trainers.
+    # The tests of other trainers run the blocks with these trainers.
     def test_blocks_of_trainers_compile(self) -> None:
         for text in filter(is_integration, blocks()):
             compile(text, GUIDE.name, "exec")

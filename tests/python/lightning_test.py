@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ZeroStrategy logs what Lightning's DDPStrategy logs."""
+"""ZeroStrategy logs the same values as Lightning's DDPStrategy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import ranks
 
-EPOCH = 40  # samples; 2 ranks of 4: 5 batches, so accumulation by 2 ends with a single one
+EPOCH = 40  # samples; 2 ranks of 4 make 5 batches, so accumulation by 2 ends with a single batch
 
 
 def tokens() -> Any:
@@ -80,7 +80,7 @@ def trainer_of(kind: str, zero: dict[str, Any] | None = None, **given: Any) -> A
 
 
 def fit(kind: str, saves: str = "", resumes: str = "", **given: Any) -> dict[str, Any]:
-    """Trains two epochs; `saves` into that folder, or goes on from epoch 1 in the folder `resumes`."""
+    """Trains two epochs; `saves` into that folder, or continues from epoch 1 of the folder `resumes`."""
     import os
 
     import lightning
@@ -101,7 +101,7 @@ def fits_without_launcher() -> list[float]:
 
 
 def saves_and_tests(folder: str) -> dict[str, Any]:
-    """Only the best two checkpoints stay; the best one is tested; weights are read without an engine."""
+    """Only the best two checkpoints stay, the best one is tested, and its weights are read without an engine."""
     import lightning
     import torch
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Adapters train as in plain torch beside frozen weights, are saved without them, and can be merged into them."""
+"""Adapters beside frozen weights train as in plain torch, are saved without these weights, and can be merged into
+them."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def merges_at_all_stages() -> list[dict[str, Any]]:
 
 
 def restores_integers(folder: str) -> dict[str, Any]:
-    """Rank 1 begins with other integer weights; a second model reads them from a checkpoint."""
+    """Rank 1 begins with other integer weights. A second model reads the saved weights from a checkpoint."""
     import torch
     import zerocpp as zero
     from small_models import batch, make
@@ -175,7 +176,7 @@ def trains_all_chats(folder: str) -> dict[str, Any]:
 
 @ranks.needs("transformers", "peft")
 class Adapters(ranks.FolderTest):
-    # Of peft, and beside frozen weights of int8, as in QLoRA.
+    # Adapters of peft, also beside frozen weights of int8, as in QLoRA.
     def test_losses_equal_torch_at_all_stages(self) -> None:
         results = ranks.run(
             training_test.train,

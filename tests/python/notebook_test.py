@@ -45,7 +45,7 @@ def cells() -> dict[str, Any]:
 
 
 def ranks_in_a_notebook() -> str:
-    """What a launcher of notebooks makes: a process of a notebook, with the variables of a rank."""
+    """The error of a rank in a notebook: a process of a notebook that has the variables of a rank."""
     import zerocpp as zero
 
     shell = types.SimpleNamespace(kernel=object())

@@ -38,7 +38,7 @@ def optimizer_of(model: Any) -> Any:
 
 
 def mean_gradients(models: list[Any]) -> None:
-    """Gives each model the mean of the gradients of all, as ranks do."""
+    """Gives all models the mean of their gradients, as ranks do."""
     import torch
 
     for same in zip(*(model.parameters() for model in models)):
@@ -72,8 +72,8 @@ def compared(
     between: Callable[..., None] = lambda engine, model, step: None,
     **options: Any,
 ) -> dict[str, Any]:
-    """Trains as `loss_of` says. Returns the largest relative distance to the losses of plain PyTorch, whether all
-    stages have equal losses, and the distance of buffers."""
+    """Trains with `loss_of`. Returns the largest relative distance to the losses of plain PyTorch, whether all stages
+    have equal losses, and the distance of buffers."""
     import zerocpp as zero
 
     world = zero.world()

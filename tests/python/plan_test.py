@@ -52,7 +52,7 @@ def large() -> dict[str, Any]:
 
 
 def planned_and_counted(stage: int, memory: str, tiers: dict[str, Any] | None) -> dict[str, Any]:
-    """What the plan says before, and what the engine counted after three steps."""
+    """The plan's figures before training, and the engine's after three steps."""
     import torch
     import zerocpp as zero
 

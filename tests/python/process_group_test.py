@@ -48,7 +48,7 @@ def over_both() -> dict[str, Any]:
 
 
 def of_some_ranks() -> dict[str, Any]:
-    """Ranks 0 and 2 train, and all three use the default group meanwhile."""
+    """Ranks 0 and 2 train, while all three ranks use the default group."""
     import torch
     import torch.distributed as dist
     import zerocpp as zero
@@ -71,7 +71,7 @@ def of_some_ranks() -> dict[str, Any]:
 
 
 def of_gpus_only() -> dict[str, Any]:
-    """A group whose only backend serves GPUs gets a group of gloo beside it."""
+    """A group with only a backend for GPUs gets an additional group of gloo."""
     import torch.distributed as dist
     import zerocpp as zero
 
@@ -118,7 +118,7 @@ def loses_a_rank() -> None:
 
 
 def forgets_its_group() -> None:
-    """Ends without destroy_process_group(). What is registered first runs last."""
+    """Ends without destroy_process_group(). The first registered function runs last."""
     import atexit
 
     import torch

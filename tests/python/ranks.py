@@ -1,8 +1,8 @@
-"""Runs functions of a test on several ranks, and returns what each rank returned.
+"""Runs functions of a test on several ranks, and returns the results of all ranks.
 
     results = ranks.run(train, ranks=2, stage=3)      # train(stage=3) on both ranks; [of rank 0, of rank 1]
 
-The function is one of the test's file, at the top level. JSON can hold its arguments and its result.
+The function is at the top level of the test's file. JSON can hold its arguments and its result.
 ZERO_TEST_BUILD names the build folder (build/release). The Python that runs the test has torch.
 """
 
@@ -38,12 +38,12 @@ def why_not() -> str:
     return ""
 
 
-# A test that only the full tier of test.sh runs; by itself a file runs all its tests.
+# A test that only the full tier of test.sh runs. A file that is run directly runs all its tests.
 whole = unittest.skipUnless(os.environ.get("ZERO_TEST_TIER", "full") == "full", "the full tier of test.sh runs it")
 
 
 class PackageTest(unittest.TestCase):
-    """Skips all its tests where the package is not built, or this Python has no torch."""
+    """Skips all its tests if the package is not built, or if this Python has no torch."""
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -96,7 +96,7 @@ def error_of(call: Callable[[], Any]) -> str:
 
 
 class Ended:
-    """How the ranks ended: their exit status, what they wrote, their results, and the seconds that they took."""
+    """The end of the ranks: their exit status, output, results, and seconds."""
 
     def __init__(self, status: int, output: str, results: list[Any], seconds: float) -> None:
         self.status, self.output, self.results, self.seconds = status, output, results, seconds
@@ -127,7 +127,7 @@ def end(process: subprocess.Popen[str], folder: str, ranks: int, limit: float = 
 
 
 def ended(function: Callable[..., Any], /, ranks: int = 2, limit: float = 600, **arguments: Any) -> Ended:
-    """Runs the function, and returns how it ended."""
+    """Runs the function, and returns the end of its ranks."""
     with tempfile.TemporaryDirectory() as folder:
         return end(start(function, folder, ranks, **arguments), folder, ranks, limit)
 
@@ -143,7 +143,7 @@ def run(function: Callable[..., Any], /, ranks: int = 2, **arguments: Any) -> li
 def run_cases(function: Callable[..., Any], /, cases: dict[str, dict[str, Any]], ranks: int = 2) -> dict[str, Any]:
     """Runs the function for the arguments of each case, in the same processes. Returns the results of rank 0.
 
-    Imports take longer than most cases.
+    One start serves all cases, because imports take longer than most cases.
     """
     return run(function, ranks, **{_CASES: cases})[0]
 

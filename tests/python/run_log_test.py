@@ -105,7 +105,7 @@ class RunLogs(ranks.PackageTest):
             a = str(Path(folder, "a"))
             ranks.run(logged, folder=a, steps=4, lr=1e-2, more={"overwrite": False})
             with open(Path(a, "metrics.jsonl"), "a") as file:
-                file.write('{"t": 1, "step": 9')  # of a killed run
+                file.write('{"t": 1, "step": 9')  # as a killed run leaves it
             ranks.run(logged, folder=a, steps=3, lr=1e-2, more={"after_step": 2})
             lines = [json.loads(line) for line in Path(a, "metrics.jsonl").read_text().splitlines()]
             self.assertEqual([line["step"] for line in lines if "step_seconds" in line], [1, 2, 3, 4, 5])

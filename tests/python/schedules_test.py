@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Schedules of torch change rates and decays of each group, as with torch.optim."""
+"""Schedules of torch change the rates and decays of each group as they do with torch.optim."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def one_after_another(optimizer: Any) -> Any:
 
 
 def decaying(optimizer: Any) -> Any:
-    """The decay of the first group grows, and that of the last appears."""
+    """The decay of the first group grows; that of the last group begins at 0."""
 
     class Schedule:
         def step(self) -> None:
@@ -81,7 +81,7 @@ SCHEDULES = {f.__name__: f for f in (constant, per_group, one_cycle, one_after_a
 
 
 def compare(schedule: str, stage: int, offload: bool) -> dict[str, float]:
-    """The largest distance to torch's weights after training, relative to the largest weight; and that of losses."""
+    """The largest distance to torch's weights after training, relative to the largest weight, and that of losses."""
     import torch
     import zerocpp as zero
 
@@ -124,7 +124,7 @@ def constant_rates(by_group: bool) -> list[float]:
 
     model = small_net()
     optimizer = in_groups(model)
-    for group, lr in zip(optimizer.param_groups, (2**-7, 2**-5, 2**-8)):  # so that ratios are exact
+    for group, lr in zip(optimizer.param_groups, (2**-7, 2**-5, 2**-8)):  # powers of 2, so ratios are exact
         group["lr"] = lr
     with zero.attach(model, optimizer, stage=3) as engine:
         for step in range(4):
@@ -135,7 +135,7 @@ def constant_rates(by_group: bool) -> list[float]:
 
 
 def refusals() -> dict[str, str]:
-    """The errors of bad changes of groups, by what was changed."""
+    """The errors of bad changes of groups, by the kind of change."""
     import torch
     import zerocpp as zero
     from torch.optim import lr_scheduler

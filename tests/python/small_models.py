@@ -1,4 +1,4 @@
-"""Models with few parameters, and their batches. Those of transformers have random weights."""
+"""Models with few parameters, and their batches. Models of transformers have random weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ VOCABULARY = 97
 
 
 class Mixed(nn.Module):
-    """Most kinds of layers of torch.nn, with a head that is tied to the embedding."""
+    """Most kinds of layers of torch.nn; the head is tied to the embedding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Mixed(nn.Module):
 
 
 class QuantizedLinear(nn.Module):
-    """A frozen int8 weight with a scale for each row, as in QLoRA, and trained adapters beside it."""
+    """A frozen int8 weight with a scale for each row, as in QLoRA, beside trained adapters."""
 
     def __init__(self, linear: nn.Linear, rank: int = 4) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class QuantizedLinear(nn.Module):
 
 
 def quantized() -> nn.Module:
-    """A llama whose attention is quantized. Everything but the adapters is frozen."""
+    """A llama whose attention is quantized. Everything except the adapters is frozen."""
     model = of_transformers("llama").requires_grad_(False)
     for layer in model.model.layers:  # type: ignore[union-attr]
         for name in ("q_proj", "v_proj"):
@@ -164,7 +164,7 @@ def make(kind: str) -> nn.Module:
 
 
 def batch(kind: str, number: int) -> dict[str, torch.Tensor]:
-    """Four samples, which ranks share: rank r of n takes every n-th."""
+    """Four samples, which ranks divide: rank r of n takes every n-th."""
     random = torch.Generator().manual_seed(100 + number)
     if kind == "vit":
         return {
@@ -182,7 +182,8 @@ def batch(kind: str, number: int) -> dict[str, torch.Tensor]:
 
 
 def sentences(count: int, first: int = 0, classes: int = 0) -> torch.utils.data.Dataset[dict[str, torch.Tensor]]:
-    """Random tokens, which are their own labels; with `classes` the label is a class that the first token tells."""
+    """Random tokens, which are their own labels. With `classes` the label is a class, which follows from the first
+    token."""
 
     class Sentences(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
         def __len__(self) -> int:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The package's Python: types, style, and the stub of the extension. mypy and ruff run where they are at hand."""
+"""The package's Python: types, style, and the stub of the extension. mypy and ruff run if they are installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STUB = PYTHON / "zerocpp/_C.pyi"
 
 
 def names_of_module() -> dict[str, list[str]]:
-    """The public names of the extension, and of each class, those that object lacks."""
+    """The public names of the extension, and for each class the names that object lacks."""
     import zerocpp  # noqa: F401 (torch before the extension)
     from zerocpp import _C
 

@@ -46,7 +46,7 @@ class ImportedTorch(unittest.TestCase):
         self.assertIn("pip install 'torch==2.11.*'", error)
 
     def test_a_patch_release_is_accepted(self) -> None:
-        # The extension is missing here: the import fails after the check.
+        # The extension is missing here, so the import fails after the check.
         self.assertIn("'_C'", self.error_of_import('__version__ = "2.11.3+cpu"').splitlines()[-1])
 
 

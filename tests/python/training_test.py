@@ -28,7 +28,7 @@ def hash_of(values: dict[str, Any]) -> str:
 
 
 def losses_of_torch(kind: str, world: int) -> list[float]:
-    """Each rank's part by itself, in one process: the mean gradient of `world` parts, and torch.optim.AdamW."""
+    """Losses of the parts of `world` ranks in one process: the mean of their gradients, and torch.optim.AdamW."""
     import torch
     from small_models import batch, loss_of, make, part_of
 
@@ -46,7 +46,7 @@ def losses_of_torch(kind: str, world: int) -> list[float]:
 
 
 def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool) -> dict[str, Any]:
-    """Returns for each model and way the hash of its weights, and the largest relative distance to torch's losses."""
+    """For each model and way, the hash of its weights and the largest relative distance to torch's losses."""
     import torch
     import zerocpp as zero
     from small_models import batch, loss_of, make, part_of
@@ -114,7 +114,7 @@ class Training(ranks.PackageTest):
     def test_all_stages_and_tiers_have_equal_bits(self) -> None:
         check(self, ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
 
-    # Without running statistics, which each rank has for its own samples.
+    # Without running statistics, because each rank has statistics of its own samples.
     def test_losses_are_those_of_torch(self) -> None:
         if importlib.util.find_spec("transformers") is None:
             self.skipTest("this Python has no transformers")

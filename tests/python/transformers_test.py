@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hugging Face's Trainer on an engine prints what it prints with DistributedDataParallel."""
+"""Hugging Face's Trainer prints the same values on an engine as with DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import ranks
 
-EPOCH = 40  # samples; 2 ranks of 4: 5 micro-batches, so an epoch ends with a single one
+EPOCH = 40  # samples; 2 ranks of 4 make 5 micro-batches, so an epoch ends with a single one
 
 
 def tokenizer(words: list[str] | None = None) -> Any:
-    """Whole words: w0, w1, w2, the given ones, and more w to w96."""
+    """A tokenizer of whole words: w0, w1, w2, the given words, and more words w up to w96."""
     import tokenizers
     import transformers
 
@@ -86,7 +86,7 @@ def train(kind: str, folder: str, resume: str | None = None, **given: Any) -> di
 
 
 def gradients_before_the_step(folder: str) -> dict[str, Any]:
-    """What a callback on_pre_optimizer_step reads, and what the same step's callback on_optimizer_step reads."""
+    """The gradients that a callback on_pre_optimizer_step reads, and the same step's callback on_optimizer_step."""
     import transformers
 
     trainer = trainer_of("zero", folder, zero={"stage": 3}, max_steps=1, eval_strategy="no", warmup_steps=0)
@@ -165,7 +165,7 @@ class ZeroTrainer(ranks.FolderTest):
         found = ranks.run(train, ranks=1, resume=f"{self.folder}/checkpoint-6", max_steps=6, **given)[0]
         self.assertEqual(found["after"], wanted["after"])
 
-    # The first of two checkpoints is the best one, because the larger loss is called better.
+    # With two checkpoints the first is the best, because the test declares the larger loss to be better.
     def test_best_model_equals_that_of_ddp(self) -> None:
         cases: dict[str, Any] = {
             kind: dict(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank that waits for another rank: other threads run, Ctrl-C ends the wait, and a lost rank is a typed error."""
+"""A rank that waits for another rank: other threads run, Ctrl-C ends the wait, and a lost rank raises a typed error."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def other_threads_run() -> dict[str, float]:
 
 
 def two_threads() -> dict[str, Any]:
-    """Another thread may take its turn, but not while this one is inside an engine."""
+    """Another thread may call the engine, but not while this thread is inside it."""
     import torch
     import zerocpp as zero
 
@@ -104,7 +104,7 @@ def loses_a_rank_in_backward() -> None:
 
 
 def interrupted(what: str, transport: str) -> dict[str, Any]:
-    """Rank 0 waits for rank 1, and gets a SIGINT after a second."""
+    """Rank 0 waits for rank 1, and receives a SIGINT after a second."""
     import zerocpp as zero
 
     world = zero.world(transport)
@@ -129,7 +129,7 @@ def interrupted(what: str, transport: str) -> dict[str, Any]:
 
 
 def alone() -> None:
-    """Rank 0 of 2, whose other rank never starts."""
+    """Rank 0 of 2; the other rank never starts."""
     import zerocpp as zero
 
     os.environ.update(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/codec_chart.py: what it reads from a table, and that docs/codec_losses.svg is up to date."""
+"""Tests of tools/codec_chart.py: the reading of a table, and that docs/codec_losses.svg is up to date."""
 
 import sys
 import unittest

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Colour-blind people tell the colours of the report page apart, on a light page, on a dark one and in print.
+"""Colour-blind people can tell the colours of the report page apart, on a light page, on a dark one and in print.
 
-Eyes without one kind of cone are simulated in linear RGB by the matrices of Machado, Oliveira and Fernandes (2009). The distance of two
-colours is that in CIELAB (CIE76), where 2.3 is about what an eye just notices.
+Eyes without one kind of cone are simulated in linear RGB by the matrices of Machado, Oliveira and Fernandes (2009). The
+distance of two colours is that in CIELAB (CIE76): an eye just notices about 2.3.
 """
 
 import itertools
@@ -23,7 +23,7 @@ WHITE = (0.95047, 1.0, 1.08883)
 
 
 def themes():
-    """The colours of each theme by name: those of runs and tags, and the page they lie on."""
+    """The colours of each theme by name: those of runs and tags, and of the page."""
     blocks = re.findall(r"\{([^{}]*--color-0: [^{}]*)\}", PAGE.read_text())
     return [dict(re.findall(r"--(color-\d|page|write): (#[0-9a-f]{6})", block)) for block in blocks]
 

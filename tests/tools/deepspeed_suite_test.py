@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/deepspeed_suite.py: its list names tests by pattern, and its counts are of tests, not of cases."""
+"""tools/deepspeed_suite.py: its list names tests by pattern, and it counts tests instead of cases."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/faults_chart.py: what it reads from a table, and that docs/faults.svg is up to date."""
+"""Tests of tools/faults_chart.py: the reading of a table, and that docs/faults.svg is up to date."""
 
 import sys
 import unittest

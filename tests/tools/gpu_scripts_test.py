@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of tools/gpu_check.sh, tools/gpu_tables.py and tools/bundle.sh, none of which needs a GPU here: commands are made up, and
-only say what they are told to. Names are claims."""
+"""Tests of tools/gpu_check.sh, tools/gpu_tables.py and tools/bundle.sh. They need no GPU: fake commands print fixed
+text. Names are claims."""
 
 import json
 import os
@@ -19,7 +19,7 @@ import gpu_tables  # noqa: E402  (tools_test has its folder on the path)
 
 
 class GpuCheck(unittest.TestCase):
-    """tools/gpu_check.sh in a folder like that of a bundle, whose command only says what it is told to."""
+    """tools/gpu_check.sh in a folder like that of a bundle, with a fake command that prints fixed text."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -32,7 +32,7 @@ class GpuCheck(unittest.TestCase):
         self.plain()
 
     def plain(self, body="""print('{"compute": {"step_ms": 3}}')"""):
-        """PyTorch beside it: what the script prints, and whether python3 finds a deepspeed, is made up."""
+        """Writes a fake gpu_plain.py: the output of PyTorch's script, and whether python3 finds a deepspeed."""
         (self.root / "gpu_plain.py").write_text(body + "\n")
 
     def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0", plan="echo no plan >&2; exit 2", only=".*", **environment):
@@ -102,13 +102,13 @@ esac""")
         self.assertEqual(skipped["gpt_1b5"], "the 4 s of the batch are over")
 
     def test_a_batch_that_is_stopped_has_written_what_it_knew(self):
-        ran, document = self.check(3, only="copies|b3_half_16k", train="kill -KILL $(ps -o ppid= -p $PPID)")  # the script, above its timeout
+        ran, document = self.check(3, only="copies|b3_half_16k", train="kill -KILL $(ps -o ppid= -p $PPID)")  # kills the script
         self.assertEqual(ran.returncode, -9)
         self.assertIn("copies_figures", [check["check"] for check in document["checks"]])
 
     def test_a_check_that_the_end_of_the_batch_cuts_short_is_skipped(self):
-        self.write("tests/zero_cuda_test", "exit 124")  # as one that timeout ends
-        ran, document = self.check(1, only="kernels", ZERO_CHECK_TOTAL="149")  # kernels have 150
+        self.write("tests/zero_cuda_test", "exit 124")  # as if timeout ended it
+        ran, document = self.check(1, only="kernels", ZERO_CHECK_TOTAL="149")  # kernels have 150 s
         self.assertEqual(ran.returncode, 0, ran.stderr)
         kernels = next(check for check in document["checks"] if check["check"] == "kernels")
         self.assertEqual((kernels["status"], kernels["reason"]), ("skipped", "not done when the 149 s of the batch were over"))
@@ -155,7 +155,8 @@ esac""")
         fails = """case $dir in */host.run) exit 2 ;; */lamb_host.run) sed -i 's/, 2.4//' $dir/report.json ;; esac"""
         ran, document = self.check(1, only="gpu1_stage3|host|lamb.*", train=fails)
         self.assertEqual(self.outcome(document, "host")[0], "failed")
-        self.assertEqual(self.outcome(document, "same_bits"), ("failed", "lamb_host has not as many losses (lamb)"))
+        self.assertEqual(self.outcome(document, "same_bits"),
+                         ("failed", "lamb_host has another number of losses (lamb)"))
 
     def test_each_small_run_is_compared_with_one_above_it(self):
         text = (ROOT / "tools/gpu_check.sh").read_text()
@@ -173,7 +174,7 @@ esac""")
         self.assertLessEqual({*near[::3], *near[1::3]}, above)
 
     def plan(self, most):
-        """A `zero plan` for a GPU with 80 GiB free, on which at most so many layers of 10^9 parameters have room."""
+        """A `zero plan` for a GPU with 80 GiB free, which has room for at most `most` layers of 10^9 parameters."""
         (self.root / "plan.py").write_text(f"""import json, sys
 layers = int([b for a, b in zip(sys.argv, sys.argv[1:]) if a == "--model.layers"][-1])
 open("plans", "a").write(" ".join(sys.argv[1:]) + "\\n")
@@ -286,7 +287,7 @@ class GpuTables(unittest.TestCase):
 
 
 class Bundle(MachineTest):
-    """tools/bundle.sh over builds whose programs and libraries are a copy of /bin/true, and an ldd that is made up."""
+    """tools/bundle.sh over builds whose programs and libraries are copies of /bin/true, with a fake ldd."""
 
     LIBRARIES = ["libzero_app.so", "libzero.so", "libzero_core.so", "libzero_transport_nccl.so", "libzero_plan_clp.so"]
     TESTS = ["zero_engine_test", "zero_torch_test", "zero_parity_test"]
@@ -306,7 +307,7 @@ class Bundle(MachineTest):
         return file
 
     def linked(self, lines):
-        """What each program links, by ldd."""
+        """Sets the libraries that ldd prints for each program."""
         self.program("ldd", f"""if [ "$1" = --version ]; then echo ldd 2.36; else printf '{lines}'; fi""")
 
     def bundle(self, **environment):

@@ -129,7 +129,7 @@ class CheckUserHeaders(TreeTest):
             (fault,) = check_layers.check_user_headers(self.root)
             self.assertRegex(fault, f"^zero/engine/options/options.h:2: user.*{shown}")
 
-    def test_each_header_of_the_inside_exists(self):  # else a renamed one is no longer refused
+    def test_each_header_of_the_inside_exists(self):  # otherwise a renamed header would no longer be refused
         for name in check_layers.INSIDE:
             self.assertTrue((ROOT / name).is_file(), name)
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs the scripts that made the numbers of torch and transformers again, and compares with those that the C++ tests expect.
+"""Runs the scripts that made the numbers of torch and transformers again, and compares them with the numbers in the C++
+tests.
 
-Wants a Python with torch of the version that the numbers name, and for the models of transformers with that package, too:
-ZERO_TEST_PYTHON, or the one that runs this.
+The Python of ZERO_TEST_PYTHON, or the one that runs this test, must have torch of the version that the numbers name.
+For the models of transformers it must also have transformers.
 """
 
 import json
@@ -35,13 +36,13 @@ def printed(script, *arguments):
 
 
 def lists(text):
-    """Each list of numbers in braces, in order."""
+    """Each list of numbers in braces, in order of appearance."""
     found = re.findall(r"\{\s*(" + NUMBER + r"(?:,\s*" + NUMBER + r")*)\s*\}", text)
     return [[float(x) for x in re.findall(NUMBER, numbers)] for numbers in found]
 
 
 def named(text):
-    """The lists of a header that a script wrote, by name."""
+    """The lists of a header that one of the scripts wrote, by name."""
     return {name: lists(body)[0] for name, body in re.findall(r"(k\w+)(\{[^}]*\})", text)}
 
 
@@ -57,7 +58,8 @@ class NumbersOfTorch(unittest.TestCase):
         self.assertEqual(list(seen), list(committed))
         self.assertEqual(len(committed), 9)
         for name, numbers in committed.items():
-            # Twenty steps of half a unit in the last place; a bf16 has 8 bits, and a step is 0.02 of a direction.
+            # Twenty steps, each wrong by half a unit in the last place. bf16 has 8 bits, and a step is 0.02 of a
+            # direction.
             bf16 = name in ("kMuonWide", "kMuonTall")
             self.expect_near(seen[name], numbers, lambda _: 20 * 0.02 * 2**-7 if bf16 else 20 * 6e-8, name)
 
@@ -114,7 +116,7 @@ class NumbersOfTransformers(unittest.TestCase):
             for name in names:
                 seen, kept = tensors(Path(folder) / name), tensors(committed / name)
                 apart = [abs(a - b) for a, b in zip(floats(seen.pop("logits")[2]), floats(kept.pop("logits")[2]), strict=True)]
-                self.assertLessEqual(max(apart), 1e-5, name)  # another kind of CPU adds in another order
+                self.assertLessEqual(max(apart), 1e-5, name)  # other CPUs add in another order
                 self.assertGreater(len(kept), 20, name)
                 self.assertEqual(seen, kept, name)
 

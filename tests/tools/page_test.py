@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Opens a page of `zero report` in a browser without a window, clicks through it, and looks at what it did.
+"""Opens a page of `zero report` in a headless browser, clicks through it, and checks the result.
 
     tests/tools/page_test.py --zero build/release/bin/zero
 
-The page gets a script of the test's own, which writes what it finds into the document; the browser prints that
-(--dump-dom). Exit status 77 where there is no Chromium.
+The test inserts its own script into the page. The script writes its results into the document, and the browser prints
+the document (--dump-dom). Exit status 77 if there is no Chromium.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, c
     return folder
 
 
-# What of each chart and timeline lies outside its own drawing.
+# The parts of each chart and timeline that are outside its own drawing.
 OUTSIDE = """all(".plot svg").flatMap((svg) => {
   const frame = svg.getBoundingClientRect();
   return [...svg.querySelectorAll("text, circle")].filter((node) => {
@@ -92,7 +92,7 @@ class Page(unittest.TestCase):
         self.root = Path(folder.name)
 
     def look(self, runs, steps, *flags):
-        """What the test's script found in the page of `runs`."""
+        """The results of the test's script in the page of `runs`."""
         page = self.root / "page.html"
         subprocess.run([zero, "report", *map(str, runs), "-o", page], check=True, stdout=subprocess.DEVNULL)
         text = page.read_text()
@@ -178,7 +178,7 @@ class Page(unittest.TestCase):
         self.assertIn("zero.stage", found["differs"])
 
     def twelve(self):
-        """Runs whose steps take more and more seconds."""
+        """Twelve runs, each with slower steps than the one before."""
         return [write_run(self.root / f"run{i + 1}", 60, 0.1 * (i + 1), 1) for i in range(12)]
 
     def test_no_two_of_twelve_runs_look_alike(self):
@@ -331,7 +331,7 @@ class Page(unittest.TestCase):
             self.assertTrue(found["clip"][0] <= x - r and x + r <= found["clip"][1], found)
 
     def of_large_numbers(self, name):
-        """A run of a million rows a second, that ends with a checkpoint."""
+        """A run with a million rows a second, which ends with a checkpoint."""
         run = write_run(self.root / name, 200, 0.1, 1, True)
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         for line in lines:
@@ -360,7 +360,7 @@ class Page(unittest.TestCase):
                 found.outsideOfLog = {OUTSIDE};""", *flags)
             self.assertEqual((found["outside"], found["outsideByTokens"], found["outsideOfLog"]), ([], [], []))
             self.assertIn("4,000,000", found["labels"])
-            self.assertEqual((found["ends"], found["glyphs"]), (2 * 3, 2 * 3))  # a skipped step and two checkpoints, of each run
+            self.assertEqual((found["ends"], found["glyphs"]), (2 * 3, 2 * 3))  # a skip, two checkpoints in each run
 
     def test_a_name_looks_the_same_in_all_charts(self):
         runs = [self.of_large_numbers(name) for name in ("one", "other")]
@@ -394,7 +394,7 @@ class Page(unittest.TestCase):
             const chart = view.charts.find((chart) => chart.root.querySelector("h3").textContent === "Memory by tier").root;
             found.curves = chart.querySelectorAll(".curve").length;
             found.text = chart.textContent;""")
-        self.assertEqual(found["curves"], 2)  # device and host; nothing lies on disk
+        self.assertEqual(found["curves"], 2)  # device and host; no state is on disk
         self.assertIn("host", found["text"])
         self.assertIn("Perplexity", found["titles"])
         self.assertNotIn("Memory by tier", self.look([write_run(self.root / "resident", 50, 0.1, 3)], titles)["titles"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/skips.py: the reason of each skipped test is told, whatever ran the test; and ./test.sh tells it."""
+"""Tests of tools/skips.py: it prints the reason of each skipped test for any kind of test, and ./test.sh prints it."""
 
 import os
 import shutil
@@ -72,7 +72,7 @@ class Skips(MachineTest):
         self.write("log", GOOGLE_TEST + "skipped: there is no Chromium here\n")
         self.program("cmake", '[ "$1" = --version ] && echo cmake version 3.25.1; exit 0')
         self.program("ctest", f"mkdir -p build/release/Testing/Temporary && cp {self.root}/log build/release/Testing/Temporary/LastTest.log")
-        self.program("apt-get", "exit 1")  # nothing is to be installed here
+        self.program("apt-get", "exit 1")  # the test must not install anything
         environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own")}
         ran = subprocess.run([self.root / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)

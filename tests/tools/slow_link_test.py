@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of benchmarks/slow_link.py that need neither root nor torch: ways that a plan tries, cells and lines of a table."""
+"""Tests of benchmarks/slow_link.py that need neither root nor torch: ways of a plan, and cells and lines of a table."""
 
 import contextlib
 import io
@@ -58,8 +58,8 @@ class SlowLink(unittest.TestCase):
                               for name, found in names.items() for i, each in enumerate(found)])
         systems = [system for system in slow_link.SETS[1] if system.name in names]
         waits, hides = slow_link.exchange_lines(systems, 1, 50, rounds)
-        self.assertTrue(waits.endswith("where nothing is sent while ranks compute: local steps, 10 a round 1.00 (0.83 to 1.00)"), waits)
-        self.assertTrue(hides.endswith("where a part may cross while ranks compute: stage 2 9.00 (8.83 to 10.00)"), hides)
+        self.assertTrue(waits.endswith("if nothing is sent while ranks compute: local steps, 10 a round 1.00 (0.83 to 1.00)"), waits)
+        self.assertTrue(hides.endswith("if a part may cross while ranks compute: stage 2 9.00 (8.83 to 10.00)"), hides)
         self.assertEqual(slow_link.exchange_lines(systems, 2, 50, rounds), [], "no step without exchange was measured")
 
     def test_a_step_without_exchange_is_of_the_same_groups(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of benchmarks/stragglers.py that need no torch and run nothing: shares, times, cells and tables."""
+"""Tests of benchmarks/stragglers.py that need no torch and start no run: shares, times, cells and tables."""
 
 import contextlib
 import io

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/sweep_chart.py: what it reads from the table of a sweep, and that docs/sweep.svg is up to date."""
+"""Tests of tools/sweep_chart.py: the reading of a sweep's table, and that docs/sweep.svg is up to date."""
 
 import sys
 import unittest

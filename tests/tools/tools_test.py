@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests. Those of
-check_layers.py are in layers_test.py, those of house.py in house_test.py, those of gpu_check.sh and bundle.sh in gpu_scripts_test.py."""
+"""Tests of the scripts in tools/, on small trees made for each test. Names are claims, as in the C++ tests.
+layers_test.py tests check_layers.py, house_test.py house.py, gpu_scripts_test.py gpu_check.sh and bundle.sh, and
+words_test.py check_words.py."""
 
 import json
 import os
@@ -216,7 +217,7 @@ class BuildTimes(TreeTest):
 
 
 class MachineTest(TreeTest):
-    """A machine whose programs, and whose libtorch, are made up where a test wants it."""
+    """A machine with fake programs, and with a fake libtorch if a test needs it."""
 
     def program(self, name, body):
         file = self.write(f"bin/{name}", f"#!/bin/bash\n{body}\n")
@@ -330,7 +331,8 @@ class Setup(MachineTest):
         self.assertIn(f"[{folder}]", result.stdout)
 
     def fetch(self, pip, setup=""):
-        """Runs provide_libtorch with an empty cache and a python3 whose pip is `pip` ($target: where to put things)."""
+        """Runs provide_libtorch with an empty cache and a python3 whose pip is the script `pip` ($target: its
+        folder)."""
         template = self.libtorch("template")
         self.program("python3", f'[ "$1 $2" = "-m pip" ] || exit 1\n'
                                 'while [ "$1" != --target ]; do shift; done; target=$2\n'
@@ -396,10 +398,10 @@ class Setup(MachineTest):
 
 class Scripts(MachineTest):
     def run_fast(self, cmake="exit 0", ctest="exit 0"):
-        """./test.sh fast, with a CMake and a CTest that only note how they were called."""
+        """Runs ./test.sh fast with a fake CMake and CTest that only log their calls."""
         self.program("cmake", f'[ "$1" = --version ] && {{ echo cmake version 3.25.1; exit; }}; echo "cmake $*" >>{self.root}/calls; {cmake}')
         self.program("ctest", f'echo "ctest $*" >>{self.root}/calls; {ctest}')
-        self.program("apt-get", "exit 1")  # nothing is to be installed here
+        self.program("apt-get", "exit 1")  # the test must not install anything
         environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own"), "ZERO_TEST_TIMES": str(self.root / "times")}
         return subprocess.run([ROOT / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of examples/wandb/wandb_offline.py: what it reads from the folder of a run."""
+"""Tests of examples/wandb/wandb_offline.py: the reading of a run's folder."""
 
 import re
 import subprocess

@@ -39,6 +39,45 @@ class CheckWords(TreeTest):
         self.write("tests/plan/unit_test.cpp", 'const char* text = "what is gathered lies alone, too";\n')
         self.assertEqual(self.faults(), [])
 
+    def test_comments_and_docstrings_of_python_count(self):
+        for text in ("# what is gathered lies alone\n", '"""Gathers.\n\nWhere it lies, so that it stands.\n"""\n',
+                     "def gather():\n    'Of a unit, alone.'\n", "unit = 1  # of one rank alone\n"):
+            with self.subTest(text):
+                self.write("tools/unit.py", "#!/usr/bin/env python3\n" + text)
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith("tools: tics: "), fault)
+
+    def test_strings_of_the_python_package_are_messages(self):
+        text = 'def refuse(name):\n    """Refuses."""\n    raise ValueError(f"{name} lies "\n        "alone, too")\n'
+        self.write("tools/unit.py", text)
+        self.assertEqual(self.faults(), [])
+        for folder in ("python/zerocpp", "python/zerocpp/deepspeed"):
+            with self.subTest(folder):
+                self.write(f"{folder}/unit.py", text)
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith("messages of python: tics: "), fault)
+                self.assertEqual([tic for _, tic, _ in check_words.tics_of(self.root / folder / "unit.py")],
+                                 ["alone", ", too", "lies"])
+                (self.root / folder / "unit.py").unlink()
+
+    def test_comments_of_scripts_count(self):
+        for path in ("cmake/rooms.cmake", "examples/run.toml", "tools/run.sh", "quickstart.sh", "CMakeLists.txt"):
+            with self.subTest(path):
+                self.write(path, "#!/bin/alone\nunits=1  # what is gathered lies alone\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith(f"{path.split('/')[0] if '/' in path else 'root'}: tics: "), fault)
+                (self.root / path).unlink()
+
+    def test_comments_of_tests_count_and_their_inputs_do_not(self):
+        self.write("tests/fuzz/seeds/config.toml", "# what is gathered lies alone\n")
+        self.assertEqual(self.faults(), [])
+        for path in ("tests/plan/unit_test.cpp", "tests/tools/unit_test.py"):
+            with self.subTest(path):
+                self.write(path, f"{'#' if path.endswith('.py') else '//'} what is gathered lies alone\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith("tests: tics: "), fault)
+                (self.root / path).unlink()
+
     def test_a_wide_line_is_named(self):
         self.write("zero/plan/unit.h", "struct Unit {};  // " + "word " * 30 + "\n")
         (fault,) = self.faults()

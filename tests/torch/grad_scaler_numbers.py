@@ -3,7 +3,7 @@
 
     python3 tests/torch/grad_scaler_numbers.py > tests/torch/grad_scaler_numbers.h        # with torch 2.11
 
-Parameters are fp32, and autocast computes with them rounded to fp16: the numbers of an fp16 module with fp32 masters.
+Parameters are fp32, and autocast computes with their values rounded to fp16, as an fp16 module with fp32 masters does.
 """
 import sys
 import textwrap
@@ -30,11 +30,11 @@ with torch.no_grad():
 optimizer = torch.optim.SGD(net.parameters(), lr=2e-2, momentum=0.9)
 scaler = torch.amp.GradScaler("cpu", init_scale=65536.0, growth_interval=INTERVAL)
 losses, exponents, skipped = [], [], []
-largest, smallest = 0.0, float("inf")  # scaled gradients of steps that count, and of those that are skipped
+largest, smallest = 0.0, float("inf")  # scaled gradients of counted steps, and of skipped steps
 
 
 def largest_gradient(loss):
-    """Of all parameters; inf where one overflows."""
+    """The largest gradient of all parameters; inf if one overflows."""
     gradients = torch.autograd.grad(loss, list(net.parameters()), retain_graph=True)
     return max(gradient.abs().max().item() for gradient in gradients)
 

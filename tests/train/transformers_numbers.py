@@ -2,12 +2,13 @@
 """Writes transformers/: small models as transformers saves them, and the logits that it computes with each.
 
     python3 tests/train/transformers_numbers.py                  # with torch 2.11 and transformers 5.24
-    python3 tests/train/transformers_numbers.py --again FOLDER   # loads those that are there, and saves them into FOLDER
+    python3 tests/train/transformers_numbers.py --again FOLDER   # loads the existing models, and saves them into FOLDER
 
-Each folder has config.json, the weights in fp32, and logits.safetensors: tokens [2, 11] int64, and what the model makes of them.
-Shapes are odd on purpose, and weights are so large that attention, norms and positions count. The bert has WordPiece's
-vocab.txt, whose [PAD] is not token 0, and its second text ends in padding. llama_tied is saved in shards with an index.
-transformers_numbers_test.cpp and export_test.cpp read the folders; numbers_of_torch_test.py calls --again.
+Each folder has config.json, the weights in fp32, and logits.safetensors: tokens [2, 11] int64, and the model's logits
+for them. Shapes are odd on purpose. Weights are large, so attention, norms and positions have an effect. The bert has
+WordPiece's vocab.txt, whose [PAD] is not token 0, and its second text ends in padding. llama_tied is saved in shards
+with an index. transformers_numbers_test.cpp and export_test.cpp read the folders; numbers_of_torch_test.py calls
+--again.
 """
 import argparse
 import sys

@@ -63,13 +63,13 @@ def initialize(
     mesh_param: Any = None,
     config_params: str | PathLike[str] | dict[str, Any] | None = None,
 ) -> tuple[DeepSpeedEngine, Any, DataLoader[Any] | None, Any]:
-    """Collective. Returns (engine, optimizer, dataloader, scheduler); what was not asked for is None.
+    """Collective. Returns (engine, optimizer, dataloader, scheduler). A part that was not requested is None.
 
     optimizer: an optimizer of torch.optim, zero.AdamW(lr=3e-4) and others, or a function of the parameters that returns
         one. It has priority over the section `optimizer`.
-    model_parameters: parameters, or groups as dicts, for the section `optimizer`; by default all that are trained.
+    model_parameters: parameters, or groups as dicts, for the section `optimizer`; by default all trained parameters.
     lr_scheduler: a scheduler, or a function of the optimizer that returns one. engine.step() steps it.
-    config: a dict, or the path of a JSON file; args.deepspeed_config is read, too.
+    config: a dict, or the path of a JSON file; args.deepspeed_config is also read.
 
     Raises ConfigError, before anything is allocated, for a misspelt or unsupported key or argument.
     """
@@ -94,7 +94,7 @@ def initialize(
 
 
 def _end_engine_of(model: nn.Module) -> None:
-    """Collective if `model` has an engine. Ends it: a script may initialize() the same model again."""
+    """Collective if `model` has an engine. Ends it, because a script may initialize() the same model again."""
     for parameter in model.parameters():
         engine = zero.engine_of_parameter(parameter)
         if engine is not None:
@@ -105,7 +105,7 @@ def _end_engine_of(model: nn.Module) -> None:
 def _read_config(args: Any, given: Any) -> Config:
     by_args = getattr(args, "deepspeed_config", None) or getattr(args, "deepscale_config", None)
     if by_args is not None and given is not None:
-        raise refuse("config", "given", "args.deepspeed_config is given, too", "give only one of the two")
+        raise refuse("config", "given", "args.deepspeed_config is also given", "give only one of the two")
     source = by_args if given is None else given
     if source is None:
         raise refuse("config", None, "there is no configuration", "give a dict, or the path of a JSON file")
@@ -138,7 +138,7 @@ def _optimizer(config: Config, model: nn.Module, given: Any, parameters: Any) ->
 
 
 def _groups(trained: list[nn.Parameter], parameters: Any) -> list[Any]:
-    """Returns the parameters that are trained, or the groups with these. Frozen ones are left out."""
+    """Returns the trained parameters, or groups of these; frozen parameters are left out."""
     if parameters is None:
         return trained
     given: Iterable[Any] = parameters.parameters() if isinstance(parameters, nn.Module) else parameters

@@ -17,12 +17,12 @@ _log = logging.getLogger("zerocpp")
 
 
 def refuse(key: str, value: object, reason: str, remedy: str) -> _C.ConfigError:
-    """Local. Returns the package's error with the value as JSON writes it, as the user's file has it."""
+    """Local. Returns the package's error, with the value as JSON, as in the user's file."""
     return _errors.refuse(key, json.dumps(value, default=str), reason, remedy)
 
 
 def _parser() -> Any:
-    """Returns hjson, as DeepSpeed does, if it is installed: it allows comments. Else the module json."""
+    """Returns hjson if it is installed, as DeepSpeed does, because it allows comments; else the module json."""
     try:
         return importlib.import_module("hjson")
     except ImportError:
@@ -73,7 +73,7 @@ class Config:
     buffer_dtype: str | None = None  # None: buffers keep their type
     optimizer: tuple[str, dict[str, Any]] | None = None
     scheduler: tuple[str, dict[str, Any]] | None = None
-    options: dict[str, Any] = field(default_factory=dict)  # of zero.attach()
+    options: dict[str, Any] = field(default_factory=dict)  # options of zero.attach()
     ignored: list[tuple[str, str]] = field(default_factory=list)
 
     @property
@@ -238,7 +238,7 @@ class Reader:
         half = self._flag(fp16, "fp16.", "enabled", False)
         if self._flag(bf16, "bf16." if newer else "bfloat16.", "enabled", False):
             if half:
-                raise refuse("fp16.enabled", True, "bf16.enabled is true, too", "set one of them to false")
+                raise refuse("fp16.enabled", True, "bf16.enabled is also true", "set one of them to false")
             config.dtype = "bf16"
         elif half:
             config.dtype = "fp16"
@@ -275,7 +275,7 @@ class Reader:
             )
         name = found["grad_accum_dtype"]
         if config.dtype is not None and name in (None, "fp32"):
-            config.options["reduce_dtype"] = "fp32"  # so a step may have any number of backward passes
+            config.options["reduce_dtype"] = "fp32"  # allows any number of backward passes in a step
         elif name is None:
             return
         elif name != (config.dtype or "fp32"):
@@ -330,7 +330,7 @@ class Reader:
             raise refuse(
                 prefix + "max_grad_norm",
                 params["max_grad_norm"],
-                "DeepSpeed 0.19.8 refuses it, too",
+                "DeepSpeed 0.19.8 also refuses it",
                 "use gradient_clipping",
             )
         decoupled = self._flag(params, prefix, "adam_w_mode", True)
@@ -468,7 +468,7 @@ class Reader:
             self.config.options["disk"] = disks
 
     def _tier(self, states: dict[str, Any], key: str, old: tuple[str, ...], disks: list[str]) -> tuple[str, float]:
-        """Returns the tier to which a section of offload moves a state, and the part that it moves. Empty: none."""
+        """The tier to which a section of offload moves a state, and the share that it moves; an empty tier: none."""
         prefix = f"zero_optimization.{key}."
         section = states.get(key) or {}
         part = float(self._number(section, prefix, "ratio", 1.0))

@@ -28,7 +28,7 @@ _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def pack_state(state: Any) -> Any:
-    """Returns client_state as JSON: as it is, or else as the bytes of torch.save()."""
+    """Returns client_state for JSON: unchanged if JSON can hold it, else as the bytes of torch.save()."""
     try:
         if json.loads(json.dumps(state)) == state:
             return {"json": state}
@@ -63,7 +63,7 @@ def _casted(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _convert(model: nn.Module, config: Config) -> None:
-    """Converts parameters to the type of the configuration. Buffers keep theirs, unless buffer_dtype is set."""
+    """Converts parameters to the type of the configuration. Buffers keep their type unless buffer_dtype is set."""
     if config.dtype is not None:
         for parameter in model.parameters():
             if parameter.is_floating_point() and not zerocpp.is_deferred(parameter):
@@ -118,7 +118,7 @@ class DeepSpeedEngine(nn.Module):
     # ---- a step
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        """Collective, as the model's operators are. Calls the model."""
+        """Calls the model. Collective if the model's operators are."""
         trains = torch.is_grad_enabled() and self.module.training and self._has_optimizer
         if trains:
             self._number_micro_batch()
@@ -131,7 +131,7 @@ class DeepSpeedEngine(nn.Module):
         return found
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The section torch_autocast. Without it, an autocast of the script has no effect inside the model."""
+        """The scope of the section torch_autocast. Without it, the script's autocast has no effect inside the model."""
         kind, dtype = self.device.type, self.config.autocast
         if dtype is not None:
             return torch.autocast(kind, dtype=_TYPES[dtype])
@@ -181,7 +181,7 @@ class DeepSpeedEngine(nn.Module):
             )
 
     def backward(self, loss: torch.Tensor, retain_graph: bool = False, scale_wrt_gas: bool = True) -> torch.Tensor:
-        """Collective, as the model's operators are. Gradients are averaged over the micro-batches of a step.
+        """Collective if the model's operators are. Gradients are averaged over the micro-batches of a step.
 
         scale_wrt_gas: False sums them instead. Returns the loss, divided by the number of micro-batches if averaged.
         """
@@ -236,7 +236,7 @@ class DeepSpeedEngine(nn.Module):
     def _update(self, lr_kwargs: Mapping[str, Any]) -> None:
         given = self._given_optimizer
         if isinstance(given, torch.optim.Optimizer):
-            given._opt_called = True  # type: ignore[attr-defined]  # torch's schedulers look at it
+            given._opt_called = True  # type: ignore[attr-defined]  # torch's schedulers read it
         report = self.core.step(fewer_micro_batches=self._boundary is not None)
         self._grad_norm = report.grad_norm
         self._step_applied = not report.skipped
@@ -433,7 +433,7 @@ class DeepSpeedEngine(nn.Module):
             with open(temporary, "w", encoding="utf-8") as file:
                 file.write(name)
             os.replace(temporary, os.path.join(save_dir, "latest"))
-        self.world.barrier()  # a rank may read the file `latest` at once
+        self.world.barrier()  # a rank may read the file `latest` immediately
         return True
 
     def load_checkpoint(
@@ -446,7 +446,7 @@ class DeepSpeedEngine(nn.Module):
         load_module_only: bool = False,
         custom_load_fn: Callable[..., Any] | None = None,
     ) -> tuple[str | None, dict[str, Any] | None]:
-        """Collective; between steps. Loads what save_checkpoint() wrote, in a world of any size and at any stage.
+        """Collective; between steps. Loads a checkpoint of save_checkpoint(), for a world of any size and any stage.
 
         load_module_only: loads weights and buffers only. load_optimizer_states: False keeps moments and groups.
         load_module_strict: False allows missing and unknown names; moments are not loaded then.
@@ -468,7 +468,7 @@ class DeepSpeedEngine(nn.Module):
         return str(path), unpack_state(notes["client_state"]) if "client_state" in notes else {}
 
     def _restore(self, notes: Mapping[str, Any], groups: bool, scheduler: bool) -> None:
-        """Local. Takes counters, and the numbers of groups and scheduler, from the notes of a checkpoint."""
+        """Local. Restores counters, and the numbers of groups and scheduler, from a checkpoint's notes."""
         for key, value in notes.get("deepspeed", {}).items():
             setattr(self, key, value)
         if groups and self.optimizer is not None and "groups" in notes:

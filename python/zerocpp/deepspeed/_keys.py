@@ -1,4 +1,4 @@
-"""The keys of DeepSpeed 0.19.8's configuration, and what the package does with each.
+"""The keys of DeepSpeed 0.19.8's configuration, and how the package treats each.
 
 `zero convert` (app/config/deepspeed) maps the same keys to zero.toml. Change both together.
 """
@@ -80,7 +80,7 @@ IGNORED: dict[str, str] = {
     "memory_breakdown": _REPORT,
     "flops_profiler": _REPORT,
     "dump_state": "read the JSON file",
-    "autotuning": "zero plan tells what fits",
+    "autotuning": "zero plan predicts what fits",
     "log_level": "use logging.getLogger('zerocpp')",
     "tensorboard": "write the values of engine.core.step() yourself",
     "wandb": "write the values of engine.core.step() yourself",
@@ -185,7 +185,7 @@ OPTIMIZERS: dict[str, dict[str, object]] = {
     },
 }
 
-# Parameters of optimizers that choose an implementation, or hold always. With the value on the right they are ignored.
+# Parameters of optimizers that choose an implementation or are always on. With the value on the right they are ignored.
 IGNORED_PARAMETERS: dict[str, object] = {
     "torch_adam": None,
     "fused": None,

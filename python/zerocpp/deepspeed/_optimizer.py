@@ -17,7 +17,7 @@ _log = logging.getLogger("zerocpp")
 
 
 class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
-    """The engine's optimizer, with DeepSpeed's names. It shares param_groups with the optimizer that was given."""
+    """The engine's optimizer, with DeepSpeed's names. It shares param_groups with the given optimizer."""
 
     overflow = False  # whether the last update was skipped
 
@@ -27,7 +27,7 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
 
     @property
     def optimizer(self) -> DeepSpeedOptimizer:
-        """Local. Returns itself: no other optimizer is inside."""
+        """Local. Returns itself, because no other optimizer is inside."""
         return self
 
     def needs_scaler(self) -> bool:

@@ -26,7 +26,7 @@ def _per_group(optimizer: torch.optim.Optimizer, value: Any, name: str) -> list[
 
 
 class Schedule:
-    """The base: rates of groups as a function of the number of the last batch."""
+    """The base: rates of groups as a function of the last batch's number."""
 
     def __init__(self, optimizer: torch.optim.Optimizer, last_batch_iteration: int) -> None:
         self.optimizer = optimizer
@@ -95,7 +95,7 @@ class WarmupLR(Schedule):
         super().__init__(optimizer, last_batch_iteration)
 
     def _factor(self) -> float:
-        """The place between the lowest and the highest rate, from 0 to 1."""
+        """The position between the lowest and the highest rate, from 0 to 1."""
         step = self.last_batch_iteration
         if step < 0:
             return 0.0
@@ -164,7 +164,7 @@ class WarmupCosineLR(WarmupLR):
 
 
 class LRRangeTest(Schedule):
-    """Raises the rate without end, by min_lr * step_rate every step_size steps; with staircase at once."""
+    """Raises the rate without end, by min_lr * step_rate in step_size steps; with staircase at the end of them."""
 
     def __init__(
         self,
@@ -190,10 +190,11 @@ class LRRangeTest(Schedule):
 
 
 class OneCycle(Schedule):
-    """Raises the rate from cycle_min_lr to cycle_max_lr and lowers it again, then divides cycle_min_lr more and more.
+    """Raises the rate from cycle_min_lr to cycle_max_lr and lowers it again. Then divides cycle_min_lr more and more.
 
-    A half of the cycle with a stair count keeps its rate on each stair. The momentum of Adam moves the other way, from
-    cycle_max_mom to cycle_min_mom and back. An engine's betas are fixed: its optimizer needs cycle_momentum=False.
+    A half of the cycle with a stair count keeps its rate on each stair. The momentum of Adam changes in the opposite
+    direction, from cycle_max_mom to cycle_min_mom and back. An engine's betas are fixed, so it needs
+    cycle_momentum=False.
     """
 
     def __init__(
@@ -251,7 +252,7 @@ class OneCycle(Schedule):
         return self.min_lrs
 
     def _height(self) -> float:
-        """The place between the lowest and the highest rate, from 0 to 1."""
+        """The position between the lowest and the highest rate, from 0 to 1."""
         step = (self.last_batch_iteration + 1) % self.total_size
         if step <= self.first_step_size:
             left, size, stairs = step, self.first_step_size, self.first_stair_count
@@ -273,7 +274,7 @@ class OneCycle(Schedule):
         return [low / growth for low in self.min_lrs]
 
     def get_mom(self) -> list[tuple[float, float]] | None:
-        """Local. The betas of the groups for the next update; None if they do not move."""
+        """Local. The betas of the groups for the next update; None if they do not change."""
         if not self.cycle_momentum:
             return None
         growth = self._growth(self.decay_mom_rate)

@@ -22,7 +22,7 @@ def init_distributed(
     rank: int = -1,
     world_size: int = -1,
 ) -> None:
-    """Collective. Starts torch.distributed over gloo, unless it runs, or the launcher set no MASTER_ADDR."""
+    """Collective. Starts torch.distributed over gloo. No-op if it runs already, or without MASTER_ADDR."""
     if dist_init_required is False or is_initialized():
         return
     if init_method is None and not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():

@@ -39,7 +39,7 @@ class ZeroParamStatus(enum.Enum):
 
 
 def mark(parameters: Iterable[torch.Tensor]) -> None:
-    """Local. Gives parameters the attributes by which scripts know those of stage 3: ds_id, ds_status and others."""
+    """Local. Sets the attributes by which scripts recognise parameters of stage 3: ds_id, ds_status and others."""
     global _marked
     for parameter in parameters:
         if not hasattr(parameter, "ds_id"):
@@ -55,11 +55,11 @@ def engine_of_parameter(parameter: torch.Tensor) -> _engine.Engine | None:
 
 
 class GatheredParameters:
-    """Collective at both ends. Holds parameters whole: any code can read them.
+    """Collective at both ends. Holds parameters whole, so any code can read them.
 
     modifier_rank: the rank whose written values count. Without it every rank must write the same values.
 
-    Parameters that were constructed inside Init, and that no engine has yet, are built on every rank, and stay built.
+    Parameters that were constructed inside Init and have no engine yet are built on every rank, and stay built.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class GatheredParameters:
 
 
 def _build(parameters: list[torch.Tensor]) -> None:
-    """Collective. Gives deferred parameters their values: an engine builds them, and gives them back."""
+    """Collective. Gives deferred parameters their values: a temporary engine builds them and returns them."""
     if not parameters:
         return
     holder = nn.Module()
@@ -112,7 +112,7 @@ def _build(parameters: list[torch.Tensor]) -> None:
 
 
 def _broadcast(parameters: list[torch.Tensor], rank: int) -> None:
-    """Collective. Sends the values of `rank` to all ranks. Its engine does so for an attached parameter."""
+    """Collective. Sends the values of `rank` to all ranks. For an attached parameter its engine does this."""
     if not parameters or zerocpp.world().size == 1:
         return
     if not torch.distributed.is_initialized():
@@ -140,7 +140,7 @@ def Init(
     mpu: Any = None,
     **others: Any,
 ) -> Iterator[None]:
-    """Collective. A module that is constructed inside has shapes, and no memory; initialize() builds it, unit by unit.
+    """Collective. A module constructed inside has shapes but no memory; initialize() builds it, unit by unit.
 
     A configuration with bf16 or fp16, or `dtype`, sets the type of its parameters. Code inside the scope that reads
     values of a tensor raises ConfigError.
@@ -166,7 +166,7 @@ def Init(
 
 
 class _Typed(TorchFunctionMode):
-    """Gives tensors that are made without a type, such as those of nn.Linear, the type `kind`."""
+    """Gives tensors that are created without a type, such as those of nn.Linear, the type `kind`."""
 
     def __init__(self, kind: torch.dtype) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ def _forget_init() -> None:
 
 
 def end_init() -> None:
-    """Local. Ends an open Init early: initialize() may be called inside it."""
+    """Local. Ends an open Init early, because initialize() may be called inside it."""
     if _open_init is not None:
         _open_init.close()
 
@@ -205,7 +205,7 @@ def _type_of(config: dict[str, Any]) -> torch.dtype | None:
 
 
 def _common_seed() -> int:
-    """Collective. Draws a seed from torch's generator. Rank 0's counts. Ranks without torch.distributed use 0."""
+    """Collective. Draws a seed from torch's generator; rank 0's seed counts. 0 for ranks without torch.distributed."""
     seed = int(torch.randint(2**62, ()).item())
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         seeds = [seed]

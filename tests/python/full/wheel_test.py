@@ -20,7 +20,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-# Of README.md, which leaves out the model and the batches.
+# The example of README.md leaves out the model and the batches.
 PRELUDE = """
 import torch
 
@@ -40,7 +40,7 @@ def readme_example() -> str:
 
 
 def make_environment(folder: Path) -> Path:
-    """Makes a new environment with nothing but pip. Returns its Python."""
+    """Makes a new environment that has only pip. Returns its Python."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     return folder / "bin/python"
 
@@ -67,14 +67,14 @@ class Wheel(unittest.TestCase):
         (cls.wheel,) = cls.folder.glob("zerocpp-*.whl")
         cls.python = make_environment(cls.folder / "user")
         packages = sysconfig.get_path("purelib", vars={"base": cls.folder / "user"})
-        # The new environment sees the packages of this one, torch among them: another folder than that of the wheel.
+        # The new environment sees the packages of this one, including torch, in another folder than the wheel's.
         Path(packages, "this.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        # Without --no-deps: pip finds that the torch here is the required one.
+        # Without --no-deps, so pip checks that the torch here is the required one.
         cls.run_in(cls.folder, cls.python, "-m", "pip", "install", "--no-index", cls.wheel)
 
     @classmethod
     def run_in(cls, folder: Path, *command: str | Path) -> str:
-        """Returns the output. Raises AssertionError with it if the command failed."""
+        """Returns the output. Raises AssertionError with the output if the command fails."""
         own = {
             key: value
             for key, value in os.environ.items()
@@ -106,7 +106,7 @@ class Wheel(unittest.TestCase):
         launched = self.exported_by(self.folder / "user/bin/zero", "launch", "-n", "2", "--", python, "train.py")
         torchrun = self.exported_by(python, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py")
         self.assertEqual(launched, torchrun)
-        self.assertEqual(one, launched)  # all ranks take the same batches: the mean of equal gradients
+        self.assertEqual(one, launched)  # all ranks take the same batches, so the mean gradient is the same
 
     def test_command_trains_and_plans(self) -> None:
         self.assertRegex(self.command("--version"), r"^zero.cpp \d")
@@ -128,7 +128,7 @@ class Wheel(unittest.TestCase):
         self.assertLessEqual({"zerocpp/_C.pyi", "zerocpp/py.typed"}, set(zipfile.ZipFile(self.wheel).namelist()))
 
     def test_current_folder_has_no_plug_ins(self) -> None:
-        # A file that only has the name of a plug-in: the wheel has none for GPUs.
+        # A file that only has the name of a plug-in; the wheel has no plug-in for GPUs.
         file = self.folder / "libzero_device_cuda.so"
         file.touch()
         self.addCleanup(file.unlink)

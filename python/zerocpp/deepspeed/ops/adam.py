@@ -1,4 +1,4 @@
-"""deepspeed.ops.adam: both names make an optimizer of torch, whose numbers the engine reads."""
+"""deepspeed.ops.adam: both names create an optimizer of torch; the engine reads its numbers."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def DeepSpeedCPUAdam(
     adamw_mode: bool = True,
     fp32_optimizer_states: bool = True,
 ) -> torch.optim.Optimizer:
-    """Local. The same as FusedAdam: options of the configuration decide where the moments are."""
+    """Local. The same as FusedAdam, because options of the configuration place the moments."""
     return FusedAdam(model_params, lr, bias_correction, betas, eps, adamw_mode, weight_decay, amsgrad)

@@ -110,7 +110,7 @@ def safe_update_full_grad_vectorized(params: list[torch.Tensor], update_func: An
 
 
 def set_z3_leaf_modules(model: torch.nn.Module, leaf_module_classes: Iterable[Any]) -> list[torch.nn.Module]:
-    """Local. Returns the modules of these classes, or class names. It has no effect: units need no leaf modules."""
+    """Local. Returns the modules of these classes or class names. No other effect: units need no leaf modules."""
     wanted = tuple(leaf_module_classes)
     return [m for m in model.modules() if any(type(m).__name__ == w or _is_of(m, w) for w in wanted)]
 

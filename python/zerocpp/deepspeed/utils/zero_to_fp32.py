@@ -1,4 +1,4 @@
-"""deepspeed.utils.zero_to_fp32: whole fp32 weights from a checkpoint that save_checkpoint() wrote."""
+"""deepspeed.utils.zero_to_fp32: whole fp32 weights from a checkpoint of save_checkpoint()."""
 
 from __future__ import annotations
 
