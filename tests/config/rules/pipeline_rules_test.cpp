@@ -41,6 +41,7 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"train.sample = 5", [](Config& config) { config.train.sample = 5; }},
       {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
       {"health.check_replicas = 1", [](Config& config) { config.health.check_replicas = 1; }},
+      {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},
       {"run.device = \"cuda\"", [](Config& config) { config.run.device = "cuda"; }},
   };
   for (const auto& [start, change] : cases) {

@@ -112,6 +112,10 @@ void PipelinedModule::refuse_options() const {
   if (options_.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options_.sync.servers));
   if (options_.local) refuse_with_pipeline("sync.mode", "local");
   if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
+  if (options_.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, and each section numbers its own
+    refuse_with_pipeline("comm.gather_wire", name_of(options_.wire.gather));
+  if (options_.wire.reduce != WireCodec::kNone)
+    refuse_with_pipeline("comm.reduce_wire", name_of(options_.wire.reduce));
   if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
   for (const torch::Tensor& tensor : parameters_.tensors)
     if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
