@@ -24,6 +24,7 @@
 #include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/first_values.h"
 #include "zero/torch/pipeline/joined_report.h"
+#include "zero/torch/pipeline/section_options.h"
 #include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
@@ -79,11 +80,6 @@ torch::Tensor part_of(const torch::Tensor& loss, double parts) {
   return parts == 1 ? loss : loss / parts;
 }
 
-[[noreturn]] void refuse_with_pipeline(std::string_view key, std::string_view value) {
-  throw ConfigError(key, value, "a pipeline does not support this option yet",
-                    "leave it out, or set parallel.pipeline = 1");
-}
-
 }  // namespace
 
 PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachOptions& options,
@@ -100,25 +96,12 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
       pipeline_.sections > 0 ? pipeline_.sections : default_sections(pipeline_.schedule, pipeline_.pipeline);
   plan_ = build_pipeline(pipeline_.schedule, pipeline_.pipeline, sections, options_.accumulate);
   if (line_.pipeline > 1) {
-    refuse_options();
+    require_pipeline_options(options_, parameters_.tensors);
     return;
   }
   AttachOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
   modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineHost{}));
   attached_ = true;
-}
-
-void PipelinedModule::refuse_options() const {
-  if (options_.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options_.sync.servers));
-  if (options_.local) refuse_with_pipeline("sync.mode", "local");
-  if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
-  if (options_.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, and each section numbers its own
-    refuse_with_pipeline("comm.gather_wire", name_of(options_.wire.gather));
-  if (options_.wire.reduce != WireCodec::kNone)
-    refuse_with_pipeline("comm.reduce_wire", name_of(options_.wire.reduce));
-  if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
-  for (const torch::Tensor& tensor : parameters_.tensors)
-    if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
 }
 
 PipelinedModule::~PipelinedModule() {
@@ -168,9 +151,11 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     const ModelTensors tensors = tensors_of_section(section);
     if (tensors.parameters.empty()) continue;
     World& world = *worlds_[static_cast<std::size_t>(section)];
-    modules_[static_cast<std::size_t>(section)] = std::make_unique<AttachedModule>(
-        tensors, world, with_shard_weights(options_of_section(tensors), world.communicator(), world.local_size()),
-        EngineHost{});
+    modules_[static_cast<std::size_t>(section)] =
+        std::make_unique<AttachedModule>(tensors, world,
+                                         with_shard_weights(section_options(options_, tensors, share_of_rank(tensors)),
+                                                            world.communicator(), world.local_size()),
+                                         EngineHost{});
     any = true;
   }
   ZERO_CHECK(any, "position {} has no parameter", line_.position);
@@ -252,34 +237,14 @@ ModelTensors PipelinedModule::tensors_of_section(int section) const {
   return tensors;
 }
 
-// Names of units and groups that only other sections have are no mistake.
-AttachOptions PipelinedModule::options_of_section(const ModelTensors& tensors) const {
-  AttachOptions options = options_;
-  std::erase_if(options.units, [&](const std::string& unit) {
-    return std::ranges::none_of(tensors.parameters, [&](const ModelTensors::Parameter& parameter) {
-      return parameter.name.starts_with(unit + ".");
-    });
-  });
-  for (ParameterGroup& group : options.groups) group.name.clear();
-  share_budgets(options, tensors);
-  return options;
-}
-
-// The engines of a rank's sections share its budgets in proportion to the sections' parameters.
-void PipelinedModule::share_budgets(AttachOptions& options, const ModelTensors& tensors) const {
+// The section's parameters as a part of those of this rank's sections.
+double PipelinedModule::share_of_rank(const ModelTensors& tensors) const {
   std::int64_t own = 0, all = 0;
   for (const ModelTensors::Parameter& parameter : tensors.parameters) own += parameter.tensor.numel();
   for (std::size_t param = 0; param < parameters_.tensors.size(); ++param)
     if (position_of(forward_.sections.home_of_param[param]) == line_.position)
       all += parameters_.tensors[param].numel();
-  if (own == all) return;
-  const auto part = [&](std::int64_t bytes) {
-    return static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(own) / static_cast<double>(all));
-  };
-  for (MemoryBudget* budget : {&options.device_memory, &options.offload.host_memory})
-    if (budget->kind == MemoryBudget::Kind::kBytes) budget->bytes = part(budget->bytes);
-  if (options.offload.disk_memory > 0)
-    options.offload.disk_memory = std::max<std::int64_t>(1, part(options.offload.disk_memory));
+  return own == all ? 1 : static_cast<double>(own) / static_cast<double>(all);
 }
 
 std::vector<int> PipelinedModule::params_of(int section) const {

@@ -64,14 +64,12 @@ class PipelinedModule {
  private:
   using OpenPasses = std::map<std::pair<int, int>, std::unique_ptr<SectionPass>>;  // by section and micro-batch
 
-  void refuse_options() const;
   void attach_sections(const LossOfMicro& loss);
   void require_same_plan() const;
   void share_first_values();
   void open_groups();
   ModelTensors tensors_of_section(int section) const;
-  AttachOptions options_of_section(const ModelTensors& tensors) const;
-  void share_budgets(AttachOptions& options, const ModelTensors& tensors) const;
+  double share_of_rank(const ModelTensors& tensors) const;
   void leave_absent();
   std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);

@@ -1,0 +1,50 @@
+#include "zero/torch/pipeline/section_options.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "zero/base/error/error.h"
+
+namespace zero {
+namespace {
+
+[[noreturn]] void refuse_with_pipeline(std::string_view key, std::string_view value) {
+  throw ConfigError(key, value, "a pipeline does not support this option yet",
+                    "leave it out, or set parallel.pipeline = 1");
+}
+
+}  // namespace
+
+void require_pipeline_options(const AttachOptions& options, const std::vector<torch::Tensor>& parameters) {
+  if (options.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options.sync.servers));
+  if (options.local) refuse_with_pipeline("sync.mode", "local");
+  if (options.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
+  if (options.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, and each section numbers its own
+    refuse_with_pipeline("comm.gather_wire", name_of(options.wire.gather));
+  if (options.wire.reduce != WireCodec::kNone) refuse_with_pipeline("comm.reduce_wire", name_of(options.wire.reduce));
+  if (!options.device.empty() && options.device != "cpu") refuse_with_pipeline("run.device", options.device);
+  for (const torch::Tensor& tensor : parameters)
+    if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
+}
+
+AttachOptions section_options(AttachOptions options, const ModelTensors& tensors, double share) {
+  std::erase_if(options.units, [&](const std::string& unit) {
+    return std::ranges::none_of(tensors.parameters, [&](const ModelTensors::Parameter& parameter) {
+      return parameter.name.starts_with(unit + ".");
+    });
+  });
+  for (ParameterGroup& group : options.groups) group.name.clear();
+  const auto part = [share](std::int64_t bytes) {
+    return share == 1 ? bytes : static_cast<std::int64_t>(static_cast<double>(bytes) * share);
+  };
+  for (MemoryBudget* const budget : {&options.device_memory, &options.offload.host_memory})
+    if (budget->kind == MemoryBudget::Kind::kBytes) budget->bytes = part(budget->bytes);
+  std::int64_t& disk = options.offload.disk_memory;  // 0: no limit
+  if (disk > 0) disk = std::max<std::int64_t>(1, part(disk));
+  return options;
+}
+
+}  // namespace zero
