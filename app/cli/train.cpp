@@ -177,10 +177,10 @@ int run_train(Arguments arguments) {
 
   TrainRequest request{.loaded = config.load(/*check_files=*/true),
                        .overwrite = overwrite,
-                       .saves = saves,
                        .replay = replay,
                        .ranks = ranks,
-                       .in_process_ranks = {}};
+                       .in_process_ranks = {},
+                       .saves = saves};
   require_device(request.loaded.config, num_ranks);
   require_transport(request.loaded.config.comm.transport);
   if (!num_ranks) warn_of_launchers_keys(request.loaded.config, ranks);

@@ -44,7 +44,7 @@ struct TrainJob {
   bool overwrite = false;
   std::filesystem::path replay;        // folder of a run with servers whose order of events is repeated; empty: none
   std::vector<ComputingPlace> places;  // by rank, in a run with servers, after the rendezvous
-  std::int64_t pause_after = 0;        // step after which the run ends without its last results; 0: train.steps
+  std::vector<std::int64_t> saves;     // `zero verify`: the only steps that are saved; the run pauses after the last
   std::string replay_line;             // printed: the threads that a replay takes from the recorded run
   std::string launch;                  // identity of the launch, equal in all attempts of a launcher
   bool restarted = false;              // true in a later attempt, which continues an earlier attempt's run
@@ -64,7 +64,7 @@ inline std::optional<BestMeasure> watched_measure(const TrainJob& job) {
 
 // Returns the step after which nothing more is computed.
 inline std::int64_t last_step(const TrainJob& job) {
-  return job.pause_after > 0 ? std::min(job.pause_after, job.train.steps) : job.train.steps;
+  return job.saves.empty() ? job.train.steps : std::min(job.saves.back(), job.train.steps);
 }
 
 // Returns the options of the data, with the model's context if the data has none.

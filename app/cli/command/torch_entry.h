@@ -28,10 +28,10 @@ namespace zero::cli {
 struct TrainRequest {
   LoadedConfig loaded;                           // checked; fit_to_world() follows when the world is known
   bool overwrite = false;                        // replaces a run in the run folder
-  std::vector<std::int64_t> saves;               // `zero verify`: saves after these steps only, ends after the last
   std::string replay;                            // run folder whose order of events is repeated; empty: no replay
   RankFlags ranks;                               // --rank, --world-size and related flags
   std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: number of ranks, as threads
+  std::vector<std::int64_t> saves;               // `zero verify`: saves after these steps only, ends after the last
 };
 
 // `zero plan`: the memory and the traffic of each rank of `world`.
@@ -88,12 +88,12 @@ struct TorchVerbs {
   std::string (*loaded_torch)() = nullptr;
   // Returns why libtorch can use no GPU, or "". For doctor. Opens libtorch's code for GPUs.
   std::string (*why_no_cuda)() = nullptr;
-  RecordedPlace (*compare_place)(const std::string& recorded) = nullptr;
   int (*train)(const TrainRequest&) = nullptr;
   int (*plan)(const PlanRequest&) = nullptr;
   int (*generate)(const GenerateRequest&) = nullptr;
   int (*bench_step)(const BenchStepRequest&) = nullptr;
   int (*bench_muon)(const BenchMuonRequest&) = nullptr;
+  RecordedPlace (*compare_place)(const std::string& recorded) = nullptr;
 };
 
 }  // namespace zero::cli

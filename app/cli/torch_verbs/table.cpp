@@ -52,11 +52,11 @@ extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
   static const TorchVerbs verbs{.torch_version = TORCH_VERSION,
                                 .loaded_torch = loaded_torch,
                                 .why_no_cuda = zero::try_torch_cuda,
-                                .compare_place = compare_place,
                                 .train = without_backtrace<train_verb, TrainRequest>,
                                 .plan = without_backtrace<plan_verb, PlanRequest>,
                                 .generate = without_backtrace<generate_verb, GenerateRequest>,
                                 .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>,
-                                .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>};
+                                .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>,
+                                .compare_place = compare_place};
   return &verbs;
 }

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "zero/base/numbers/choice.h"
 
@@ -24,10 +23,9 @@ struct CheckpointPolicy {
   std::int64_t memory_every = 0;           // steps between in-memory checkpoints; 0: none
   bool async = true;
   bool stop_on_error = false;
-  std::vector<std::int64_t> only_at{};  // the only steps that are saved, ascending (`zero verify`); empty: as above
 
   // True if checkpoints are saved to disk.
-  bool on() const { return every_steps > 0 || every_seconds > 0 || !only_at.empty(); }
+  bool on() const { return every_steps > 0 || every_seconds > 0; }
 };
 
 // Words of checkpoint.keep_best and checkpoint.on_error.

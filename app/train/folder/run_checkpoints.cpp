@@ -259,8 +259,8 @@ std::optional<Resumed> RunCheckpoints::resume(EngineOfRun engine, std::int64_t n
 }
 
 bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
+  if (!only_after_.empty()) return std::ranges::binary_search(only_after_, step);
   if (!options_.on()) return false;
-  if (!options_.only_at.empty()) return std::ranges::binary_search(options_.only_at, step);
   if (step == steps) return true;
   if (options_.every_steps > 0) return step % options_.every_steps == 0;
   if (!may_ask) return false;

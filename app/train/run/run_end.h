@@ -32,7 +32,7 @@ class RunEnd {
 
   RunReport finish();
   StoppedRun stop(int signal);
-  // Ends after TrainJob::pause_after: completes the save of that step and the metrics, and writes nothing else.
+  // Ends after the last of TrainJob::saves: completes the save of that step and the metrics, and writes nothing else.
   StoppedRun pause();
 
  private:

@@ -26,7 +26,7 @@ class TrainingLoop {
 
   // Returns the signal that ended the run before its last step, or 0. `resumed`: the run continues from a checkpoint.
   int run(bool resumed);
-  // True if the run stopped at TrainJob::pause_after, before its end.
+  // True if the run stopped after the last of TrainJob::saves, before its end.
   bool pauses() const { return pauses_; }
 
  private:
