@@ -82,7 +82,9 @@ Done.
 .TP
 .B 1
 .B zero doctor
-found a problem that prevents a run.
+found a problem that prevents a run, or
+.B zero verify
+found a difference.
 .TP
 .B 2
 The command line, the configuration or an input file is wrong.

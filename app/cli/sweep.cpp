@@ -12,7 +12,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 
-#include "app/cli/child_process.h"
+#include "app/cli/command/child_process.h"
 #include "app/cli/command/configured.h"
 #include "app/cli/sweep_grid.h"
 #include "app/cli/verbs.h"

@@ -30,6 +30,8 @@
 namespace zero::cli {
 namespace {
 
+constexpr const char* kSavesFlag = "--verify-saves";
+
 // Adds flags for users who start each rank by hand, or with a launcher that zero.cpp does not recognise.
 void add_rank_flags(CLI::App& app, RankFlags& ranks) {
   app.add_option("--rank", ranks.rank, "rank of this process, if no launcher sets it");
@@ -81,14 +83,15 @@ WorldProgram for_world(int world, std::vector<std::string> program, const Config
                                 train.global_batch)};
 }
 
-int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, bool overwrite,
-                const std::string& replay) {
+int start_ranks(int num_ranks, const ConfigArguments& config, const Config& fitted, const TrainRequest& request) {
   const RunKeys& run = fitted.run;
   LaunchOptions options;
   options.program = {std::filesystem::read_symlink("/proc/self/exe").string(), "train"};
   for (auto& argument : config.arguments()) options.program.push_back(std::move(argument));
-  if (overwrite) options.program.emplace_back("--overwrite");
-  if (!replay.empty()) options.program.insert(options.program.end(), {"--replay", replay});
+  if (request.overwrite) options.program.emplace_back("--overwrite");
+  if (!request.replay.empty()) options.program.insert(options.program.end(), {"--replay", request.replay});
+  if (!request.saves.empty())
+    options.program.insert(options.program.end(), {kSavesFlag, fmt::format("{}", fmt::join(request.saves, ","))});
   options.ranks = num_ranks;
   options.max_restarts = static_cast<int>(run.max_restarts);
   options.min_ranks = static_cast<int>(run.min_ranks);
@@ -154,6 +157,10 @@ int run_train(Arguments arguments) {
                "check the run, print the plan and how long the run takes, and stop without writing");
   bool json = false;
   app.add_flag("--json", json, "with --dry-run: print the plan and the time as JSON")->needs("--dry-run");
+  std::vector<std::int64_t> saves;
+  app.add_option(kSavesFlag, saves, "steps after which `zero verify` saves, ascending; the run ends after the last")
+      ->delimiter(',')
+      ->group("");  // hidden: a user gives `zero verify --steps`
   RankFlags ranks;
   add_rank_flags(app, ranks);
   ConfigArguments config(app);
@@ -172,7 +179,8 @@ int run_train(Arguments arguments) {
                        .overwrite = overwrite,
                        .replay = replay,
                        .ranks = ranks,
-                       .in_process_ranks = {}};
+                       .in_process_ranks = {},
+                       .saves = saves};
   require_device(request.loaded.config, num_ranks);
   require_transport(request.loaded.config.comm.transport);
   if (!num_ranks) warn_of_launchers_keys(request.loaded.config, ranks);
@@ -184,7 +192,7 @@ int run_train(Arguments arguments) {
     fit_to_world(checked, *num_ranks);
     if (!threads) check_min_ranks(checked, *num_ranks);
     if (!threads && !dry_run) {
-      return start_ranks(*num_ranks, config, checked.config, overwrite, replay);
+      return start_ranks(*num_ranks, config, checked.config, request);
     }
   }
   if (dry_run) return plan_only(request.loaded, num_ranks.value_or(1), json, overwrite);

@@ -18,6 +18,7 @@
 #include "app/cli/doctor/doctor.h"
 #include "app/cli/inspect/inspect.h"
 #include "app/cli/report.h"
+#include "app/cli/verify/verify.h"
 #include "app/config/options/suggest.h"
 #include "app/config/options/value.h"
 
@@ -33,6 +34,7 @@ constexpr std::array kVerbs{
     Verb{"inspect", "describe a safetensors file, a data file or a run folder", run_inspect},
     Verb{"report", "write one HTML page of one or more runs", run_report},
     Verb{"compare", "print a table of several runs, with the keys that differ", run_compare},
+    Verb{"verify", "execute steps of a run again, and compare them with the run's records: an audit", run_verify},
     Verb{"sweep", "train once for each combination of values, and compare the runs", run_sweep},
     Verb{"tokenize", "write a text as tokens, or learn a tokenizer from it", run_tokenize},
     Verb{"bench", "measure a part of zero.cpp against a limit that the same run probes", run_bench},
@@ -50,9 +52,9 @@ void print_help() {
   fmt::print(
       "\n  zero VERB --help   arguments of a verb\n"
       "  zero --version     version\n"
-      "\nExit status: 0 done; 1 `zero doctor` found a problem; 2 the command line, the configuration or an input\n"
-      "file is wrong; 3 a rank failed or stopped answering; 4 a read or write failed, or a GPU did; 128 + n\n"
-      "ended by signal n.\n"
+      "\nExit status: 0 done; 1 `zero doctor` found a problem, or `zero verify` a difference; 2 the command line,\n"
+      "the configuration or an input file is wrong; 3 a rank failed or stopped answering; 4 a read or write\n"
+      "failed, or a GPU did; 128 + n ended by signal n.\n"
       "\nFirst steps:\n"
       "  zero doctor\n"
       "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"

@@ -6,6 +6,7 @@
 // Values only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -43,6 +44,7 @@ struct TrainJob {
   bool overwrite = false;
   std::filesystem::path replay;        // folder of a run with servers whose order of events is repeated; empty: none
   std::vector<ComputingPlace> places;  // by rank, in a run with servers, after the rendezvous
+  std::vector<std::int64_t> saves;     // `zero verify`: the only steps that are saved; the run pauses after the last
   std::string replay_line;             // printed: the threads that a replay takes from the recorded run
   std::string launch;                  // identity of the launch, equal in all attempts of a launcher
   bool restarted = false;              // true in a later attempt, which continues an earlier attempt's run
@@ -58,6 +60,11 @@ struct TrainJob {
 inline std::optional<BestMeasure> watched_measure(const TrainJob& job) {
   if (job.checkpoint.keep_best) return job.checkpoint.keep_best;
   return job.train.patience > 0 ? std::optional(BestMeasure::kLoss) : std::nullopt;
+}
+
+// Returns the step after which nothing more is computed.
+inline std::int64_t last_step(const TrainJob& job) {
+  return job.saves.empty() ? job.train.steps : std::min(job.saves.back(), job.train.steps);
 }
 
 // Returns the options of the data, with the model's context if the data has none.

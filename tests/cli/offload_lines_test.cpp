@@ -43,7 +43,12 @@ class OffloadLines : public TrainingTest {
     return ran.output;
   }
   nlohmann::json report() const { return nlohmann::json::parse(folder_.read("run/report.json"), nullptr, false); }
-  std::vector<nlohmann::json> metrics() const { return json_lines(folder_.read("run/metrics.jsonl")); }
+  // Of steps and evaluations.
+  std::vector<nlohmann::json> metrics() const {
+    std::vector<nlohmann::json> lines = json_lines(folder_.read("run/metrics.jsonl"));
+    std::erase_if(lines, [](const nlohmann::json& line) { return line.contains("event"); });
+    return lines;
+  }
   // The number after `words` in the line that begins with `begin`.
   static std::string in_line(const std::string& output, const std::string& begin, const std::string& words) {
     const std::size_t at = output.find("\n" + begin);

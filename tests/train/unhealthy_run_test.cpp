@@ -119,10 +119,12 @@ class UnhealthyRun : public testing::Test {
     return result;
   }
 
-  // Returns only events, or all lines except events.
+  // Returns only events, or all lines except events; lines of checkpoints are left out.
   std::vector<json> metrics(bool events) {
     std::vector<json> lines = json_lines(read_file(folder_ / "run/metrics.jsonl"));
-    std::erase_if(lines, [events](const json& line) { return line.contains("event") != events; });
+    std::erase_if(lines, [events](const json& line) {
+      return line.contains("event") != events || line.value("event", "") == "saved";
+    });
     return lines;
   }
   std::vector<std::int64_t> logged_steps() {

@@ -11,6 +11,7 @@
 #include "zero/base/files/file.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/image/rank_layout.h"
+#include "zero/checkpoint/image/state_sums.h"
 #include "zero/checkpoint/published_folder.h"
 #include "zero/checkpoint/safetensors/block_file.h"
 
@@ -54,9 +55,12 @@ void join_sections(const fs::path& path, const std::vector<int>& sections, const
   folder.make(is_part_of_checkpoint);
   try {
     Manifest whole;
+    StateSums sums;
     for (const int section : sections) {
       const fs::path from = path_of_section(path, section);
       Manifest part = parse_manifest(read_file(from / kManifestName), from.string());
+      if (const auto of_part = part.run.find(kStateSumsKey); of_part != part.run.end())
+        sums.merge(StateSums::of_text(of_part->second).value_or(StateSums()));
       if (section == sections.front()) {
         whole = part;
         whole.tensors.clear();
@@ -64,6 +68,7 @@ void join_sections(const fs::path& path, const std::vector<int>& sections, const
       }
       add_section(whole, std::move(part), from, folder.temporary(), calls);
     }
+    if (!sums.of_states().empty()) whole.run[kStateSumsKey] = to_text(sums);
     write_manifest(whole, folder.temporary(), calls);
     folder.publish();
   } catch (const IoError&) {

@@ -99,11 +99,13 @@ void CheckpointSave::write() {
   std::string failure = failure_of([&] {
     const Charge blocks = charge_blocks(ledger_);
     BlockFileWriter writer((folder_.temporary() / rank_.file_name()).string(), rank_.size_bytes(), calls_);
+    SumsOfFile sums = rank_.sums_of_file();
     const auto append = [&](std::span<const std::byte> bytes) {
       for (std::size_t size = 0; !bytes.empty(); bytes = bytes.subspan(size)) {
         if (given_up_) throw GivenUp();
         size = std::min<std::size_t>(kSumBlockBytes, bytes.size());
         writer.append(bytes.first(size));
+        sums.add(bytes.first(size));
       }
     };
     if (copied_) {
@@ -111,7 +113,9 @@ void CheckpointSave::write() {
     } else {
       rank_.stream(append);
     }
-    if (!given_up_) content_ = writer.finish();
+    if (given_up_) return;
+    content_ = writer.finish();
+    sums_ = sums.sums();
   });
   failure_ = std::move(failure);
   ended_ = true;
@@ -157,8 +161,11 @@ void CheckpointSave::commit() {
   try {
     require_same_outcome(comm_, path().string(), failure_);
     const auto texts = all_gather_text(comm_, rank_.file_text(content_));
+    StateSums sums;
+    for (const std::string& of_rank : all_gather_text(comm_, to_text(sums_)))
+      sums.merge(StateSums::of_text(of_rank).value());
     require_same_outcome(comm_, path().string(), failure_of([&] {
-                           if (comm_.rank() == 0) publish(to_text(rank_.manifest_with(texts, path().string())));
+                           if (comm_.rank() == 0) publish(to_text(rank_.manifest_with(texts, path().string(), sums)));
                          }));
   } catch (const IoError&) {
     try {

@@ -80,6 +80,7 @@ class CheckpointSave {
   ImageMemory* memory_;
   std::span<std::byte> image_;
   BlockSums content_;
+  StateSums sums_;       // of this rank's file
   std::string failure_;  // of this rank's writing; read after ended_
   std::atomic<bool> ended_{false};
   std::atomic<bool> given_up_{false};  // true: nobody will publish it

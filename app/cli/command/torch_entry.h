@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "zero/comm/rendezvous/detect_ranks.h"
 #include "zero/plan/cluster/cluster.h"
@@ -30,6 +31,7 @@ struct TrainRequest {
   std::string replay;                            // run folder whose order of events is repeated; empty: no replay
   RankFlags ranks;                               // --rank, --world-size and related flags
   std::optional<std::int64_t> in_process_ranks;  // `-n N` with comm.transport in_process: number of ranks, as threads
+  std::vector<std::int64_t> saves;               // `zero verify`: saves after these steps only, ends after the last
 };
 
 // `zero plan`: the memory and the traffic of each rank of `world`.
@@ -72,6 +74,13 @@ struct BenchMuonRequest {
   bool json = false;
 };
 
+// The place of a rank, as a checkpoint records it (app/train/folder/computing_place.h), beside this process.
+struct RecordedPlace {
+  int threads = 0;             // recorded threads of a rank; 0: the text is no place
+  std::string why_other_bits;  // why a rank computes other bits here; empty: the same bits
+  std::string note;            // another processor, for people; empty: the same one
+};
+
 struct TorchVerbs {
   const char* abi = build_name();  // the first member, in all versions
   const char* torch_version = "";  // of the libtorch that it was built for: "2.11.0"
@@ -84,6 +93,7 @@ struct TorchVerbs {
   int (*generate)(const GenerateRequest&) = nullptr;
   int (*bench_step)(const BenchStepRequest&) = nullptr;
   int (*bench_muon)(const BenchMuonRequest&) = nullptr;
+  RecordedPlace (*compare_place)(const std::string& recorded) = nullptr;
 };
 
 }  // namespace zero::cli

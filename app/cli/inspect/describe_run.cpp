@@ -14,6 +14,7 @@
 
 #include "app/cli/inspect/description.h"
 #include "app/config/load.h"
+#include "app/report/files/metrics_log.h"
 
 namespace zero::cli {
 namespace {
@@ -21,12 +22,18 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Returns the last whole line: a run that is in progress, or was killed, can leave half a line.
-std::string last_line(const std::string& text) {
-  const auto end = text.rfind('\n');
-  if (end == std::string::npos || end == 0) return text.substr(0, end == 0 ? 0 : std::string::npos);
-  const auto begin = text.rfind('\n', end - 1);
-  return text.substr(begin == std::string::npos ? 0 : begin + 1, end - (begin == std::string::npos ? 0 : begin + 1));
+// Returns the last whole line that is not a checkpoint's: a run that is in progress, or was killed, can leave half a line.
+std::string last_line(std::string_view text) {
+  const std::string saved = fmt::format(R"("event": "{}")", kSavedEvent);
+  if (text.find('\n') == text.npos) return std::string(text);
+  while (!text.empty()) {
+    text = text.substr(0, text.rfind('\n'));
+    const std::size_t before = text.rfind('\n');
+    const std::string_view line = text.substr(before == text.npos ? 0 : before + 1);
+    if (line.find(saved) == line.npos) return std::string(line);
+    text = text.substr(0, before == text.npos ? 0 : before + 1);
+  }
+  return "";
 }
 
 Json parsed(const fs::path& path, const std::string& text) {

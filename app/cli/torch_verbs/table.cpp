@@ -1,4 +1,7 @@
+#include <optional>
+
 #include <caffe2/core/common.h>
+#include <fmt/format.h>
 
 #include <c10/util/Exception.h>
 #include <torch/version.h>
@@ -8,6 +11,7 @@
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/cli/torch_verbs/verbs.h"
+#include "app/train/folder/computing_place.h"
 
 namespace zero::cli {
 namespace {
@@ -30,6 +34,16 @@ std::string loaded_torch() {
   return version == options.end() ? "" : version->second;
 }
 
+RecordedPlace compare_place(const std::string& recorded) {
+  const std::optional<ComputingPlace> then = place_of_text(recorded);
+  if (!then) return {};
+  const ComputingPlace here = computing_place(then->threads);
+  RecordedPlace place{.threads = then->threads, .why_other_bits = why_other_bits(*then, here), .note = ""};
+  if (then->processor != here.processor)
+    place.note = fmt::format("the run computed on {}, and this machine has {}", then->processor, here.processor);
+  return place;
+}
+
 }  // namespace
 }  // namespace zero::cli
 
@@ -42,6 +56,7 @@ extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
                                 .plan = without_backtrace<plan_verb, PlanRequest>,
                                 .generate = without_backtrace<generate_verb, GenerateRequest>,
                                 .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>,
-                                .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>};
+                                .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>,
+                                .compare_place = compare_place};
   return &verbs;
 }

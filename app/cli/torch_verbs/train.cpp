@@ -95,6 +95,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   tell_launch(job);
   job.overwrite = request.overwrite;
   job.replay = request.replay;
+  job.saves = request.saves;
   job.notes = loaded.notes;
   job.ranks_on_device = place.devices.sharers(world.local_size());
   const bool is_first = !is_replacement(world.communicator());  // a replacement's predecessor has compared

@@ -92,6 +92,11 @@ std::string to_json_line(const EvaluationMetrics& m) {
       m.perplexity ? fmt::format(R"(, "val_perplexity{}": {})", of, number(*m.perplexity)) : "", number(m.seconds));
 }
 
+std::string to_json_line(const SavedMetrics& m) {
+  return fmt::format(R"({{"t": {:.3f}, "step": {}, "event": "{}", "state_sums": {}}})", m.time, m.step, kSavedEvent,
+                     nlohmann::json(m.state_sums).dump());
+}
+
 std::string lines_until(std::string_view text, std::int64_t step, const ComesAgain& again) {
   std::string kept;
   for (std::size_t begin = 0; begin < text.size();) {

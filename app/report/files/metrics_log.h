@@ -75,9 +75,20 @@ struct EvaluationMetrics {
   double seconds = 0;
 };
 
+// A checkpoint on disk, with the sums of its states (zero/checkpoint/image/state_sums.h). Its line may follow lines of
+// later steps, because training continues while a checkpoint is written.
+struct SavedMetrics {
+  std::int64_t step = 0;
+  double time = 0;
+  std::string state_sums;  // "exp_avg 8c1f03b29d77e650, parameter 02d9a4c5e1b86f37"
+};
+// The "event" of its line.
+inline constexpr std::string_view kSavedEvent = "saved";
+
 // Return a line without a line break. Numbers that are not finite become null.
 std::string to_json_line(const StepMetrics& metrics);
 std::string to_json_line(const EvaluationMetrics& metrics);
+std::string to_json_line(const SavedMetrics& metrics);
 
 // The lines of a step that a run writes again if it continues after that step. So they are removed.
 struct ComesAgain {

@@ -12,6 +12,8 @@
 
 #include "zero/base/error/error.h"
 
+#include "app/report/files/metrics_log.h"
+
 namespace zero::page {
 namespace {
 
@@ -50,6 +52,8 @@ class Reader {
     const double step = json.is_object() ? number_of(json, "step") : std::nan("");
     if (!std::isfinite(step)) {
       ++file_.num_damaged;
+    } else if (word_of(json, "event") == kSavedEvent) {
+      return;  // the page shows the checkpoints that are kept
     } else if (json.contains("event")) {
       add_event(event_of_line(json, step));
     } else {

@@ -12,6 +12,8 @@
 #include "zero/base/process/clock.h"
 #include "zero/base/text/bytes.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/image/state_sums.h"
+#include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/comm/collectives.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/pipeline/pipelined_module.h"
@@ -98,6 +100,13 @@ BestEvaluation best_in(const Manifest& manifest, const std::filesystem::path& pa
   if (error != std::errc() || end != text.data() + text.size())
     throw IoError(path.string(), "load", 0, fmt::format("says of the run: best_value = \"{}\"", text));
   return best;
+}
+
+// Returns the text of the sums; empty if the manifest has none.
+std::string sums_in(const std::filesystem::path& path) {
+  const Manifest manifest = read_manifest(path);
+  const auto found = manifest.run.find(kStateSumsKey);
+  return found == manifest.run.end() ? std::string() : found->second;
 }
 
 void require_of_a_run(const Manifest& manifest, const std::filesystem::path& path) {
@@ -250,6 +259,7 @@ std::optional<Resumed> RunCheckpoints::resume(EngineOfRun engine, std::int64_t n
 }
 
 bool RunCheckpoints::due(std::int64_t step, std::int64_t steps, bool may_ask) {
+  if (!only_after_.empty()) return std::ranges::binary_search(only_after_, step);
   if (!options_.on()) return false;
   if (step == steps) return true;
   if (options_.every_steps > 0) return step % options_.every_steps == 0;
@@ -355,6 +365,11 @@ void RunCheckpoints::count_saved(const SaveFigures& figures) {
   say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
                    format_bytes(figures.size_bytes), figures.seconds, figures.stalled_seconds));
   if (comm_.rank() != 0) return;
+  try {
+    if (log_saved_) log_saved_(saving_step_, sums_in(folder_.path_of(saving_step_)));
+  } catch (const std::exception& error) {
+    ZERO_LOG(error, "the sums of the saved states are not logged: {}", error.what());
+  }
   try {
     folder_.keep(options_.keep, saving_step_, options_.keep_best ? best_on_disk_ : -1);
   } catch (const std::exception& error) {

@@ -19,6 +19,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "zero/base/error/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
@@ -63,6 +65,13 @@ class RunCheckpoints {
   enum class Machines : std::uint8_t { kOne, kSeveral };
   RunCheckpoints(const CheckpointPolicy& options, CheckpointFolder folder, std::optional<LauncherMemory> memory,
                  Communicator& comm, Say say, Machines machines = Machines::kOne);
+
+  // Local. Calls `log` on rank 0 after each save to disk, with the sums of the saved states (state_sums.h).
+  using LogSaved = std::function<void(std::int64_t step, const std::string& state_sums)>;
+  void log_saves(LogSaved log) { log_saved_ = std::move(log); }
+
+  // Local. Saves after these steps only, ascending, and whatever the options say. Empty: as the options say.
+  void save_only_after(std::vector<std::int64_t> steps) { only_after_ = std::move(steps); }
 
   // Local. Throws ConfigError if the disk has no room for one checkpoint. Prints a note if it has no room for all
   // checkpoints to be kept.
@@ -121,6 +130,8 @@ class RunCheckpoints {
   CheckpointFolder folder_;
   Communicator& comm_;
   Say say_;
+  LogSaved log_saved_;
+  std::vector<std::int64_t> only_after_;
   std::unique_ptr<CheckpointSave> save_;  // the running save, or null
   std::int64_t saving_step_ = 0;
   bool saving_best_ = false;

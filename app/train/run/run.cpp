@@ -140,6 +140,10 @@ Run::Run(const TrainJob& with, World& ranks, const TrainOutput& output, const Tr
              checkpoints, log),
       mark_(zero::data_mark(corpus)) {
   task->compute_on(place_of(*device));
+  checkpoints.save_only_after(job.saves);
+  checkpoints.log_saves([this](std::int64_t step, const std::string& state_sums) {
+    if (!state_sums.empty()) log.add(SavedMetrics{.step = step, .state_sums = state_sums});
+  });
   const SyncPlan& sync = job.attach.sync;
   if (sync.has_servers())
     served = {.mode = std::string(name_of(sync.mode)),

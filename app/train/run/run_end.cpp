@@ -160,6 +160,13 @@ StoppedRun RunEnd::stop(int signal) {
   return {.saved = saved, .save_failed = run_.checkpoints.last_failed() || !unwritten.empty()};
 }
 
+StoppedRun RunEnd::pause() {
+  run_.checkpoints.finish(run_.trained());
+  run_.trained().abandon();
+  run_.log.finish();
+  return {.saved = !run_.checkpoints.last_failed(), .save_failed = run_.checkpoints.last_failed()};
+}
+
 bool RunEnd::save_before_stop() {
   if (!run_.job.checkpoint.on()) return false;
   if (const ReplicaCheck check = run_.health.compare_replicas(run_.trained()); !check.same()) {

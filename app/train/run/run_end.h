@@ -3,6 +3,7 @@
 //   RunEnd end(run, start_run(run, opening));
 //   const RunReport report = end.finish();                      // the last step is done
 //   const StoppedRun stopped = end.stop(SIGTERM);               // or: it is not
+//   const StoppedRun paused = end.pause();                      // or: it should not be done (`zero verify`)
 //
 // Collective; the engine is abandoned. Throws IoError if rank 0 cannot write. The message says where the result of the
 // completed training is.
@@ -31,6 +32,8 @@ class RunEnd {
 
   RunReport finish();
   StoppedRun stop(int signal);
+  // Ends after the last of TrainJob::saves: completes the save of that step and the metrics, and writes nothing else.
+  StoppedRun pause();
 
  private:
   RunReport write_all();

@@ -115,6 +115,13 @@ void RunLog::tell(HealthEvent event) {
   write();
 }
 
+void RunLog::add(SavedMetrics metrics) {
+  if (!is_first()) return;
+  metrics.time = unix_seconds();
+  metrics_->add(metrics);
+  write();
+}
+
 void RunLog::take_back(std::int64_t step) {
   since_line_ = {};
   newest_.reset();

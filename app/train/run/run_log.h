@@ -42,6 +42,8 @@ class RunLog {
   // Logs an evaluation, with the current time.
   void add(EvaluationMetrics metrics);
   void tell(HealthEvent event);
+  // Logs a checkpoint on disk, with the current time.
+  void add(SavedMetrics metrics);
   // Removes the logged lines of steps after `step`. The history is restored separately.
   void take_back(std::int64_t step);
   void finish();

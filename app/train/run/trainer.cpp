@@ -73,9 +73,14 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
   const BackwardOnCaller one_thread(place_of(*run.device));
   return naming_device_memory(run, [&]() -> TrainResult {
     RunEnd end(run, start_run(run, opening));
-    if (const int signal = TrainingLoop(run, output.stop).run(opening.resumes()); signal != 0) {
+    TrainingLoop loop(run, output.stop);
+    if (const int signal = loop.run(opening.resumes()); signal != 0) {
       const StoppedRun stopped = end.stop(signal);
       return {.stop_signal = signal, .saved = stopped.saved, .save_failed = stopped.save_failed};
+    }
+    if (loop.pauses()) {
+      const StoppedRun paused = end.pause();
+      return {.saved = paused.saved, .save_failed = paused.save_failed};
     }
     TrainResult result{.report = end.finish()};
     result.save_failed = run.checkpoints.last_failed();

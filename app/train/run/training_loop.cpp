@@ -24,10 +24,11 @@ int TrainingLoop::run(bool resumed) {
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
   if (job.health.rewinds() && !resumed) run_.save();  // a rewind always needs a checkpoint
   Outcome outcome = resumed ? catch_up() : Outcome{};
-  while (outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps) {
+  while (outcome.signal == 0 && !outcome.ends && run_.state.step < last_step(job)) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
     run_.meter.take_back(run_.state.step);
   }
+  pauses_ = outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps;
   if (served_) served_->dismiss(run_.state.step);
   return outcome.signal;
 }
@@ -38,7 +39,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;
-  while (outcome.signal == 0 && !outcome.ends && !outcome.draws_others && run_.state.step < o.steps) {
+  while (outcome.signal == 0 && !outcome.ends && !outcome.draws_others && run_.state.step < last_step(run_.job)) {
     const TakenStep taken = run_step([&] { return training_.take(run_.state, batches, limits()); });
     if (run_.health.judge(run_.trained(), taken.report)) return {.draws_others = true};
     const bool shared_anew = share_anew(taken.metrics);

@@ -26,6 +26,8 @@ class TrainingLoop {
 
   // Returns the signal that ended the run before its last step, or 0. `resumed`: the run continues from a checkpoint.
   int run(bool resumed);
+  // True if the run stopped after the last of TrainJob::saves, before its end.
+  bool pauses() const { return pauses_; }
 
  private:
   struct Outcome {
@@ -46,6 +48,7 @@ class TrainingLoop {
   const StopSignal* stop_;
   TrainingStep training_;
   std::optional<ServedStep> served_;  // on a server
+  bool pauses_ = false;
 };
 
 }  // namespace zero

@@ -21,16 +21,17 @@ TEST_F(Command, ShowsVerbsOnOneScreen) {
     EXPECT_LT(count_lines(ran.output), 50);
     EXPECT_CONTAINS(ran.output, "Exit status: 0 done; 1 `zero doctor` found");
     EXPECT_CONTAINS(ran.output, "4 a read or write failed, or a GPU did");
-    for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "report", "compare", "bench", "doctor",
-                             "convert", "completion", "man"}) {
+    for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "report", "compare", "verify", "bench",
+                             "doctor", "convert", "completion", "man"}) {
       EXPECT_NE(ran.output.find(std::string("\n  ") + verb), std::string::npos) << verb;
     }
   }
 }
 
 TEST_F(Command, HelpFitsSixtyLines) {
-  for (const char* verb : {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm",
-                           "bench disk", "bench step", "report", "compare", "doctor", "convert", "completion", "man"}) {
+  for (const char* verb :
+       {"train", "launch", "plan", "generate", "inspect", "bench", "bench optimizer", "bench comm", "bench disk",
+        "bench step", "report", "compare", "verify", "doctor", "convert", "completion", "man"}) {
     const Ran ran = folder_.zero(std::string(verb) + " --help");
     EXPECT_EQ(ran.status, 0) << verb << ran.errors;
     EXPECT_GT(count_lines(ran.output), 3) << verb;

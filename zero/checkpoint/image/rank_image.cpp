@@ -86,8 +86,10 @@ std::string RankImage::file_text(const BlockSums& content) const {
   return to_text(SavedFile{file_name(), content, layout_.slices, layout_.extras});
 }
 
-Manifest RankImage::manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const {
+Manifest RankImage::manifest_with(const std::vector<std::string>& file_texts, const std::string& path,
+                                  const StateSums& sums) const {
   Manifest manifest = manifest_;
+  if (!sums.of_states().empty()) manifest.run[kStateSumsKey] = to_text(sums);
   for (const std::string& text : file_texts) manifest.files.push_back(parse_saved_file(text, path));
   return manifest;
 }

@@ -16,6 +16,7 @@
 
 #include "zero/checkpoint/image/rank_layout.h"
 #include "zero/checkpoint/image/saved_states.h"
+#include "zero/checkpoint/image/state_sums.h"
 #include "zero/engine/rank_engine.h"
 
 namespace zero {
@@ -40,9 +41,14 @@ class RankImage {
   // Copies the same bytes into `memory`, which has size_bytes(), with as many threads as the engine's updates.
   void copy_to(std::span<std::byte> memory) const;
 
-  // Return this rank's entry of the manifest, for sending, and the manifest with the entries of all ranks.
+  // Sums the states in the bytes that stream() passes. Refers to the image.
+  SumsOfFile sums_of_file() const { return {manifest_, layout_.slices}; }
+
+  // Return this rank's entry of the manifest, for sending, and the manifest with the entries of all ranks. `sums`: of the
+  // states in all files.
   std::string file_text(const BlockSums& content) const;
-  Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path) const;
+  Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path,
+                         const StateSums& sums = {}) const;
 
  private:
   RankEngine& engine_;

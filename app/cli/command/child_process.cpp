@@ -1,4 +1,4 @@
-#include "app/cli/child_process.h"
+#include "app/cli/command/child_process.h"
 
 #include <array>
 #include <cerrno>
