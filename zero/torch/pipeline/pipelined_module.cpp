@@ -112,6 +112,7 @@ void PipelinedModule::refuse_options() const {
   if (options_.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options_.sync.servers));
   if (options_.local) refuse_with_pipeline("sync.mode", "local");
   if (options_.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
+  if (options_.leaves > 0) refuse_with_pipeline("train.leaves", fmt::format("{}", options_.leaves));
   if (!options_.device.empty() && options_.device != "cpu") refuse_with_pipeline("run.device", options_.device);
   if (splits_backward(pipeline_.schedule)) refuse_with_pipeline("parallel.schedule", name_of(pipeline_.schedule));
   for (const torch::Tensor& tensor : parameters_.tensors)
