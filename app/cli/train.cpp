@@ -74,7 +74,7 @@ WorldProgram for_world(int world, std::vector<std::string> program, const Config
   const TrainKeys& train = config.train;
   require_whole_groups(world, config);
   require_secondary_groups(world, config);
-  const std::int64_t accumulate = accumulate_in(world, train);
+  const std::int64_t accumulate = accumulate_in(world, config);
   // The last flags override earlier ones.
   program.push_back(fmt::format("--train.batch={}", train.batch));
   program.push_back(fmt::format("--train.accumulate={}", accumulate));

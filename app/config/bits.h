@@ -3,8 +3,9 @@
 //   why_bits_change("optimizer.lr", config)        // "it decides what is learned"
 //   why_bits_change("zero.stage", config)          // "": every stage has the same bits
 //
-// docs/algorithms.md ("What changes the bits") explains the reasons. A key that is not known to keep the bits changes them.
-// Whether a key matters may depend on other keys of `config`: a shard group matters if copies train apart. Values; Local.
+// docs/algorithms.md ("What changes the bits") explains the reasons. A key that is not known to keep the bits changes
+// them. Whether a key matters may depend on other keys of `config`: a shard group matters if copies train apart.
+// Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ std::string_view why_bits_change(std::string_view key, const Config& config);
 // The same for the number of ranks that compute different samples.
 std::string_view why_bits_change_with_ranks(const Config& config);
 
-// Returns the ranks of a configuration that was fitted to them (fit_to_world()): those that compute different samples, times
-// the sections of a pipeline. 0: it was not fitted.
+// Returns the ranks of a configuration that was fitted to them (fit_to_world()): those that compute different samples,
+// times the sections of a pipeline. 0: it was not fitted.
 std::int64_t ranks_of_fitted(const Config& config);
 
 }  // namespace zero

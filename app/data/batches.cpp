@@ -1,6 +1,7 @@
 #include "app/data/batches.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "zero/base/error/check.h"
@@ -16,14 +17,21 @@ void check(const BatchGrid& grid) {
 }  // namespace
 
 TrainingBatches::TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid,
-                                 std::int64_t first_sample)
-    : data_(data), order_(order), seed_(seed), grid_(grid), first_sample_(first_sample) {
+                                 std::int64_t first_sample, LeavesOfRank of_rank)
+    : data_(data), order_(order), seed_(seed), grid_(grid), first_sample_(first_sample), of_rank_(std::move(of_rank)) {
   check(grid);
+}
+
+std::int64_t TrainingBatches::first_sample_of(std::int64_t micro_batch) const {
+  if (of_rank_.count == 0) return first_sample_ + global_sample_index(grid_, micro_batch, 0);
+  const auto passes = std::ssize(of_rank_.leaves);
+  const std::int64_t leaf = of_rank_.leaves[static_cast<std::size_t>(micro_batch % passes)];
+  return first_sample_ + (micro_batch / passes * of_rank_.count + leaf) * grid_.batch;
 }
 
 void TrainingBatches::fill(std::int64_t micro_batch, Batch& batch) const {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(grid_.batch));
-  const std::int64_t first = first_sample_ + global_sample_index(grid_, micro_batch, 0);
+  const std::int64_t first = first_sample_of(micro_batch);
   for (std::int64_t g = first; std::int64_t & sample : samples) sample = data_.draw(order_, seed_, g++);
   data_.fill_training(samples, seed_, first, batch);
 }

@@ -10,26 +10,38 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "app/data/sample/dataset.h"
 
 namespace zero {
 
+// The leaves of a step, for TrainingBatches.
+struct LeavesOfRank {
+  std::int64_t count = 0;            // of a step; 0: none
+  std::vector<std::int64_t> leaves;  // by micro-batch of a step
+};
+
 class TrainingBatches {
  public:
   // `first_sample`: the number of samples that the run has taken before, with any number of ranks. Micro-batch 0 begins
-  // there.
-  TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid, std::int64_t first_sample = 0);
+  // there. `of_rank`: the leaf of each micro-batch; leaf l of a step has its samples l * batch ... Without leaves the
+  // ranks of the grid take samples in turn.
+  TrainingBatches(const Dataset& data, Order order, std::uint64_t seed, BatchGrid grid, std::int64_t first_sample = 0,
+                  LeavesOfRank of_rank = {});
 
   // Fills samples g .. g + batch - 1, with g = first_sample + global_sample_index(grid, micro_batch, 0).
   void fill(std::int64_t micro_batch, Batch& batch) const;
 
  private:
+  std::int64_t first_sample_of(std::int64_t micro_batch) const;
+
   const Dataset& data_;
   Order order_;
   std::uint64_t seed_;
   BatchGrid grid_;
   std::int64_t first_sample_;
+  LeavesOfRank of_rank_;
 };
 
 // A pass in order that all ranks share: batch i of a rank begins at sample i * together + before. Every rank has the

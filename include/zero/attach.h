@@ -5,4 +5,5 @@
 //   const zero::StepReport report = engine.step();
 #pragma once
 
+#include "zero/plan/units/leaves.h"
 #include "zero/torch/attach.h"

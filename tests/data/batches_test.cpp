@@ -62,6 +62,22 @@ RC_GTEST_PROP(TrainingBatches, StepIsEqualInAnyWorld, (std::uint64_t seed)) {
   RC_ASSERT(step_of(4, 3, 1, step) == whole);
 }
 
+// Leaf l of a step has samples l * batch ..., on whichever rank; idle micro-batches repeat a leaf.
+TEST(TrainingBatches, LeavesNameTheirSamples) {
+  const auto data = numbered(1000);
+  Batch batch;
+  const TrainingBatches batches(data, Order::kSequential, 1, even_grid(2, 3, 1), /*first_sample=*/10,
+                                {.count = 8, .leaves = {4, 5, 5, 5}});
+  const auto first_of = [&](std::int64_t micro_batch) {
+    batches.fill(micro_batch, batch);
+    return rows_of(batch).front();
+  };
+  EXPECT_EQ(first_of(0), 10 + 4 * 2);
+  EXPECT_EQ(first_of(1), 10 + 5 * 2);
+  EXPECT_EQ(first_of(3), 10 + 5 * 2);
+  EXPECT_EQ(first_of(4), 10 + 8 * 2 + 4 * 2);
+}
+
 // Ranks with unequal shares take unequal parts of the step's rows.
 RC_GTEST_PROP(TrainingBatches, StepIsEqualForAnyShares, (std::uint64_t seed)) {
   const auto data = numbered(100);

@@ -87,7 +87,8 @@ class TiledReduceScatter final : public Work::Operation {
                .out_dtype = request_.out_dtype,
                .numel = numel,
                .accumulate = request_.accumulate,
-               .onto = request_.onto.empty() ? nullptr : reinterpret_cast<const float*>(request_.onto.data()) + first},
+               .onto = request_.onto.empty() ? nullptr : reinterpret_cast<const float*>(request_.onto.data()) + first,
+               .merges = request_.merges},
               request_.stats);
   }
 
@@ -116,6 +117,8 @@ void ReduceScatter::check(int world, int rank, const Blocks& blocks) const {
   ZERO_CHECK(onto.empty() || onto.size() == numel * sizeof(float), "a sum of {} bytes begins with {}", in.size(),
              onto.size());
   ZERO_CHECK(!accumulate || out_dtype == DType::kFloat32, "only fp32 accumulates");
+  ZERO_CHECK(merges.empty() || (merges.size() == static_cast<std::size_t>(world) && onto.empty()),
+             "a sum over {} ranks in a tree of {}", world, merges.size());
 }
 
 Work Communicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {

@@ -60,7 +60,7 @@ struct ReduceStats {
   std::int64_t num_non_finite = 0;
 };
 
-// A sum over ranks: out[i] = in_0[i] + in_1[i] + ... for this rank's block, in rank order and fp32. With `accumulate`,
+// A sum over ranks: out[i] = in_0[i] + in_1[i] + ... for this rank's block, in fp32 and rank order. With `accumulate`,
 // the sum is added to `out`, which must then be fp32. `out` may be this rank's own block of `in`.
 struct ReduceScatter {
   std::span<const std::byte> in;  // one block for each rank: equal blocks, or those of the tag
@@ -70,6 +70,9 @@ struct ReduceScatter {
   bool accumulate = false;
   std::span<const std::byte> onto{};  // fp32, one block: initial value of the sum. Read by wait(); may be `out`
   ReduceStats* stats = nullptr;       // of the final `out`; written by wait(); null: no statistics
+  // Order of the additions as a tree over ranks (zero/plan/units/leaves.h); empty: rank order. Read by wait(). Not with
+  // `onto`, nor with codecs.
+  std::span<const std::uint8_t> merges{};
 
   // Local. Checks with ZERO_CHECK that the sizes fit each other; every transport calls it.
   void check(int world, int rank = 0, const Blocks& blocks = {}) const;

@@ -37,6 +37,8 @@ constexpr int kGroup = hn::MaxLanes(Floats());  // floats in a vector
 constexpr int kGroups = kBlock / kGroup;
 constexpr int kWides = kBlock / hn::MaxLanes(Doubles());
 constexpr int kTerms = kWides / 4;  // vectors with a block's four terms
+// Partial sums of a tree over 2^31 inputs. Trees are balanced, or are checked (sum_ranks()).
+constexpr std::size_t kMostPartialSums = 32;
 
 template <typename T>
 HWY_INLINE hn::Vec<Floats> load(const std::byte* data, std::int64_t i) {
@@ -104,23 +106,55 @@ struct Squares {
 // Most elements of such a sum, because a lane may add only so many terms.
 constexpr std::int64_t kMostElements = kBlock * ExactLanes<Doubles, 2>::kMostAdds / kTerms;
 
+// Adds the inputs in the order of a tree: a program over a stack of partial sums.
+template <typename In>
+void add_tree(const RankSum& request, std::int64_t i, hn::Vec<Floats> (&sum)[kGroups]) {
+  alignas(64) float partial[kMostPartialSums][kBlock];
+  std::size_t height = 0;
+  for (std::size_t r = 0; r < request.in.size(); ++r) {
+    for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(request.in[r], i + g * kGroup);
+    for (int n = request.merges[r]; n > 0; --n) {
+      --height;
+      for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(hn::Load(Floats(), partial[height] + g * kGroup), sum[g]);
+    }
+    for (int g = 0; g < kGroups; ++g) hn::Store(sum[g], Floats(), partial[height] + g * kGroup);
+    ++height;
+  }
+}
+
+template <typename In>
+float add_tree_of_one(const RankSum& request, std::int64_t i) {
+  float partial[kMostPartialSums];
+  std::size_t height = 0;
+  for (std::size_t r = 0; r < request.in.size(); ++r) {
+    float sum = load_one<In>(request.in[r], i);
+    for (int n = request.merges[r]; n > 0; --n) sum = partial[--height] + sum;
+    partial[height++] = sum;
+  }
+  return partial[0];
+}
+
 // Sums sixteen elements from i on; `sum` gets the stored values.
 template <typename In, Out out>
 HWY_INLINE void sum_sixteen(const RankSum& request, std::int64_t i, hn::Vec<Floats> (&sum)[kGroups]) {
   const std::byte* const* in = request.in.data();
   const std::size_t num_ranks = request.in.size();
-  HWY_UNROLL(16)
-  for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
-  if (request.onto != nullptr) {
+  if (request.merges.empty()) {
     HWY_UNROLL(16)
-    for (int g = 0; g < kGroups; ++g) {
-      sum[g] = hn::Add(load<float>(reinterpret_cast<const std::byte*>(request.onto), i + g * kGroup), sum[g]);
+    for (int g = 0; g < kGroups; ++g) sum[g] = load<In>(in[0], i + g * kGroup);
+    if (request.onto != nullptr) {
+      HWY_UNROLL(16)
+      for (int g = 0; g < kGroups; ++g) {
+        sum[g] = hn::Add(load<float>(reinterpret_cast<const std::byte*>(request.onto), i + g * kGroup), sum[g]);
+      }
     }
-  }
-  for (std::size_t r = 1; r < num_ranks; ++r) {
-    const std::byte* data = in[r];
-    HWY_UNROLL(16)
-    for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<In>(data, i + g * kGroup));
+    for (std::size_t r = 1; r < num_ranks; ++r) {
+      const std::byte* data = in[r];
+      HWY_UNROLL(16)
+      for (int g = 0; g < kGroups; ++g) sum[g] = hn::Add(sum[g], load<In>(data, i + g * kGroup));
+    }
+  } else {
+    add_tree<In>(request, i, sum);
   }
   HWY_UNROLL(16)
   for (int g = 0; g < kGroups; ++g) {
@@ -135,9 +169,9 @@ HWY_INLINE void sum_sixteen(const RankSum& request, std::int64_t i, hn::Vec<Floa
 
 template <typename In, Out out>
 float sum_one(const RankSum& request, std::int64_t i) {
-  float sum = load_one<In>(request.in[0], i);
+  float sum = request.merges.empty() ? load_one<In>(request.in[0], i) : add_tree_of_one<In>(request, i);
   if (request.onto != nullptr) sum = request.onto[i] + sum;
-  for (std::size_t r = 1; r < request.in.size(); ++r) sum += load_one<In>(request.in[r], i);
+  for (std::size_t r = 1; r < request.in.size() && request.merges.empty(); ++r) sum += load_one<In>(request.in[r], i);
   if constexpr (out == Out::kFloat32Accumulate) sum = load_one<float>(request.out, i) + sum;
   if constexpr (out != Out::kNowhere) sum = store_one<OutType<out>>(sum, request.out, i);
   return sum;
@@ -248,6 +282,18 @@ namespace {
 // From this size on, a cached result would evict more than a later read of it would gain.
 constexpr std::int64_t kStreamBytes = std::int64_t{4} << 20;
 
+void check_tree(const RankSum& request) {
+  if (request.merges.empty()) return;
+  constexpr int kMost = 32;  // kMostPartialSums
+  int height = 0;            // of the stack of partial sums
+  bool is_tree = request.merges.size() == request.in.size() && request.onto == nullptr;
+  for (const std::uint8_t sums : request.merges) {
+    is_tree = is_tree && height < kMost && static_cast<int>(sums) <= height;
+    height += 1 - static_cast<int>(sums);
+  }
+  ZERO_CHECK(is_tree && height == 1, "{} inputs are summed in a tree of {}", request.in.size(), request.merges.size());
+}
+
 bool may_stream(const RankSum& request) {
   if (request.numel * 4 < kStreamBytes || reinterpret_cast<std::uintptr_t>(request.out) % 64 != 0) return false;
   if (reinterpret_cast<const std::byte*>(request.onto) == request.out) return false;
@@ -262,7 +308,9 @@ bool may_stream(const RankSum& request) {
 void sum_ranks(const RankSum& request, ReduceStats* stats) {
   ZERO_CHECK(!request.in.empty(), "a sum over no ranks");
   ZERO_CHECK(!request.accumulate || request.out_dtype == DType::kFloat32, "only fp32 accumulates");
+  check_tree(request);
   RankSum plain = request;
+  if (request.in.size() == 1) plain.merges = {};
   // The sum over one rank, in place, is already done.
   if (request.in.size() == 1 && request.in[0] == request.out && request.dtype == request.out_dtype &&
       !request.accumulate && request.onto == nullptr) {

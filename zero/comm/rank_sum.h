@@ -1,5 +1,5 @@
-// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in rank order and fp32. The sum of squares and the
-// number of non-finite elements (ReduceStats) are computed in the same pass.
+// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in fp32, in rank order or in a tree over ranks. The sum
+// of squares and the number of non-finite elements (ReduceStats) are computed in the same pass.
 //
 //   sum_ranks({.in = inputs, .out = out, .numel = numel}, &stats);     // one input for each rank
 //
@@ -32,6 +32,8 @@ struct RankSum {
   bool accumulate = false;  // a later micro-batch: out += (in_0 + in_1 + ...); `out` must be fp32
   // A sum that earlier ranks or copies began: ((onto + in_0) + in_1) + ...; null: it begins with in_0. May be `out`.
   const float* onto = nullptr;
+  // Order of the additions as a tree over the inputs (zero/plan/units/leaves.h); empty: rank order. Not with `onto`.
+  std::span<const std::uint8_t> merges{};
 };
 
 // Local. Sums, and adds the statistics of the result to `stats`; null: no statistics.

@@ -10,6 +10,7 @@
 #include "zero/base/error/log.h"
 #include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/options/leaf_options.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/options/same_options.h"
 #include "zero/engine/options/same_refusal.h"
@@ -118,7 +119,7 @@ AttachOptions checked(AttachOptions options, Communicator& comm, const std::vect
   require_wire(options, world);
   require_rule(options, *rule_of(options));
   require_same_options(comm, options, specs);
-  return options;
+  return settle_leaves(std::move(options), world);
 }
 
 // Throws ConfigError for options that exclude a link between devices.
@@ -150,6 +151,11 @@ Device& require_possible_on(Device& device, const AttachOptions& options, const 
                       "use comm.transport nccl with run.device cuda, or leave it out");
   if (linked) check_link(device, options, placement);
   if (device.host_readable()) return device;
+  if (options.leaves > 0)
+    throw ConfigError(
+        "train.leaves", fmt::format("{}", options.leaves),
+        fmt::format("sums in a tree do not work yet on a device that the host cannot read ({})", device.name()),
+        "leave it out, or train on the CPU (run.device = \"cpu\")");
   const auto refuse = [&device](std::string_view key, std::string_view value, std::string_view what) {
     throw ConfigError(key, value,
                       fmt::format("{} does not work on a device that the host cannot read ({})", what, device.name()),
@@ -175,6 +181,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
                          const AttachOptions& wanted, UnitObserver& observer, const EngineHost& host)
     : specs(std::move(parameters)),
       options(checked(wanted, communicator, specs)),
+      leaves(leaves_of(options, communicator.world())),
       local_world(host.local_world),
       read_memory(source_of(host)),
       comms(communicator, mesh_of(communicator.world(), options).shard,
@@ -202,7 +209,7 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       secondary(state, unit_comms.of_parts(), ledger),
       gatherer(state, unit_comms.of_units(), ledger, observer, secondary, shard_updates(), options.timeline),
       reducer(state, specs.size(), budget.is_min(), unit_comms.of_units(), ledger, options.timeline,
-              unit_comms.over_copies()),
+              unit_comms.over_copies(), leaves),
       updater(state, *rule, specs, options, comms.copy, ledger, unit_comms.of_directions()),
       executor(state, budget, gatherer, secondary, reducer, updater),
       passes(state, gatherer, reducer, executor),

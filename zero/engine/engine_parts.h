@@ -27,6 +27,7 @@
 #include "zero/engine/update/updater.h"
 #include "zero/engine/wire/engine_comms.h"
 #include "zero/memory/memory_watch.h"
+#include "zero/plan/units/leaves.h"
 
 namespace zero {
 
@@ -38,8 +39,9 @@ struct EngineParts {
   ~EngineParts();  // waits for the device
 
   const std::vector<ParamSpec> specs;
-  const AttachOptions options;
-  const int local_world;  // ranks that share this machine's memory
+  const AttachOptions options;         // accumulate and reduce follow from leaves
+  const std::optional<Leaves> leaves;  // empty: the step has none
+  const int local_world;               // ranks that share this machine's memory
   // reader of this machine's free memory, or a test's; several threads may call it
   const MemoryWatch::Source read_memory;
   const EngineComms comms;

@@ -231,6 +231,8 @@ void EngineStatistics::add_formulas(EngineReport& report) const {
     }
     if (placement.delayed_update)  // the waiting gradient
       report.state_formula_bytes += numel * (placement.fp32_gradient() ? 4.0 : size) / shard;
+    report.state_formula_bytes += static_cast<double>(placement.num_partial_sums()) * numel * sizeof(float) /
+                                  (placement.sums_leaves_here() ? 1 : shard);
     report.sent_formula_bytes += sent_formula_bytes(spec.numel(), shard, placement, spec.dtype);
     report.copies.sent_formula_bytes += sent_between_copies_formula_bytes(spec.numel(), shard, placement);
   }

@@ -24,6 +24,14 @@ double mean_norm(const std::vector<double>& sum_squares, bool apart, double divi
   return norms / static_cast<double>(sum_squares.size());
 }
 
+std::string_view short_group_remedy(bool has_leaves) {
+  if (has_leaves)
+    return "run accumulate passes before step(), because a step has all of its leaves (train.leaves); or drop the "
+           "group with discard_gradients()";
+  return "run accumulate passes before step(). For a short group call step(lr, {.fewer_micro_batches = true}), or drop "
+         "it with discard_gradients()";
+}
+
 std::string told(const StepReport& report, const StepSync& agreed) {
   switch (report.reason) {
     case SkipReason::kLossSpike:
@@ -55,6 +63,10 @@ void EngineStep::drop(const std::vector<bool>& params) {
   parts_.passes.end_backward();
   update_times_.before_drop();
   if (leaves_gradients(parts_.comms.run, params, parts_.reducer.arrivals().present())) {
+    if (parts_.leaves && parts_.executor.finished_backwards() < parts_.options.accumulate)
+      throw ConfigError("train.leaves", fmt::format("{}", parts_.options.leaves),
+                        "gradients of some parameters are dropped between the micro-batches of a step",
+                        "drop all gradients (zero_grad() of the module), or drop them after the last micro-batch");
     parts_.reducer.drop(params);
     return;
   }
@@ -143,13 +155,12 @@ void EngineStep::require_passes(int passes, bool fewer_micro_batches) const {
     throw ConfigError("step", "", "step() after its gradients were dropped, without a backward pass since then",
                       "call zero_grad() before a backward pass, or leave out this step(); outside a backward pass "
                       ".mutable_grad() counts as zero_grad() of its parameter");
-  if (accumulate == 1 || passes == accumulate) return;
-  if (fewer_micro_batches && passes >= 1 && passes < accumulate) return;
+  if ((accumulate == 1 && !parts_.leaves) || passes == accumulate) return;
+  if (fewer_micro_batches && !parts_.leaves && passes >= 1 && passes < accumulate) return;
   throw ConfigError("accumulate", fmt::format("{}", accumulate),
                     fmt::format("this step had {} backward passes", passes),
                     passes < accumulate && passes > 0
-                        ? "run accumulate passes before step(). For a short group call step(lr, {.fewer_micro_batches "
-                          "= true}), or drop it with discard_gradients()"
+                        ? short_group_remedy(parts_.leaves.has_value())
                         : "drop them with discard_gradients(), then run accumulate passes before each step()");
 }
 
@@ -192,10 +203,12 @@ void EngineStep::require_scaled(int passes) const {
 }
 
 StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits& limits) {
+  require_leaf_losses(limits);
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = state_mover_.wanted(num_updates_),
                 .present = parts_.reducer.arrivals().present(),
                 .loss = limits.loss,
+                .leaf_losses = limits.leaf_losses,
                 .max_loss = limits.max_loss,
                 .max_grad_norm = limits.max_grad_norm,
                 .lr = rates.lr,
@@ -210,7 +223,8 @@ StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits&
     if (stats.num_non_finite > 0 && mine.first_bad_param < 0)
       mine.first_bad_param = parts_.reducer.sums().first_non_finite(unit.index);
   }
-  const StepSync agreed = exchange(parts_.comms.run, mine, parts_.comms.mesh.shard);
+  const StepSync agreed =
+      exchange(parts_.comms.run, mine, parts_.comms.mesh.shard, parts_.leaves ? &*parts_.leaves : nullptr);
   require_limits(agreed.max_loss, agreed.max_grad_norm);
   if (const auto& other = agreed.other_rate)
     throw ConfigError(
@@ -233,6 +247,15 @@ StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits&
                     "every rank must run the same operators in the same order; stages 0 to 2 do not need this.");
   }
   return agreed;
+}
+
+void EngineStep::require_leaf_losses(const StepLimits& limits) const {
+  const std::size_t given = limits.leaf_losses.size();
+  if (given == 0 || (parts_.leaves && given == static_cast<std::size_t>(parts_.leaves->passes()))) return;
+  throw ConfigError("step(limits.leaf_losses)", fmt::format("{} losses", given),
+                    parts_.leaves ? fmt::format("this rank has {} micro-batches in a step", parts_.leaves->passes())
+                                  : std::string("the options have no leaves"),
+                    "give a loss for each micro-batch, or leave it empty");
 }
 
 // If the loss is not finite, a lower scale does not help.

@@ -70,6 +70,7 @@ class EngineStep {
   void require_passes(int passes, bool fewer_micro_batches) const;
   void require_scaled(int passes) const;
   void warn_without_gradients(const StepSync& agreed);
+  void require_leaf_losses(const StepLimits& limits) const;
   StepSync exchange_findings(const StepRates& rates, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
   StepReport judge(const StepSync& agreed, double norm) const;

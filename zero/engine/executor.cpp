@@ -38,6 +38,8 @@ void Executor::event(const Event& event) {
   }
   if (!foreseen || leaves_something(event)) issue_on_demand(event);
   if (event.kind == EventKind::kAccess) gatherer_.ensure(event.unit);
+  if (event.kind == EventKind::kGradient && !reduces_in_pass(state_.placement(), finished_backwards_))
+    reducer_.sum_leaf(event.unit);
   if (may_wait && times_ != nullptr) times_->goes_on();
   if (event.kind != EventKind::kEndBackward) return;
   reducer_.end_backward();

@@ -16,9 +16,11 @@ namespace zero {
 
 double gradient_divisor(const EngineParts& parts, int passes) {
   if (const GivenGradients* given = parts.reducer.given()) return given->number;
+  const double scale = parts.loss_scale ? parts.loss_scale->value() : 1.0;
+  if (parts.leaves) return parts.leaves->count() * scale;
   const int num_ranks = parts.options.local ? parts.comms.mesh.shard : parts.comms.run.world();
   const int num_summed = num_ranks * (parts.options.average_micro_batches ? std::max(1, passes) : 1);
-  return num_summed * (parts.loss_scale ? parts.loss_scale->value() : 1.0);
+  return num_summed * scale;
 }
 
 // Reduces the rest of the step, and returns the factor of its sums.

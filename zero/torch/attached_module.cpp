@@ -76,7 +76,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   const std::optional<DType> dtype = options.dtype;
   AttachOptions of_role = role_.options();
   of_role.weights = nullptr;
-  if (options.sync.has_servers()) refuse_statistics(model);
+  if (options.sync.has_servers() || options.leaves > 0) refuse_statistics(model, options);
   require_same_buffers(model.buffers, role_.comm_of_buffers());
   adopt_stream(*device_);
   share_memory(*device_);
@@ -107,11 +107,17 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
 }
 
 // Refuses statistics that a module gathers in training (BatchNorm): each worker would have its own, and no server any.
-void AttachedModule::refuse_statistics(const ModelTensors& model) {
-  for (const ModelTensors::Buffer& buffer : model.buffers)
-    if (buffer.becomes_fp32)
-      throw ConfigError("sync.servers", "", fmt::format("the module keeps running statistics ({})", buffer.name),
-                        "use a norm without them, such as LayerNorm; or leave out sync.servers");
+// With leaves each rank would gather those of its own leaves.
+void AttachedModule::refuse_statistics(const ModelTensors& model, const AttachOptions& options) {
+  for (const ModelTensors::Buffer& buffer : model.buffers) {
+    if (!buffer.becomes_fp32) continue;
+    if (options.leaves > 0)
+      throw ConfigError("train.leaves", fmt::format("{}", options.leaves),
+                        fmt::format("the module keeps running statistics of a rank's samples ({})", buffer.name),
+                        "use a norm without them, such as LayerNorm or GroupNorm; or leave out train.leaves");
+    throw ConfigError("sync.servers", "", fmt::format("the module keeps running statistics ({})", buffer.name),
+                      "use a norm without them, such as LayerNorm; or leave out sync.servers");
+  }
 }
 
 AttachedModule::~AttachedModule() {

@@ -92,7 +92,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void before_step(const StepRates& rates);
   void drop(const std::vector<bool>& params);
   bool watches_write(int unit) const;
-  static void refuse_statistics(const ModelTensors& model);
+  static void refuse_statistics(const ModelTensors& model, const AttachOptions& options);
   void end();
   void give_back_all();
 

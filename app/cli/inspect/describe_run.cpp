@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Returns the last whole line that is not a checkpoint's: a run that is in progress, or was killed, can leave half a line.
+// Returns the last whole line that is not a checkpoint's: a run that is in progress, or was killed, can leave half a
+// line.
 std::string last_line(std::string_view text) {
   const std::string saved = fmt::format(R"("event": "{}")", kSavedEvent);
   if (text.find('\n') == text.npos) return std::string(text);

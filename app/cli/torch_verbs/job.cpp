@@ -162,6 +162,7 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
   options.align_bytes = computes_on_gpu(config) ? kGpuAlignBytes : kHostAlignBytes;
   options.optimizer = optimizer_options(config.optimizer.name, config.optimizer);
   options.accumulate = static_cast<int>(config.train.accumulate);
+  options.leaves = static_cast<int>(config.train.leaves);
   if (options.reduce_dtype == options.dtype) options.reduce_dtype.reset();
   // fp16 needs a loss scale. The other types have the range of fp32.
   const bool scales = options.dtype == DType::kFloat16;

@@ -26,8 +26,8 @@
 #include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/run_devices.h"
 #include "app/cli/torch_verbs/verbs.h"
+#include "app/config/options/with_origins.h"
 #include "app/config/rules/fit_to_world.h"
-#include "app/config/with_origins.h"
 #include "app/train/run/trainer.h"
 
 namespace zero::cli {
@@ -85,7 +85,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   const std::int64_t asked = std::max<std::int64_t>(asked_world(), world.size());
   fit_to_world(loaded, asked);
   if (loaded.config.train.epochs > 0) settle_epochs(loaded, samples_of_pass(loaded.config).value_or(0));
-  if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config.train);
+  if (asked > world.size()) loaded.config.train.accumulate = accumulate_in(world.size(), loaded.config);
   TrainJob job = make_job(loaded.config, world.local_size());
   job.device = place.devices.of_rank(place.local_rank);
   HostGroup group = group_of_run(loaded, world, place.local_rank, job.device);

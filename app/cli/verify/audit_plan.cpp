@@ -123,7 +123,8 @@ void choose_start(AuditPlan& plan, std::vector<KeptCheckpoint> all) {
   }
 }
 
-// The configurations of the steps: each checkpoint has that of the steps before it; config.toml has that of the last ones.
+// The configurations of the steps: each checkpoint has that of the steps before it; config.toml has that of the last
+// ones.
 struct Configuration {
   std::string text, place;
   std::int64_t until = 0;

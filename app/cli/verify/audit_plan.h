@@ -5,11 +5,12 @@
 //   plan.saves                    // {1000}: the states after these steps are compared
 //   plan.config                   // that of the run, with the overrides
 //
-// Steps A..B begin with the states after step A and end with those after step B. The start is the last undamaged checkpoint
-// at or before A, or the initial weights if there is none. Without A and B: from the first kept checkpoint to the last.
+// Steps A..B begin with the states after step A and end with those after step B. The start is the last undamaged
+// checkpoint at or before A, or the initial weights if there is none. Without A and B: from the first kept checkpoint
+// to the last.
 //
-// Reads the run, and verifies every byte of its checkpoints in the range; writes nothing. Local. Throws ConfigError for a
-// path that is no run, for steps that the run has not, and for an override that changes the bits (app/config/bits.h).
+// Reads the run, and verifies every byte of its checkpoints in the range; writes nothing. Local. Throws ConfigError for
+// a path that is no run, for steps that the run has not, and for an override that changes the bits (app/config/bits.h).
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 //   records.steps.at(20).at("loss")         // exactly as the run computed it
 //   records.saved.at(20)                    // the sums of the states of the checkpoint after step 20
 //
-// Lines are untrusted: a line that is not as a run writes it is listed in `damaged`. A value that is null is NaN. A missing
-// file is empty. Values; Local. Throws IoError if the file cannot be read.
+// Lines are untrusted: a line that is not as a run writes it is listed in `damaged`. A value that is null is NaN. A
+// missing file is empty. Values; Local. Throws IoError if the file cannot be read.
 #pragma once
 
 #include <array>

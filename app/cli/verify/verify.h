@@ -3,8 +3,8 @@
 //   const std::vector<std::string> arguments{"runs/x", "--steps", "500..1000", "--zero.stage", "1"};
 //   return run_verify(arguments);
 //
-// 0: no difference. 1: a difference, which is printed with its step. Otherwise as other verbs (verb.h). It writes nothing
-// into RUN: it trains in a folder beside RUN, and removes that folder. Local: it starts the ranks itself.
+// 0: no difference. 1: a difference, which is printed with its step. Otherwise as other verbs (verb.h). It writes
+// nothing into RUN: it trains in a folder beside RUN, and removes that folder. Local: it starts the ranks itself.
 //
 // The parts: what is recorded (run_records.h), what is executed (audit_plan.h), what differs (audit.h), and its words
 // (audit_text.h).

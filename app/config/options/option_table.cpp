@@ -312,6 +312,8 @@ constexpr std::array kOptions{
            "largest number of samples of a rank in a micro-batch, with train.share auto; 0: no limit"},
     Option{"train.accumulate", at<kTrain, &TrainKeys::accumulate>, kPositive,
            "micro-batches of a rank in a step"},
+    Option{"train.leaves", at<kTrain, &TrainKeys::leaves>, Range{.lowest = 0, .highest = 65536},
+           "logical micro-batches of a step, summed in a tree: no bit depends on the number of ranks; 0: off"},
     Option{"train.reduce", word_at<kReduces, kEngine, &AttachOptions::reduce>, kAny,
            "time of gradient sums over ranks; each: after each micro-batch; last: once a step; auto: each"},
     Option{"train.global_batch", at<kTrain, &TrainKeys::global_batch>, kNatural,

@@ -15,6 +15,7 @@
 #include "zero/plan/units/weighted_cut.h"
 
 #include "app/config/options/option.h"
+#include "app/config/rules/leaf_rules.h"
 #include "app/config/rules/pipeline_rules.h"
 #include "app/config/rules/rules.h"
 
@@ -80,6 +81,7 @@ void check_shard_weights(const LoadedConfig& loaded, std::int64_t world) {
 
 void fit_batch(LoadedConfig& loaded, std::int64_t world) {
   auto& train = loaded.config.train;
+  if (train.leaves > 0) return fit_leaves(loaded, world);
   const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
   if (train.global_batch == 0) {
     train.global_batch = train.batch * train.accumulate * world;
@@ -105,7 +107,9 @@ std::int64_t most_samples(const StepOptions& train) {
   return train.share.kind == ShareKind::kMeasured ? std::max(train.batch, train.share.most) : train.batch;
 }
 
-std::int64_t accumulate_in(std::int64_t world, const TrainKeys& train) {
+std::int64_t accumulate_in(std::int64_t world, const Config& config) {
+  const TrainKeys& train = config.train;
+  if (train.leaves > 0) return accumulate_of_leaves(world, config);
   const std::int64_t per_batch = train.batch * world;
   if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
   throw ConfigError("train.global_batch", std::to_string(train.global_batch),

@@ -23,6 +23,7 @@
 #include "app/config/options/option.h"
 #include "app/config/rules/device_rules.h"
 #include "app/config/rules/evaluation_rules.h"
+#include "app/config/rules/leaf_rules.h"
 #include "app/config/rules/model_rules.h"
 #include "app/config/rules/pipeline_rules.h"
 #include "app/config/rules/read_keys.h"
@@ -409,7 +410,7 @@ void check_wire(const LoadedConfig& loaded) {
 void check_types(const LoadedConfig& loaded) {
   const auto& [train, engine] = std::tie(loaded.config.train, loaded.config.engine);
   if (engine.reduce_dtype == DType::kFloat32 && engine.reduce == Reduce::kLast && train.accumulate > 1 &&
-      engine.dtype != DType::kFloat32) {
+      train.leaves == 0 && engine.dtype != DType::kFloat32) {
     refuse(loaded, "train.reduce_dtype",
            "with train.reduce = \"last\" a rank sends its sum of micro-batches in train.dtype",
            "use train.reduce each, or train.reduce_dtype same");
@@ -570,6 +571,7 @@ void check_rules(const LoadedConfig& loaded) {
   check_timeline(loaded);
   check_device(loaded);
   check_pipeline(loaded);
+  check_leaves(loaded);
 }
 
 void check_files(const LoadedConfig& loaded) {

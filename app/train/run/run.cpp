@@ -83,8 +83,10 @@ SampleShares shares_of(const TrainJob& job, const Communicator& comm) {
   return {job.train.share, job.train.batch, line.data_ranks, line.data_rank};
 }
 
-// With a pipeline the ranks at the first position have all losses. 0: all ranks have losses of their own.
+// With a pipeline the ranks at the first position have all losses. With leaves every rank has the step's loss. 0: all
+// ranks have losses of their own.
 int averaged_in_history(const TrainJob& job, int num_computing) {
+  if (job.train.leaves > 0) return 1;
   return job.pipeline.pipeline > 1 ? num_computing : 0;
 }
 
@@ -226,7 +228,7 @@ std::optional<EvaluationResult> Run::evaluate_weights(std::int64_t step, std::in
     return signal != 0;
   };
   const auto found = evaluate_unless(must_stop, *task, *corpus.validation, shares.grid(), batches, comm(),
-                                     pipeline ? &*pipeline : nullptr);
+                                     pipeline ? &*pipeline : nullptr, /*equal_bits=*/job.train.leaves > 0);
   if (!found) {
     say(fmt::format("signal {}: the evaluation after step {} is left out", signal, step));
     return std::nullopt;

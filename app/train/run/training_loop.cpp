@@ -35,7 +35,8 @@ int TrainingLoop::run(bool resumed) {
 
 TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   const StepOptions& o = run_.job.train;
-  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.shares.grid(), run_.state.samples);
+  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.shares.grid(), run_.state.samples,
+                              leaves_of_rank(run_.job, run_.num_computing(), run_.world.rank()));
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;

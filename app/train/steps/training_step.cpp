@@ -1,5 +1,7 @@
 #include "app/train/steps/training_step.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <ATen/Context.h>
@@ -28,9 +30,24 @@ TrainingStep::TrainingStep(const TrainJob& job, Task& task, EngineOfRun engine, 
       rank_(rank),
       shares_(shares),
       recorder_(recorder),
-      num_averaged_(averaged_ranks(job, static_cast<int>(shares.samples().size()))) {
+      num_averaged_(averaged_ranks(job, static_cast<int>(shares.samples().size()))),
+      leaves_(leaves_of(job, static_cast<int>(shares.samples().size()))) {
   if (job.train.gradient_noise > 0 && rank % num_averaged_ == 0)
     noise_.emplace(task.module(), job.train.gradient_noise, job.train.seed);
+}
+
+std::optional<Leaves> leaves_of(const TrainJob& job, int ranks) {
+  if (job.train.leaves == 0) return std::nullopt;
+  return Leaves(static_cast<int>(job.train.leaves), ranks, job.attach.reduce);
+}
+
+LeavesOfRank leaves_of_rank(const TrainJob& job, int ranks, int rank) {
+  const std::optional<Leaves> leaves = leaves_of(job, ranks);
+  if (!leaves) return {};
+  LeavesOfRank of_rank{.count = leaves->count()};
+  for (int micro = 0; micro < leaves->passes(); ++micro)
+    of_rank.leaves.push_back(leaves->leaf(rank, std::min(micro, leaves->computed(rank) - 1)));
+  return of_rank;
 }
 
 StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks) {
@@ -54,7 +71,10 @@ TakenStep TrainingStep::take(const RunState& done, Prefetcher& batches, const Li
     for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro)
       run_micro_batch(micro, next_batch(batches), metrics);
   }
-  taken.report = update(metrics.lr, limits(metrics.loss));
+  StepLimits bounds = limits(metrics.loss);
+  bounds.leaf_losses = std::exchange(leaf_losses_, {});
+  taken.report = update(metrics.lr, bounds);
+  if (leaves_) metrics.loss = taken.report.loss;
   metrics.seconds = monotonic_seconds() - begin;
   metrics.time = unix_seconds();
   metrics.grad_norm = taken.report.grad_norm;
@@ -94,8 +114,8 @@ void TrainingStep::run_passes(PipelineEngine& pipeline, Prefetcher& batches, Ste
 }
 
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {
-  const double parts = static_cast<double>(job_.train.accumulate) / shares_.weight();
-  if (job_.model.dropout > 0) at::manual_seed(micro_batch_seed(job_.train.seed, metrics.step - 1, micro, rank_));
+  const double parts = leaves_ ? 1 : static_cast<double>(job_.train.accumulate) / shares_.weight();
+  if (job_.model.dropout > 0) at::manual_seed(seed_of(metrics.step - 1, micro));
   const double begin = monotonic_seconds();
   TimedSpan span(recorder_, Activity::kForward);
   const auto loss = task_.loss(batch);
@@ -107,7 +127,16 @@ void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepM
   if (noise_) noise_->none();
   metrics.forward += middle - begin;
   metrics.backward += monotonic_seconds() - middle;
-  metrics.loss += loss.item<double>() / parts;
+  if (leaves_) {
+    leaf_losses_.push_back(loss.item<double>());
+  } else {
+    metrics.loss += loss.item<double>() / parts;
+  }
+}
+
+std::uint64_t TrainingStep::seed_of(std::int64_t step, std::int64_t micro) const {
+  if (!leaves_) return micro_batch_seed(job_.train.seed, step, micro, rank_);
+  return micro_batch_seed(job_.train.seed, step, leaves_->leaf(rank_, static_cast<int>(micro)), 0);
 }
 
 }  // namespace zero

@@ -5,8 +5,9 @@
 //   taken.metrics.loss          // this rank's, weighted by its share of the samples: the mean over ranks is the step's
 //   taken.report.skipped        // nothing was updated
 //
-// Each loss is divided by the number of micro-batches. The randomness of a micro-batch is a function of seed, step,
-// micro-batch and rank (micro_batch_seed.h). The metrics lack the memory and traffic of the engine: RunMeter adds them.
+// Each loss is divided by the number of micro-batches, unless a step has leaves: then the update divides by their
+// number. The randomness of a micro-batch is a function of seed, step, micro-batch and rank, or of seed, step and leaf
+// (micro_batch_seed.h). The metrics lack the memory and traffic of the engine: RunMeter adds them.
 // Collective.
 #pragma once
 
@@ -15,7 +16,9 @@
 #include <optional>
 
 #include "zero/base/process/timeline.h"
+#include "zero/plan/units/leaves.h"
 
+#include "app/data/batches.h"
 #include "app/data/prefetcher.h"
 #include "app/report/files/metrics_log.h"
 #include "app/train/engine/engine_of_run.h"
@@ -31,6 +34,11 @@ struct TakenStep {
   StepMetrics metrics;
   StepReport report;
 };
+
+// Returns the leaves of a step; empty: none. `ranks`: number of ranks that compute.
+std::optional<Leaves> leaves_of(const TrainJob& job, int ranks);
+// Returns the leaf of each micro-batch of a rank; an idle micro-batch repeats the rank's last leaf.
+LeavesOfRank leaves_of_rank(const TrainJob& job, int ranks, int rank);
 
 // Returns the metrics of the next step that do not depend on its result. `ranks`: number of ranks that compute.
 StepMetrics metrics_of(const TrainJob& job, const Task& task, const RunState& done, int ranks);
@@ -51,6 +59,7 @@ class TrainingStep {
   const Batch& next_batch(Prefetcher& batches);
   void run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics);
   void run_passes(PipelineEngine& pipeline, Prefetcher& batches, StepMetrics& metrics);
+  std::uint64_t seed_of(std::int64_t step, std::int64_t micro) const;
   void add_noise(std::int64_t step);
   StepReport update(double lr, const StepLimits& limits);
 
@@ -62,6 +71,8 @@ class TrainingStep {
   Timeline* recorder_;
   int num_averaged_;                    // number of ranks whose gradients are averaged
   std::optional<GradientNoise> noise_;  // on the first of these ranks
+  std::optional<Leaves> leaves_;        // of a step; empty: none
+  std::vector<double> leaf_losses_;     // of this step, by micro-batch
 };
 
 }  // namespace zero

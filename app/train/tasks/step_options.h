@@ -24,6 +24,7 @@ struct StepOptions {
   std::int64_t batch = 6;  // samples per rank and micro-batch, as a mean over ranks
   ShareOptions share;      // number of samples of each rank
   std::int64_t accumulate = 1;
+  std::int64_t leaves = 0;    // logical micro-batches of `batch` samples in a step (zero/plan/units/leaves.h); 0: none
   double gradient_noise = 0;  // eta of GradientNoise; 0: none
   std::uint64_t seed = 1337;
   std::int64_t eval_every = 250;   // 0: evaluates only at the end
@@ -35,7 +36,7 @@ struct StepOptions {
 
 // Returns the samples of a step over all ranks.
 inline std::int64_t samples_per_step(const StepOptions& options, int world) {
-  return options.batch * options.accumulate * world;
+  return options.batch * (options.leaves > 0 ? options.leaves : options.accumulate * world);
 }
 
 }  // namespace zero

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
 
@@ -25,6 +26,14 @@ class EvaluationMode {
   torch::nn::Module& module_;
 };
 
+// Adds the losses of batch 0 of all ranks in rank order, then those of batch 1, and so on.
+double sum_in_order(const std::vector<std::vector<double>>& ranks) {
+  double sum = 0;
+  for (std::size_t batch = 0; batch < ranks.front().size(); ++batch)
+    for (const std::vector<double>& rank : ranks) sum += rank[batch];
+  return sum;
+}
+
 Task::Score score_in_sections(Task& task, PipelineEngine& pipeline, const Batch& batch) {
   std::vector<std::int64_t> key = batch.input.shape;
   key.insert(key.end(), batch.target.shape.begin(), batch.target.shape.end());
@@ -44,12 +53,18 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
 
 std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
                                                 const BatchGrid& grid, std::int64_t batches, Communicator& comm,
-                                                PipelineEngine* pipeline) {
+                                                PipelineEngine* pipeline, bool equal_bits) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
-  const std::int64_t count = batches == 0 ? all.num_batches() : std::min(batches, all.num_batches());
+  const std::int64_t ranks = comm.world();
+  const std::int64_t most = equal_bits ? (batches + ranks - 1) / ranks : batches;
+  const std::int64_t count = batches == 0 ? all.num_batches() : std::min(most, all.num_batches());
+  const auto is_counted = [&](std::int64_t i) {
+    return !equal_bits || batches == 0 || i * ranks + comm.rank() < batches;
+  };
   double loss = 0;
+  std::vector<double> losses;  // with equal_bits: by batch
   double targets = 0;
   double correct = 0;
   bool has_classes = false;
@@ -58,13 +73,15 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;
-    const auto counted = static_cast<double>(all.fill(i, batch));
+    const std::int64_t num_targets = all.fill(i, batch);
+    const auto counted = static_cast<double>(is_counted(i) ? num_targets : 0);
     // Every rank runs the model, also if none of its targets count, because all ranks gather the units.
     const Task::Score score = pipeline == nullptr ? task.score(batch) : score_in_sections(task, *pipeline, batch);
     const double mean = score.loss.item<double>();
     has_classes = score.num_correct.defined();
     if (!counts) continue;
-    if (counted > 0) loss += mean * counted;
+    if (equal_bits) losses.push_back(counted > 0 ? mean * counted : 0);
+    if (counted > 0 && !equal_bits) loss += mean * counted;
     if (counted > 0 && has_classes) correct += score.num_correct.item<double>();
     targets += counted;
   }
@@ -77,6 +94,7 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
     total_targets += rank[1];
     total_correct += rank[2];
   }
+  if (equal_bits) total_loss = sum_in_order(gather_ranks<double>(comm, losses));
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
   EvaluationResult found{.loss = total_loss / total_targets};
   if (has_classes) found.accuracy = total_correct / total_targets;

@@ -42,8 +42,10 @@ EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid
                           Communicator& comm);
 // Evaluates until `stop` returns true. If it does, there is no result. `stop` is called before each batch. It is
 // Collective, and returns the same on every rank. `pipeline`: the sections of the model, if it is cut into sections.
+// `equal_bits`: `batches` counts those of all ranks together, and losses are added in their order. So the result does
+// not depend on the number of ranks.
 std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& stop, Task& task, const Dataset& data,
                                                 const BatchGrid& grid, std::int64_t batches, Communicator& comm,
-                                                PipelineEngine* pipeline = nullptr);
+                                                PipelineEngine* pipeline = nullptr, bool equal_bits = false);
 
 }  // namespace zero

@@ -98,9 +98,9 @@ TEST(FitToWorld, SuggestsNeighboursThatDivide) {
 TEST(FitToWorld, AnotherWorldKeepsTheGlobalBatch) {
   auto loaded = given(2, 1, 0);
   fit_to_world(loaded, 6);
-  EXPECT_EQ(accumulate_in(3, loaded.config.train), 2);
-  EXPECT_EQ(accumulate_in(2, loaded.config.train), 3);
-  const std::string refusal = message_of<ConfigError>([&] { accumulate_in(4, loaded.config.train); });
+  EXPECT_EQ(accumulate_in(3, loaded.config), 2);
+  EXPECT_EQ(accumulate_in(2, loaded.config), 3);
+  const std::string refusal = message_of<ConfigError>([&] { accumulate_in(4, loaded.config); });
   EXPECT_NE(refusal.find("no multiple of 8 = 2 (train.batch) x 4 (ranks)"), std::string::npos) << refusal;
 }
 

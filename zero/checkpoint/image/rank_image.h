@@ -44,8 +44,8 @@ class RankImage {
   // Sums the states in the bytes that stream() passes. Refers to the image.
   SumsOfFile sums_of_file() const { return {manifest_, layout_.slices}; }
 
-  // Return this rank's entry of the manifest, for sending, and the manifest with the entries of all ranks. `sums`: of the
-  // states in all files.
+  // Return this rank's entry of the manifest, for sending, and the manifest with the entries of all ranks. `sums`: of
+  // the states in all files.
   std::string file_text(const BlockSums& content) const;
   Manifest manifest_with(const std::vector<std::string>& file_texts, const std::string& path,
                          const StateSums& sums = {}) const;

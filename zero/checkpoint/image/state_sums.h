@@ -5,9 +5,9 @@
 //   sums.merge(of_another_rank);
 //   to_text(sums)                          // "exp_avg 8c1f03b29d77e650, parameter 02d9a4c5e1b86f37"
 //
-// The sum of a state is that of a 64-bit hash of each element, modulo 2^64. The hash mixes the names of the state and of
-// the tensor, the element's index and its bits. So a sum changes with every changed bit, and does not depend on the number
-// of ranks, the stage or the placement. It finds damage and edits; it is no cryptographic hash. Values; Local.
+// The sum of a state is that of a 64-bit hash of each element, modulo 2^64. The hash mixes the names of the state and
+// of the tensor, the element's index and its bits. So a sum changes with every changed bit, and does not depend on the
+// number of ranks, the stage or the placement. It finds damage and edits; it is no cryptographic hash. Values; Local.
 #pragma once
 
 #include <cstddef>

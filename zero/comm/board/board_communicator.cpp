@@ -279,7 +279,8 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
                .out_dtype = request.out_dtype,
                .numel = static_cast<std::int64_t>(bytes / size_of(request.dtype)),
                .accumulate = request.accumulate,
-               .onto = request.onto.empty() ? nullptr : reinterpret_cast<const float*>(request.onto.data())},
+               .onto = request.onto.empty() ? nullptr : reinterpret_cast<const float*>(request.onto.data()),
+               .merges = request.merges},
               request.stats);
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
       const int other = std::countr_zero(rest);

@@ -263,6 +263,7 @@ Work CodedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
   if (!codes(codecs_.reduce, tag)) return inner_.reduce_scatter(request, tag);
   request.check(world());
   ZERO_CHECK(tag.blocks.equal(), "coded blocks are equal");
+  ZERO_CHECK(request.merges.empty(), "coded sums are made in rank order");
   auto sum = std::make_unique<Sum>(*this, request, key_of(sums_, tag), tag);
   sum->begin();
   return Work(std::move(sum));

@@ -101,6 +101,7 @@ void DeviceCommunicator::Handshake::take_stats(DeviceCommunicator& comm) const {
 Work DeviceCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag) {
   request.check(world(), rank(), tag.blocks);
   ZERO_CHECK(request.onto.empty(), "a sum on a device begins with the first rank's");
+  ZERO_CHECK(request.merges.empty(), "a device sums in rank order");
   ZERO_CHECK(!linked_sums_ || tag.blocks.equal(), "{} sums equal blocks", transport());
   auto handshake = shake_hands(Operation::kReduceScatter, tag, request.in.size());
   Sum sum{.request = request, .blocks = tag.blocks, .what = handshake->own, .world = world()};

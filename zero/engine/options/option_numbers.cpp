@@ -29,6 +29,8 @@ constexpr std::array kNumbers{
               "use 0 for none, or for example 0.999"},
     NumberRow{"train.accumulate", [](const Options& o) { return static_cast<double>(o.accumulate); }, kAtLeastOne,
               "a step needs a micro-batch: set it to 1 or more"},
+    NumberRow{"train.leaves", [](const Options& o) { return static_cast<double>(o.leaves); }, kAtLeastZero,
+              "use 0 for none, or for example 8"},
     NumberRow{"run.threads", [](const Options& o) { return static_cast<double>(o.threads); }, kAtLeastOne,
               "a rank needs a thread: set it to 1 or more"},
     NumberRow{"exact_steps", [](const Options& o) { return static_cast<double>(o.exact_steps); }, kAtLeastZero,

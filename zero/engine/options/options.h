@@ -103,9 +103,12 @@ struct AttachOptions {
   // Alignment of parameters and shards, in bytes; attach() sets it for the device.
   std::int64_t align_bytes = kHostAlignBytes;
   OptimizerOptions optimizer = AdamWOptions{};
-  double clip = 0;                     // global gradient norm; 0: off
-  Reduce reduce = Reduce::kAuto;       // kEach or kAuto: reduce every micro-batch; kLast: sum locally, reduce once
-  int accumulate = 1;                  // micro-batches a step, each with a forward and a backward pass
+  double clip = 0;                // global gradient norm; 0: off
+  Reduce reduce = Reduce::kAuto;  // kEach or kAuto: reduce every micro-batch; kLast: sum locally, reduce once
+  int accumulate = 1;             // micro-batches a step, each with a forward and a backward pass
+  // Leaves of a step (zero/plan/units/leaves.h): its gradient is the mean over them, summed in one tree, and no bit
+  // depends on the number of ranks. `accumulate` and `reduce` follow from them. 0: off.
+  int leaves = 0;
   RankSums sums = RankSums::kOrdered;  // over ranks: in rank order, in fp32, with the same bits over every transport
   // ZeRO-Offload's delayed parameter update: each gradient is applied while the next gradient is computed. The weights
   // differ from an exact run's.

@@ -151,6 +151,7 @@ std::string text_of_options(const AttachOptions& options, const std::vector<Para
   lines.add("clip", options.clip);
   lines.add("reduce", static_cast<int>(options.reduce));
   lines.add("accumulate", options.accumulate);
+  lines.add("leaves", options.leaves);
   lines.add("sums", static_cast<int>(options.sums));
   lines.add("delayed_update", options.delayed_update);
   lines.add("exact_steps", options.exact_steps);

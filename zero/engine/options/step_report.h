@@ -32,6 +32,9 @@ std::uint64_t hash_of(const StepRates& rates);
 // Rank 0's limits count.
 struct StepLimits {
   std::optional<double> loss;  // this rank's; if every rank gives a loss, their mean must also be finite
+  // With leaves, instead of `loss`: this rank's losses by micro-batch, idle ones included. The step's loss is then the
+  // mean over leaves, summed in their tree: the same in every world.
+  std::vector<double> leaf_losses{};
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
   // With `accumulate`: allows a step with fewer micro-batches, 1 to `accumulate`, as at an epoch's end. Must be the

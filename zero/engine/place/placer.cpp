@@ -39,7 +39,7 @@ bool keeps_fp32_sums(const AttachOptions& options) {
     throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
                       "gradients are summed in fp32 or in the type of the parameters",
                       "set reduce_dtype to fp32, or leave it out");
-  if (options.accumulate > 1 && options.reduce == Reduce::kLast)
+  if (options.accumulate > 1 && options.reduce == Reduce::kLast && options.leaves == 0)
     throw ConfigError("reduce_dtype", "fp32",
                       "with reduce = \"last\" a rank sends its sum of micro-batches in the type of parameters",
                       "use reduce = \"each\", or leave reduce_dtype out");
@@ -75,6 +75,7 @@ Placement placement_of(const AttachOptions& options, const std::vector<Unit>& un
   placement.fp32_sums = keeps_fp32_sums(options);
   set_exchange(placement, mesh, options);
   placement.sums = options.sums;
+  placement.leaves = options.leaves;
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }

@@ -11,6 +11,7 @@ Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
   set_exchange(placement, mesh, options);
   placement.sums = options.sums;
+  placement.leaves = options.leaves;
   return placement;
 }
 

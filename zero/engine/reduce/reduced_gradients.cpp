@@ -37,6 +37,10 @@ HostCopy ReducedGradients::for_the_host(Lane lane, const std::byte* elements, DT
   return {state_.device(), lane, {elements, static_cast<std::size_t>(numel) * size_of(dtype)}};
 }
 
+void ReducedGradients::change(int unit, const std::function<void(std::byte* shard)>& use) {
+  with_shard(unit, /*writes=*/true, use);
+}
+
 void ReducedGradients::round() {
   for (const Unit& unit : state_.units()) {
     if (!unit.trainable || !state_.placement().rounds_gradient(unit.dtype)) continue;

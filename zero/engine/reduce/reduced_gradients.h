@@ -11,6 +11,7 @@
 // Reducer::finish() to the next step's first gradient.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -46,6 +47,8 @@ class ReducedGradients {
   // For the Reducer: the statistics that a reduction writes, the end of all sums of a step, and the end of the step.
   ReduceStats* stats_of_reduction(int unit) { return &at(unit).stats; }
   void round();
+  // Lets use() change this rank's fp32 shard, on any tier.
+  void change(int unit, const std::function<void(std::byte* shard)>& use);
   // Sets the unit's sums of these parameters, by parameter, to zero, and computes the statistics of the other
   // parameters.
   void drop(int unit, const std::vector<bool>& params);

@@ -19,7 +19,7 @@ constexpr std::size_t kMaxInPlacePending = 16;
 }  // namespace
 
 Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
-                 Timeline* timeline, GradientSum::Copies copies)
+                 Timeline* timeline, GradientSum::Copies copies, const std::optional<Leaves>& leaves)
     : state_(state),
       comm_(comm),
       over_ranks_(comm, copies, GradientSum::blocks_of(state.units(), state.world(), state.placement(), min_budget),
@@ -31,6 +31,7 @@ Reducer::Reducer(ShardedState& state, std::size_t num_params, bool min_budget, C
               Tier::kDevice, {}, state.device()),
       arrivals_(state.units(), num_params),
       sums_(state, comm, staging_, shards_, timer_, timeline),
+      leaf_sums_(state, leaves, comm.rank(), ledger),
       gradients_(state.units().size()),
       max_pending_(min_budget ? 0 : 1),
       staging_limit_(staging_limit(state.units(), state.world(), min_budget)) {
@@ -46,7 +47,7 @@ bool Reducer::in_place(int unit) const {
   // 16-bit gradients whose sums stay fp32 are sent in 16 bits at every stage.
   const bool widened = placement.fp32_sums && state_.unit(unit).dtype != DType::kFloat32;
   const bool each_of_several = placement.reduce_each && (placement.accumulate > 1 || widened);
-  return !placement.gradient_sharded && !each_of_several && at(unit).num_rounds == 0;
+  return !placement.gradient_sharded && !each_of_several && !leaf_sums_.counts() && at(unit).num_rounds == 0;
 }
 
 std::byte* Reducer::flat(int unit) const {
@@ -81,8 +82,9 @@ void Reducer::add(int param, const std::byte* gradient) {
     const auto from_size = static_cast<std::int64_t>(size_of(description.dtype));
     const auto size = static_cast<std::int64_t>(size_of(dtype));
     const bool add_to = whole ? arrivals_.present()[static_cast<std::size_t>(param)] : arrivals_.has(param);
+    const bool counts = !leaf_sums_.is_idle(arrivals_.num_passes());
     for (const Slice& slice : owned_slices(description)) {
-      if (slice.param != param) continue;
+      if (slice.param != param || !counts) continue;
       const ElementArguments elements{.from = gradient + slice.begin * from_size,
                                       .from_dtype = description.dtype,
                                       .to = flat(unit) + slice.offset * size,
@@ -152,29 +154,52 @@ void Reducer::sum_given(int unit) {
   arrivals_.take(unit);
 }
 
+CounterStep Reducer::next_sum(int unit) const {
+  const bool in_rounds = leaf_sums_.on() && !state_.placement().sums_leaves_here();
+  return in_rounds ? leaf_sums_.step(arrivals_.num_passes()) : CounterStep{.adds = at(unit).num_rounds > 0};
+}
+
+// Returns the range that this rank sends.
+std::byte* Reducer::prepare_wire(int unit) {
+  if (state_.placement().sums_leaves_here()) {
+    add_leaf(unit);
+    return state_.whole_gradient(unit);
+  }
+  if (!in_place(unit) && at(unit).staging == nullptr) at(unit).staging = acquire(unit);
+  before_whole_gradients_change();  // without any gradient, add() has not done it
+  zero_missing(unit);
+  return flat_dtype(unit) == state_.unit(unit).dtype ? flat(unit) : to_wire_type(unit);
+}
+
 void Reducer::reduce(int unit) {
   const WorkTimer::Span timed(timer_);
   if (given_ != nullptr) return sum_given(unit);
   UnitGradient& state = at(unit);
   const Unit& description = state_.unit(unit);
-  if (!in_place(unit) && state.staging == nullptr) state.staging = acquire(unit);
-  before_whole_gradients_change();  // without any gradient, add() has not done it
-  zero_missing(unit);
+  leaf_sums_.require_leaf(unit, arrivals_.num_passes(), arrivals_.reduced(unit));
+  std::byte* const wire = prepare_wire(unit);
   if (state.num_rounds > 0 && state_.gradient_dtype(unit) != DType::kFloat32) {
     throw ConfigError(
         "accumulate", "1", fmt::format("{} got gradients from a second backward pass in one step", description.name),
         fmt::format("set accumulate to the number of backward passes in a step; {} gradients are then summed in fp32",
                     name_of(description.dtype)));
   }
-  ReduceScatter request{.dtype = description.dtype,
+  if (leaf_sums_.counts()) {  // the sum before must be in its place
+    wait_for(unit);
+    report_landed();
+  }
+  const CounterStep next = next_sum(unit);
+  const bool to_gradient = next.position == 0;
+  ReduceScatter request{.dtype = wire_dtype(state_.placement(), description),
                         .out_dtype = state_.gradient_dtype(unit),
-                        .accumulate = state.num_rounds > 0,
-                        .stats = sums_.stats_of_reduction(unit)};
-  std::byte* wire = flat_dtype(unit) == description.dtype ? flat(unit) : to_wire_type(unit);
-  request.in = {wire, static_cast<std::size_t>(gathered_bytes(description, state_.world()))};
+                        .accumulate = next.adds,
+                        .stats = to_gradient ? sums_.stats_of_reduction(unit) : nullptr,
+                        .merges = leaf_sums_.merges()};
+  const std::int64_t wire_size = static_cast<std::int64_t>(size_of(request.dtype));
+  request.in = {wire, static_cast<std::size_t>(padded_numel(description, state_.world()) * wire_size)};
   // A shard on another tier is summed in a block first, added to its elements from that tier.
   std::byte* sum = nullptr;
-  if (state_.gradient_shard(unit) == nullptr) {
+  if (to_gradient && state_.gradient_shard(unit) == nullptr) {
     wait_for(unit);
     report_landed();
     sum = shards_.acquire(shard_bytes(unit, state_.gradient_dtype(unit)), 0, Lane::kUp);
@@ -185,21 +210,65 @@ void Reducer::reduce(int unit) {
     wait_for(unit);
     report_landed();
   }
-  request.out = {sum != nullptr ? sum : state_.gradient_shard(unit),
-                 static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
+  std::byte* const held =
+      to_gradient ? state_.gradient_shard(unit) : reinterpret_cast<std::byte*>(leaf_sums_.at(unit, next.position));
+  request.out = {sum != nullptr ? sum : held, static_cast<std::size_t>(shard_bytes(unit, request.out_dtype))};
   const bool staged = wire != state_.whole_gradient(unit);
   while (pending_.size() >= over_ranks_.most_begun()) wait_oldest();
   TimedSpan span(timeline_, Activity::kReduce, unit, static_cast<std::int64_t>(request.in.size()));
   follow(state_.device(), Lane::kReduce, Lane::kCompute);
   if (request.accumulate) follow(state_.device(), Lane::kReduce, Lane::kUp);
   pending_.push_back(
-      {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(description.dtype))}), unit,
-       staged ? wire : nullptr, sum, arrivals_.num_passes(), std::move(span)});
+      {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(request.dtype))}), unit,
+       staged ? wire : nullptr, sum, arrivals_.num_passes(), next, std::move(span)});
   state.staging = nullptr;
   ++state.num_rounds;
   arrivals_.take(unit);
   while (pending_.size() > (staged ? max_pending_ : kMaxInPlacePending)) wait_oldest();
   report_landed();
+}
+
+void Reducer::sum_leaf(int unit) {
+  if (!state_.placement().sums_leaves_here()) return;
+  const WorkTimer::Span timed(timer_);
+  leaf_sums_.require_leaf(unit, arrivals_.num_passes(), arrivals_.reduced(unit));
+  add_leaf(unit);
+  arrivals_.take(unit);
+}
+
+// All ranks acquire the same blocks, idle ones too.
+void Reducer::add_leaf(int unit) {
+  UnitGradient& state = at(unit);
+  if (state.staging == nullptr) state.staging = acquire(unit);
+  before_whole_gradients_change();
+  if (const int pass = arrivals_.num_passes(); !leaf_sums_.is_idle(pass)) {
+    zero_missing(unit);
+    const CounterStep step = leaf_sums_.step(pass);
+    const auto sum_at = [&](int position) {
+      return position == 0 ? state_.whole_gradient(unit) : reinterpret_cast<std::byte*>(leaf_sums_.at(unit, position));
+    };
+    ElementArguments leaf{.from = state.staging,
+                          .from_dtype = state_.unit(unit).dtype,
+                          .to = sum_at(step.position),
+                          .numel = leaf_sums_.numel(unit)};
+    step.adds ? zero::add(state_.device(), Lane::kCompute, leaf) : cast(state_.device(), Lane::kCompute, leaf);
+    for (int top = step.position; top > step.position - step.merges; --top)
+      zero::add(state_.device(), Lane::kCompute,
+                {.from = sum_at(top), .to = sum_at(top - 1), .numel = leaf_sums_.numel(unit)});
+  }
+  staging_.release(std::exchange(state.staging, nullptr), used_in(state_.device(), Lane::kCompute));
+}
+
+void Reducer::merge(int unit, int position) {
+  const std::int64_t numel = leaf_sums_.numel(unit);
+  const auto add_to = [&](std::byte* below, ReduceStats* stats) {
+    const std::byte* const in[] = {below, reinterpret_cast<const std::byte*>(leaf_sums_.at(unit, position))};
+    sum_ranks({.in = in, .out = below, .numel = numel}, stats);
+  };
+  if (position > 1) return add_to(reinterpret_cast<std::byte*>(leaf_sums_.at(unit, position - 1)), nullptr);
+  ReduceStats& stats = *sums_.stats_of_reduction(unit);
+  stats = {};
+  sums_.change(unit, [&](std::byte* shard) { add_to(shard, &stats); });
 }
 
 void Reducer::offload(Pending& pending) {
@@ -228,6 +297,7 @@ void Reducer::wait_oldest() {
     oldest.work.wait();
   }
   offload(oldest);
+  for (int merges = 0; merges < oldest.counted.merges; ++merges) merge(oldest.unit, oldest.counted.position - merges);
   // its sum is complete: the host has seen the copy down
   if (oldest.staging != nullptr) staging_.release(oldest.staging);
   landed_.emplace_back(oldest.unit, oldest.pass);

@@ -9,8 +9,9 @@
 // Each rank receives the fp32 sum of its shard in rank order, with its sum of squares and non-finite count from the
 // same pass. A shard on another tier is summed in a block on the device, then offloaded. With `reduce each`, every
 // micro-batch is reduced and added to the shard's fp32 sum; with `last`, micro-batches are summed locally in fp32 and
-// reduced once. bf16 and fp16 gradients are sent in their type. Their sum is rounded to it after the last micro-batch,
-// unless the placement keeps sums in fp32. The order of lanes is at the private functions.
+// reduced once. If a step has leaves, both sum them in one tree (leaf_sums.h). bf16 and fp16 gradients are sent in
+// their type. Their sum is rounded to it after the last micro-batch, unless the placement keeps sums in fp32. The order
+// of lanes is at the private functions.
 #pragma once
 
 #include <deque>
@@ -22,6 +23,7 @@
 #include "zero/engine/options/work_timer.h"
 #include "zero/engine/reduce/gradient_arrivals.h"
 #include "zero/engine/reduce/gradient_sum.h"
+#include "zero/engine/reduce/leaf_sums.h"
 #include "zero/engine/reduce/reduced_gradients.h"
 #include "zero/engine/states/given_gradients.h"
 #include "zero/engine/states/sharded_state.h"
@@ -34,7 +36,7 @@ class Reducer {
   // `min_budget`: waits for each reduction at once ("min"). `comm`: the ranks that hold one copy of the model.
   // `copies`: the ranks that hold this rank's shard in other copies.
   Reducer(ShardedState& state, std::size_t num_params, bool min_budget, Communicator& comm, Ledger& ledger,
-          Timeline* timeline = nullptr, GradientSum::Copies copies = {});
+          Timeline* timeline = nullptr, GradientSum::Copies copies = {}, const std::optional<Leaves>& leaves = {});
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
@@ -52,6 +54,8 @@ class Reducer {
 
   // Collective. Reduces the unit's gradient. Missing gradients count as zeros.
   void reduce(int unit);
+  // Collective. Adds the unit's gradient of this pass to the rank's sum of leaves, if a later pass reduces that sum.
+  void sum_leaf(int unit);
   // Local. Computes the sums of shards on another tier whose inputs have all arrived, and begins to offload them, while
   // the model computes.
   void pump();
@@ -87,6 +91,7 @@ class Reducer {
     std::byte* staging;
     std::byte* sum;  // this rank's shard, to be offloaded; null if it is already in its place
     int pass;
+    CounterStep counted{};  // place of the sum; its merges follow the sum
     TimedSpan span{};
   };
 
@@ -107,6 +112,12 @@ class Reducer {
   std::byte* acquire(int unit);
   std::byte* to_wire_type(int unit);
   void sum_given(int unit);
+  // Returns the step of the unit's next reduction.
+  CounterStep next_sum(int unit) const;
+  std::byte* prepare_wire(int unit);
+  void add_leaf(int unit);
+  // Adds the partial sum at `position` to the one below.
+  void merge(int unit, int position);
   void offload(Pending& pending);
   void wait_oldest();
   void report_landed();
@@ -124,6 +135,7 @@ class Reducer {
   BlockPool shards_;  // for gradients on another tier; no peer reads them
   GradientArrivals arrivals_;
   ReducedGradients sums_;
+  LeafSums leaf_sums_;
   std::vector<UnitGradient> gradients_;
   const GivenGradients* given_ = nullptr;  // of this step; null: passes add gradients
   std::deque<Pending> pending_;

@@ -16,6 +16,7 @@
 
 #include "zero/base/numbers/exact_sum.h"
 #include "zero/comm/communicator.h"
+#include "zero/plan/units/leaves.h"
 
 namespace zero {
 
@@ -27,6 +28,7 @@ struct RankStep {
   ExactSum sum_squares;           // of this rank's shards of all units
   std::vector<bool> present;      // by parameter
   std::optional<double> loss;
+  std::vector<double> leaf_losses;  // by micro-batch; empty: not given
   double max_loss = std::numeric_limits<double>::infinity();
   double max_grad_norm = std::numeric_limits<double>::infinity();
   double lr = 0;
@@ -59,7 +61,8 @@ struct StepSync {
   std::optional<OtherRate> other_rate;      // the first
   int other_rates_rank = -1;                // the first rank with another rates_hash than rank 0; -1: none
   std::optional<OtherPasses> other_passes;  // the first
-  std::optional<double> loss;               // mean over ranks, summed in their order; empty if a rank has no loss
+  // Mean over ranks, summed in their order, or over leaves, summed in their tree. Empty if a rank has no loss.
+  std::optional<double> loss;
   double max_loss = std::numeric_limits<double>::infinity();  // rank 0's, as is the other limit
   double max_grad_norm = std::numeric_limits<double>::infinity();
   std::vector<std::uint64_t> write_hashes;  // by rank
@@ -71,7 +74,7 @@ struct StepSync {
 void add_part(StepSync& verdict, const StepSync& other);
 
 // `shard`: ranks that hold one copy of the model; 0: all. If gradients are summed over all copies, all copies have the
-// same sums of squares.
-StepSync exchange(Communicator& comm, const RankStep& sent, int shard = 0);
+// same sums of squares. `leaves`: null if a step has none.
+StepSync exchange(Communicator& comm, const RankStep& sent, int shard = 0, const Leaves* leaves = nullptr);
 
 }  // namespace zero

@@ -71,9 +71,10 @@ void send_uneven_within_copies(Senders& senders, const Mesh& mesh, const Cluster
     std::int64_t reducing = 0;
     for (const Unit& unit : units) {
       const int times = collectives_of(unit, placement).reductions;
-      const std::int64_t shard = shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(unit.dtype));
+      const std::int64_t shard =
+          shard_numel(unit, mesh.shard) * static_cast<std::int64_t>(size_of(wire_dtype(placement, unit)));
       reductions += static_cast<double>(times * shard);
-      reducing += times * reduction_bytes(unit, mesh.shard, WireCodec::kNone);
+      reducing += times * reduction_bytes(unit, mesh.shard, placement, WireCodec::kNone);
     }
     const std::int64_t gathering = sent_bytes(units, mesh.shard, placement) - reducing;
     gathered.push_back(static_cast<double>(gathering) / (mesh.shard - 1));

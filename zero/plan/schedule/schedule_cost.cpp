@@ -116,7 +116,7 @@ ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, 
             gather_bytes(unit, world, WireCodec::kNone) * (schedule.placement.fp32_sums ? 4 / size(action.unit) : 1);
         break;
       case ActionKind::kReduce:
-        cost.sent_bytes += reduction_bytes(unit, world, schedule.placement.wire.reduce);
+        cost.sent_bytes += reduction_bytes(unit, world, schedule.placement, schedule.placement.wire.reduce);
         if (const int copies = schedule.placement.copies; copies > 1)
           cost.crossing_bytes +=
               crossing_bytes(unit, {.shard = world, .copies = copies}, schedule.placement.wire.outer);

@@ -14,6 +14,12 @@ StateBytes& StateBytes::operator+=(const StateBytes& other) {
   return *this;
 }
 
+std::int64_t partial_sum_bytes(const Unit& unit, int world, const Placement& placement) {
+  if (!unit.trainable) return 0;
+  const std::int64_t numel = placement.sums_leaves_here() ? padded_numel(unit, world) : shard_numel(unit, world);
+  return placement.num_partial_sums() * numel * static_cast<std::int64_t>(sizeof(float));
+}
+
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement, const OptimizerSpec& spec,
                        Tier tier) {
   StateBytes bytes;
@@ -23,6 +29,7 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
     bytes.parameter += tier_bytes(tiers.parameter, tier, size);
     bytes.gradient +=
         placement.num_gradients() * tier_bytes(tiers.gradient, tier, placement.fp32_gradient() ? 4 : size);
+    if (tier == Tier::kDevice) bytes.gradient += partial_sum_bytes(unit, world, placement);
     if (unit.dtype != DType::kFloat32) bytes.master += tier_bytes(tiers.optimizer, tier, 4);
     for (const StateSpec& state : spec.states) {
       if (state.kept_by(unit.matrices())) bytes.moment += tier_bytes(tiers.optimizer, tier, state.value_bytes());
@@ -55,16 +62,17 @@ std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec) {
   return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
 }
 
-std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec) {
-  if (unit.bounds.empty()) return (world - 1) * wire_bytes(codec, shard_numel(unit, world), unit.dtype);
-  return wire_bytes(codec, padded_numel(unit, world) - shard_numel(unit, world), unit.dtype);
+std::int64_t reduction_bytes(const Unit& unit, int world, const Placement& placement, WireCodec codec) {
+  const DType dtype = wire_dtype(placement, unit);
+  if (unit.bounds.empty()) return (world - 1) * wire_bytes(codec, shard_numel(unit, world), dtype);
+  return wire_bytes(codec, padded_numel(unit, world) - shard_numel(unit, world), dtype);
 }
 
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement) {
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
     const StepCollectives calls = collectives_of(unit, placement);
-    bytes += calls.reductions * reduction_bytes(unit, world, placement.wire.reduce) +
+    bytes += calls.reductions * reduction_bytes(unit, world, placement, placement.wire.reduce) +
              calls.gathers * gather_bytes(unit, world, placement.wire.gather);
     const bool gathers_sums = unit.trainable && !placement.optimizer_sharded && placement.fp32_sums;
     if (gathers_sums && unit.dtype != DType::kFloat32)
@@ -116,7 +124,8 @@ double sent_formula_bytes(std::int64_t numel, int world, const Placement& placem
   const int reduces = placement.reduce_each ? placement.accumulate : 1;
   const bool has_parts = placement.parameter_sharded && placement.secondary_group > 0;
   const int gathers = placement.parameter_sharded && !has_parts ? 2 * placement.accumulate : 1;
-  const double element = reduces * wire_element_bytes(placement.wire.reduce, dtype) +
+  const DType reduced = placement.sums_leaves_here() ? DType::kFloat32 : dtype;
+  const double element = reduces * wire_element_bytes(placement.wire.reduce, reduced) +
                          gathers * wire_element_bytes(placement.wire.gather, dtype);
   return element * static_cast<double>(numel) * (world - 1) / world + part_formula_bytes(numel, placement, dtype);
 }

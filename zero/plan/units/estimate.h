@@ -35,6 +35,9 @@ StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placemen
 StateBytes state_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                        const OptimizerSpec& spec);
 
+// Returns the part of a unit's gradient bytes that are partial sums of leaves; they are on the device.
+std::int64_t partial_sum_bytes(const Unit& unit, int world, const Placement& placement);
+
 // Number of gathers and reductions of a unit in a step, among the ranks of a copy.
 struct StepCollectives {
   int gathers = 0;
@@ -46,7 +49,7 @@ StepCollectives collectives_of(const Unit& unit, const Placement& placement);
 // Returns the bytes that a rank sends in one collective of a unit. A gather: its shard, to every other rank. A
 // reduction: all shards but its own.
 std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec);
-std::int64_t reduction_bytes(const Unit& unit, int world, WireCodec codec);
+std::int64_t reduction_bytes(const Unit& unit, int world, const Placement& placement, WireCodec codec);
 
 // Returns the bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 under
 // the min budget. The exchange for updates of matrices is included (update_sent_bytes()).

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/plan/units/leaves.h"
 #include "zero/plan/units/partition.h"
 
 namespace zero {
@@ -30,6 +31,10 @@ Placement place(int stage, Reduce reduce, int accumulate, bool delayed_update) {
                       "use stage 2 or 3 and train.reduce = \"each\", which shard them, or leave it out");
   }
   return placement;
+}
+
+int Placement::num_partial_sums() const {
+  return leaves > 0 ? counter_depth(accumulate) - 1 : 0;
 }
 
 Placement at_stage(Placement placement, int stage) {

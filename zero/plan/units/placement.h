@@ -57,14 +57,25 @@ struct Placement {
   bool device_is_apart = false;  // the device has its own memory, so sums over copies use main memory
   RankSums sums = RankSums::kOrdered;
   bool updated_elsewhere = false;  // this rank holds no optimizer state and no master, because servers do (sync_plan.h)
+  int leaves = 0;                  // of a step, summed in a tree (leaves.h); 0: micro-batches are summed in their order
   // Returns whether gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }
   // Returns whether the fp32 sum is then rounded to that type, once.
   bool rounds_gradient(DType dtype) const { return dtype != DType::kFloat32 && accumulate > 1 && !fp32_sums; }
   // Returns the gradients of a unit that a rank holds: with a delayed update also that of the step before.
   int num_gradients() const { return delayed_update ? 2 : 1; }
+  // Returns the partial sums of leaves that a rank holds beside its gradient: of its shard, or of the whole unit if it
+  // sums micro-batches before they are reduced. They are fp32 and on the device.
+  int num_partial_sums() const;
+  // Returns whether leaves are summed on the rank before they are reduced.
+  bool sums_leaves_here() const { return leaves > 0 && !reduce_each; }
   bool operator==(const Placement&) const = default;
 };
+
+// Returns the type of a unit's gradients between ranks.
+inline DType wire_dtype(const Placement& placement, const Unit& unit) {
+  return placement.sums_leaves_here() ? DType::kFloat32 : unit.dtype;
+}
 
 // Makes a placement with everything on the device. Throws ConfigError under "zero.stage" (0, 1, 2, 3),
 // "train.accumulate" (>= 1) and "zero.delayed_update" (which needs sharded gradients).

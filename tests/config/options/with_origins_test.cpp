@@ -1,4 +1,4 @@
-#include "app/config/with_origins.h"
+#include "app/config/options/with_origins.h"
 
 #include <gtest/gtest.h>
 

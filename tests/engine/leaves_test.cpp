@@ -1,0 +1,200 @@
+// A step in leaves has the same bits for every number of ranks, stage, tier and time of reductions.
+#include "zero/plan/units/leaves.h"
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "zero/plan/units/estimate.h"
+
+#include "tests/engine/leaf_steps.h"
+#include "tests/engine/scripted_run.h"
+#include "tests/support/fp32_states.h"
+#include "tests/support/temporary_folder.h"
+
+namespace zero {
+namespace {
+
+constexpr int kSteps = 3;
+
+struct LeafRun {
+  std::vector<std::uint32_t> weights;
+  std::vector<double> norms, losses;
+  std::vector<EngineReport> reports;  // of each rank
+  bool operator==(const LeafRun& other) const {
+    return weights == other.weights && norms == other.norms && losses == other.losses;
+  }
+};
+
+LeafRun train_leaves(int world, const std::vector<ParamSpec>& specs, const AttachOptions& options) {
+  LeafRun run;
+  run.reports.resize(static_cast<std::size_t>(world));
+  on_ranks(world, [&](Communicator& comm) {
+    ScriptedModel model(comm, specs, options);
+    for (const StepReport& report : train_in_leaves(model, comm, options, 0, kSteps)) {
+      if (comm.rank() != 0) continue;
+      run.norms.push_back(report.grad_norm);
+      run.losses.push_back(report.loss);
+    }
+    run.reports[static_cast<std::size_t>(comm.rank())] = model.engine().report();
+    const auto bits = model.weight_bits();
+    if (comm.rank() == 0) run.weights = bits;
+  });
+  return run;
+}
+
+std::string text_of(int world, const AttachOptions& options, DType dtype) {
+  return fmt::format("{} ranks, stage {}{}, {}, reduce {}, {}", world, options.stage,
+                     options.device_memory.kind == MemoryBudget::Kind::kMin ? " min" : "", name_of(dtype),
+                     static_cast<int>(options.reduce), name_of(options.optimizer));
+}
+
+// With an eight-bit optimizer, a matrix rule and rules with sums.
+const std::vector<OptimizerOptions>& optimizers() {
+  static const std::vector<OptimizerOptions> all{AdamWOptions{}, LambOptions{}, MuonOptions{}, AdafactorOptions{},
+                                                 AdamW8bitOptions{}};
+  return all;
+}
+
+// Each world meets all stages; optimizers and types take turns.
+TEST(LeavesSlow, WorldsStagesAndReductionsKeepBits) {
+  std::size_t turn = 0;
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const OptimizerOptions& optimizer : optimizers()) {
+      AttachOptions options{.optimizer = optimizer, .clip = 0.5, .leaves = 8};
+      options.stage = 2;
+      const LeafRun one = train_leaves(1, small_specs(dtype), options);
+      for (const int world : {1, 2, 3, 4, 6, 8}) {
+        options.stage = static_cast<int>(turn++ % 4);
+        for (const Reduce reduce : {Reduce::kAuto, Reduce::kLast}) {
+          if (reduce == Reduce::kLast && world % 3 == 0) continue;  // the same as kAuto
+          options.reduce = reduce;
+          EXPECT_EQ(train_leaves(world, small_specs(dtype), options), one) << text_of(world, options, dtype);
+        }
+      }
+    }
+  }
+}
+
+TEST(Leaves, OneTwoAndThreeRanksKeepBits) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    AttachOptions options{.stage = 3, .clip = 0.5, .leaves = 8};
+    const LeafRun one = train_leaves(1, small_specs(dtype), options);
+    for (const auto& [world, stage, reduce] :
+         {std::tuple(1, 0, Reduce::kLast), std::tuple(2, 1, Reduce::kEach), std::tuple(2, 3, Reduce::kLast),
+          std::tuple(3, 2, Reduce::kAuto), std::tuple(4, 0, Reduce::kEach)}) {
+      options.stage = stage;
+      options.reduce = reduce;
+      EXPECT_EQ(train_leaves(world, small_specs(dtype), options), one) << text_of(world, options, dtype);
+    }
+  }
+}
+
+// Six leaves are no power of two: 4 + 2.
+TEST(Leaves, AnyNumberOfLeavesKeepsBits) {
+  for (const int count : {3, 6, 7}) {
+    AttachOptions options{.stage = 2, .leaves = count};
+    const LeafRun one = train_leaves(1, small_specs(), options);
+    for (const int world : {2, 3}) EXPECT_EQ(train_leaves(world, small_specs(), options), one) << count << world;
+  }
+}
+
+TEST(Leaves, MinBudgetAndTiersKeepBits) {
+  const TemporaryFolder folder;
+  AttachOptions options{.stage = 3, .clip = 0.5, .leaves = 8};
+  const LeafRun one = train_leaves(1, small_specs(), options);
+  for (const int world : {1, 2}) {
+    AttachOptions placed = options;
+    placed.device_memory = MemoryBudget::parse("min");
+    EXPECT_EQ(train_leaves(world, small_specs(), placed), one);
+    for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
+      TierFractions all;
+      all[tier] = 1;
+      placed.offload.fractions = {.parameter = all, .gradient = all, .optimizer = all};
+      placed.offload.disk = {folder.path().string()};
+      EXPECT_EQ(train_leaves(world, small_specs(), placed), one) << world << " ranks";
+    }
+  }
+}
+
+TEST(Leaves, Fp32SumsOf16BitsKeepBits) {
+  AttachOptions options{.stage = 2, .leaves = 4, .reduce_dtype = DType::kFloat32};
+  const LeafRun one = train_leaves(1, small_specs(DType::kBFloat16), options);
+  for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+    options.reduce = reduce;
+    for (options.stage = 0; options.stage < 4; ++options.stage)
+      EXPECT_EQ(train_leaves(2, small_specs(DType::kBFloat16), options), one) << options.stage;
+  }
+}
+
+TEST(Leaves, UpdateDividesByTheirNumber) {
+  const AttachOptions mean{.stage = 2, .leaves = 1}, plain{.stage = 2};
+  const LeafRun one = train_leaves(1, small_specs(), mean);
+  const ScriptedRun same = scripted_run(1, small_specs(), plain, {.steps = kSteps});
+  EXPECT_EQ(one.weights, same.weights);
+  AttachOptions options{.stage = 2, .leaves = 4};
+  const LeafRun four = train_leaves(1, small_specs(), options);
+  EXPECT_EQ(four.losses[0], ((0.1 * 1 + 0.1 * 2) + (0.1 * 3 + 0.1 * 4)) / 4);
+}
+
+TEST(Leaves, RanksHoldAndSendPlannedBytes) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const Reduce reduce : {Reduce::kEach, Reduce::kLast}) {
+      for (int stage = 0; stage < 4; ++stage) {
+        const AttachOptions options{.stage = stage, .reduce = reduce, .leaves = 16};
+        Placement placement = place(stage, reduce, 8);
+        placement.leaves = 16;
+        const auto units = make_units(small_specs(dtype), {});
+        const StateBytes held = state_bytes(units, 2, placement, fp32_states(2));
+        for (const EngineReport& report : train_leaves(2, small_specs(dtype), options).reports) {
+          EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << text_of(2, options, dtype);
+          EXPECT_EQ(report.memory[MemoryTag::kGradient], held.gradient) << text_of(2, options, dtype);
+        }
+      }
+    }
+  }
+}
+
+TEST(Leaves, OptionsThatDependOnRanksAreRefused) {
+  const auto refusal = [](AttachOptions options, int world = 1) {
+    options.leaves = 4;
+    std::string said;
+    for (const std::string& end :
+         ends_of_ranks(world, [&](Communicator& comm) { const ScriptedModel model(comm, small_specs(), options); }))
+      said = end;
+    return said;
+  };
+  const auto says = [](const std::string& text, const std::string& part) {
+    return text.starts_with("train.leaves = 4") && text.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(says(refusal({.delayed_update = true}), "zero.delayed_update"));
+  EXPECT_TRUE(says(refusal({.group = 1}, 2), "zero.group"));
+  EXPECT_TRUE(says(refusal({.wire = {.gather = WireCodec::kInt8}}, 2), "comm.gather_wire"));
+  EXPECT_TRUE(says(refusal({.local = LocalSteps{}}, 2), "sync.mode"));
+  EXPECT_TRUE(says(refusal({.accumulate = 3}), "train.accumulate is 3"));
+  EXPECT_TRUE(says(refusal({.reduce = Reduce::kEach}, 3), "train.reduce"));
+}
+
+TEST(Leaves, RanksWithOtherLeavesAreNamed) {
+  const auto ends = ends_of_ranks(2, [](Communicator& comm) {
+    const ScriptedModel model(comm, small_specs(), {.leaves = comm.rank() == 0 ? 2 : 4});
+  });
+  for (const std::string& end : ends)
+    EXPECT_NE(end.find("rank 1: differs from rank 0's: leaves = 4, not 2"), std::string::npos) << end;
+}
+
+TEST(Leaves, ShortStepsAreRefused) {
+  on_ranks(1, [](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), {.leaves = 4});
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    EXPECT_THROW(model.engine().step(0.01, {.fewer_micro_batches = true}), ConfigError);
+    EXPECT_THROW(model.engine().step(0.01), ConfigError);
+  });
+}
+
+}  // namespace
+}  // namespace zero
