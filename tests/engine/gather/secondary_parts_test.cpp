@@ -153,7 +153,7 @@ TEST(SecondaryPartsOnAnyDevice, GatherOverAllRanksOnce) {
       for (const Unit& unit : units) {
         parts += (2 * accumulate - 1) * part_gather_bytes(unit, 4, 2);
         over_all += gather_bytes(unit, 4, WireCodec::kNone) +
-                    (unit.trainable ? accumulate * reduction_bytes(unit, 4, WireCodec::kNone) : 0);
+                    (unit.trainable ? accumulate * reduction_bytes(unit, 4, Placement(), WireCodec::kNone) : 0);
       }
       for (const EngineReport& report : seen.reports) {
         EXPECT_EQ(report.secondary.sent_bytes_per_step, parts);

@@ -70,7 +70,7 @@ RC_GTEST_PROP(WeightedCut, EveryBlockReachesEveryOtherRank, ()) {
       const Unit unit = as_seen_by({units[u]}, owner).front();
       RC_ASSERT(shard_numel(unit, owners) == shard_of(unit, owner, owners).numel);
       gathered += gather_bytes(unit, owners, WireCodec::kNone);
-      reduced += reduction_bytes(unit, owners, WireCodec::kNone);
+      reduced += reduction_bytes(unit, owners, Placement(), WireCodec::kNone);
     }
     const std::int64_t whole = padded_numel(units[u], owners) * static_cast<std::int64_t>(size_of(units[u].dtype));
     RC_ASSERT(gathered == (owners - 1) * whole);
