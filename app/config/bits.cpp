@@ -87,7 +87,7 @@ std::string_view why_bits_change(std::string_view key, const Config& config) {
   if (std::ranges::find(kKeepBits, key) != kKeepBits.end()) return "";
   for (const WhyBits& reason : kWhyBits)
     if (key.starts_with(reason.begin)) return reason.text;
-  return "it decides what is learned";
+  return "it decides the training";
 }
 
 std::string_view why_bits_change_with_ranks(const Config& /*config*/) {

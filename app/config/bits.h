@@ -1,6 +1,6 @@
 // why_bits_change(): the reason why another value of a key changes the bits of a run's losses and weights.
 //
-//   why_bits_change("optimizer.lr", config)        // "it decides what is learned"
+//   why_bits_change("optimizer.lr", config)        // "it decides the training"
 //   why_bits_change("zero.stage", config)          // "": every stage has the same bits
 //
 // docs/algorithms.md ("What changes the bits") explains the reasons. A key that is not known to keep the bits changes

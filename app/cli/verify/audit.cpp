@@ -247,7 +247,7 @@ class Comparison {
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   }
 
-  // If the second execution did the last step, it wrote the final weights, too.
+  // If the second execution did the last step, it also wrote the final weights.
   void compare_last_weights() {
     const std::string found = sha_in(execution_), recorded = sha_in(plan_.run);
     if (found.empty() || recorded.empty()) return;

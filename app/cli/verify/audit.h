@@ -20,7 +20,7 @@ struct Difference {
   std::string subject;   // "loss", "val_loss", "checkpoint", "exp_avg", "line 33 of metrics.jsonl"
   std::string recorded;  // value as decimal and as exact hexadecimal; empty: `detail` is the whole difference
   std::string found;
-  std::string detail;  // where exactly, or what follows; may be empty
+  std::string detail;  // the exact place, or a consequence; may be empty
 };
 
 struct Audit {

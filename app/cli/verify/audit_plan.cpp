@@ -296,7 +296,7 @@ AuditPlan plan_audit(const AuditRequest& request) {
   require_repeatable(plan);
   settle_ranks(plan, request, recorded);
   plan.saves = steps_to_save(plan);
-  for (const KeptCheckpoint& kept : plan.kept) {
+  for (const KeptCheckpoint& kept : plan.kept.empty() ? all : plan.kept) {
     if (plan.data.empty()) plan.data = note_of(kept.manifest, "data");
     if (plan.places.empty()) plan.places = split_places(note_of(kept.manifest, "places"));
   }

@@ -6,8 +6,8 @@
 // 0: no difference. 1: a difference, which is printed with its step. Otherwise as other verbs (verb.h). It writes
 // nothing into RUN: it trains in a folder beside RUN, and removes that folder. Local: it starts the ranks itself.
 //
-// The parts: what is recorded (run_records.h), what is executed (audit_plan.h), what differs (audit.h), and its words
-// (audit_text.h).
+// The parts: the run's records (run_records.h), the steps to execute (audit_plan.h), the differences (audit.h), and the
+// output (audit_text.h).
 #pragma once
 
 #include "app/cli/command/verb.h"

@@ -69,13 +69,14 @@ class Verify : public testing::Test {
     folder_.write(run + "/metrics.jsonl", text);
   }
 
-  // Flips a bit of a checkpoint's file: the middle of its first slice. With `vouched`, all checksums are written again.
+  // Flips a bit of a checkpoint's first element: a quarter of its value, or more. With `vouched`, all checksums are written again.
   void flip_bit(std::int64_t step, bool vouched) const {
     const fs::path checkpoint = folder_.path() / fmt::format("run/checkpoints/step-{:08}", step);
     Manifest manifest = parse_manifest(read_file(checkpoint / "manifest.json"), "manifest.json");
     SavedFile& file = manifest.files[0];
     std::string bytes = read_file(checkpoint / file.name);
-    bytes[static_cast<std::size_t>(file.slices[0].offset)] ^= 1;
+    char& byte = bytes[static_cast<std::size_t>(file.slices[0].offset) + 2];
+    byte = static_cast<char>(byte ^ 0x20);
     write_file(checkpoint / file.name, bytes);
     if (!vouched) return;
     file.content = sums_of(std::as_bytes(std::span(bytes)));
@@ -88,6 +89,13 @@ class Verify : public testing::Test {
     std::string message = message_of<ConfigError>([&] { (void)plan_audit(request); });
     fs::current_path(before);
     return message;
+  }
+
+  void accepts(const AuditRequest& request) const {
+    const fs::path before = fs::current_path();
+    fs::current_path(folder_.path());
+    EXPECT_NO_THROW((void)plan_audit(request));
+    fs::current_path(before);
   }
 
   static std::unique_ptr<Folder> source_;
@@ -111,7 +119,7 @@ TEST_F(Verify, OtherStageAndTierAreEqual) {
   EXPECT_CONTAINS(ran.output, "run: steps 4..12 executed again in ");
   EXPECT_CONTAINS(ran.output, "begin: run/checkpoints/step-00000004\n");
   EXPECT_CONTAINS(ran.output, "with: 2 ranks, stage 1, transport in_process\n");
-  EXPECT_CONTAINS(ran.output, "samples of 8 steps; 3 evaluations; weights and optimizer states after steps 8, 12\n");
+  EXPECT_CONTAINS(ran.output, "samples of 8 steps; 2 evaluations; weights and optimizer states after steps 8, 12\n");
   EXPECT_CONTAINS(ran.output, "equal: no difference\n");
   EXPECT_EQ(ran.output.find("not compared"), std::string::npos) << ran.output;
   EXPECT_EQ(listed(), before);
@@ -160,13 +168,15 @@ TEST_F(Verify, ChangedDigitOfTheLogIsNamed) {
   ASSERT_NE(line, std::string::npos);
   const std::string loss = log.substr(line, log.find(',', line + 12) - line);
   std::string changed = loss;
-  changed.back() = changed.back() == '3' ? '4' : '3';
+  char& digit = changed.at(changed.find('.') + 4);
+  digit = digit == '3' ? '4' : '3';
   edit_log("run", loss, changed);
   const Audit found = audit();
   ASSERT_EQ(found.differences.size(), 1U) << text_;
   EXPECT_EQ(found.differences[0].step, 7);
   EXPECT_EQ(found.differences[0].subject, "loss");
-  EXPECT_CONTAINS(found.differences[0].recorded, changed.substr(changed.rfind(' ') + 1) + " (0x1.");
+  EXPECT_TRUE(found.differences[0].recorded.starts_with(changed.substr(changed.rfind(' ') + 1, 6))) << text_;
+  EXPECT_CONTAINS(found.differences[0].recorded, " (0x1.");
   EXPECT_CONTAINS(found.differences[0].found, loss.substr(loss.rfind(' ') + 1) + " (0x1.");
   EXPECT_EQ(found.conclusion, "what follows step 7 is equal, so only its line in the log was changed");
 }
@@ -176,7 +186,7 @@ TEST_F(Verify, RemovedAndRepeatedLinesAreNamed) {
   edit_log("run", "\"step\": 10, \"loss\"", "\"stop\": 10, \"loss\"");
   edit_log("run", "{\"t\"", "{\"t");
   const Audit found = audit();
-  EXPECT_CONTAINS(text_, "step 6: line 8 of metrics.jsonl is a second line of step 6");
+  EXPECT_CONTAINS(text_, " of metrics.jsonl is a second line of step 6");
   EXPECT_CONTAINS(text_, "step 7: metrics.jsonl has no line of this step");
   EXPECT_CONTAINS(text_, "step 10: metrics.jsonl has no line of this step");
   EXPECT_EQ(found.differences.front().step, 6) << text_;
@@ -272,7 +282,7 @@ TEST_F(Verify, RunWithoutCheckpointsNeedsSteps) {
   fs::remove_all(folder_.path() / "run/checkpoints");
   EXPECT_CONTAINS(refusal({.run = "run"}), "it keeps no checkpoint");
   EXPECT_CONTAINS(refusal({.run = "run"}), "--steps 0..12 begins with the initial weights");
-  EXPECT_EQ(refusal({.run = "run", .first = 0, .last = 12}), "");
+  accepts({.run = "run", .first = 0, .last = 12});
   fs::remove(folder_.path() / "run/metrics.jsonl");
   EXPECT_CONTAINS(refusal({.run = "run", .first = 0, .last = 12}), "its metrics.jsonl has no step");
 }
@@ -292,13 +302,13 @@ Setting setting(const std::string& name, const std::string& text) {
 TEST_F(Verify, KeysThatDecideBitsAreRefused) {
   EXPECT_CONTAINS(refusal({.run = "run", .overrides = {setting("optimizer.lr", "0.5")}}),
                   "command line: optimizer.lr = 0.5: the run had ");
-  EXPECT_CONTAINS(refusal({.run = "run", .overrides = {setting("run.threads", "2")}}),
-                  "other bits would follow: libtorch adds in another order");
+  EXPECT_CONTAINS(refusal({.run = "run", .overrides = {setting("run.deterministic", "true")}}),
+                  "other bits would follow: libtorch takes other operators");
   EXPECT_CONTAINS(refusal({.run = "run", .overrides = {setting("train.steps", "6")}}), "--steps chooses the steps");
   EXPECT_CONTAINS(refusal({.run = "run", .ranks = 3}),
                   "-n = 3: the run had 2 ranks, and other bits would follow: sums over ranks have other terms");
   EXPECT_CONTAINS(refusal({.run = "run", .environment = {"ZERO_TRAIN_SEED=7"}}), "ZERO_TRAIN_SEED: train.seed = 7: ");
-  EXPECT_EQ(refusal({.run = "run", .overrides = {setting("zero.stage", "0")}}), "");
+  accepts({.run = "run", .overrides = {setting("zero.stage", "0")}});
 }
 
 // A place is a build, a processor and threads.
