@@ -82,7 +82,7 @@ TEST(TreeSum, BoardAndTilesMatchTheContract) {
   }
 }
 
-TEST(TreeSum, ProgramsThatAreNoTreeAreRefused) {
+TEST(TreeSum, OtherProgramsAreRefused) {
   const float one = 1;
   const std::byte* const in[] = {reinterpret_cast<const std::byte*>(&one), reinterpret_cast<const std::byte*>(&one)};
   float out = 0;

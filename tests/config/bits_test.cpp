@@ -47,7 +47,7 @@ TEST(Bits, OtherKeysDecideWhetherGroupsMatter) {
   EXPECT_NE(why_bits_change("zero.stage", linked), "");
 }
 
-TEST(Bits, StepsCountIfRatesDependOnThem) {
+TEST(Bits, StepsCountForSchedules) {
   Config config;
   config.schedule.kind = LrKind::kConstant;
   EXPECT_EQ(why_bits_change("train.steps", config), "");

@@ -79,7 +79,7 @@ TEST(LeavesSlow, WorldsStagesAndReductionsKeepBits) {
   }
 }
 
-TEST(Leaves, OneTwoAndThreeRanksKeepBits) {
+TEST(Leaves, SmallWorldsKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     AttachOptions options{.stage = 3, .clip = 0.5, .leaves = 8};
     const LeafRun one = train_leaves(1, small_specs(dtype), options);
@@ -158,7 +158,7 @@ TEST(Leaves, RanksHoldAndSendPlannedBytes) {
   }
 }
 
-TEST(Leaves, OptionsThatDependOnRanksAreRefused) {
+TEST(Leaves, OptionsOfRanksAreRefused) {
   const auto refusal = [](AttachOptions options, int world = 1) {
     options.leaves = 4;
     std::string said;

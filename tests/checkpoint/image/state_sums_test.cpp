@@ -65,7 +65,7 @@ TEST(StateSums, TextComesBack) {
 }
 
 // A file whose header and slices come in pieces of any size, also of a part of an element.
-TEST(StateSums, PiecesOfAFileMayCutElements) {
+TEST(StateSums, PiecesMayCutElements) {
   const Manifest manifest{.states = {"parameter", "exp_avg"},
                           .tensors = {{.name = "w", .shape = {6}},
                                       {.name = "f", .shape = {3}, .dtype = DType::kBFloat16, .trainable = false}}};

@@ -128,7 +128,7 @@ TEST_F(Verify, OtherStageAndTierAreEqual) {
 }
 
 // From the initial weights, by processes; the log has the sums of a checkpoint that is gone.
-TEST_F(Verify, RemovedCheckpointIsComparedByTheLog) {
+TEST_F(Verify, LogStandsForRemovedCheckpoints) {
   fs::remove_all(folder_.path() / "run/checkpoints/step-00000004");
   const Ran ran =
       folder_.zero("verify run --json --steps 0..5 --comm.transport shared_memory --run.dir kept", "timeout 250");
@@ -162,7 +162,7 @@ TEST_F(Verify, UntouchedRunIsEqual) {
   EXPECT_EQ(found.num_states, 6);
 }
 
-TEST_F(Verify, ChangedDigitOfTheLogIsNamed) {
+TEST_F(Verify, ChangedDigitIsNamed) {
   const std::string log = folder_.read("run/metrics.jsonl");
   const std::size_t line = log.find("\"step\": 7, \"loss\": ");
   ASSERT_NE(line, std::string::npos);
@@ -192,7 +192,7 @@ TEST_F(Verify, RemovedAndRepeatedLinesAreNamed) {
   EXPECT_EQ(found.differences.front().step, 6) << text_;
 }
 
-TEST_F(Verify, FlippedBitIsDamageOfThatStep) {
+TEST_F(Verify, FlippedBitIsDamage) {
   flip_bit(8, /*vouched=*/false);
   const Audit found = audit();
   ASSERT_FALSE(found.differences.empty());
@@ -213,7 +213,7 @@ TEST_F(Verify, VouchedChangeNamesTheElement) {
 }
 
 // The execution begins with the changed weights, so all later steps differ as well.
-TEST_F(Verify, ChangedStartIsFoundByTheLog) {
+TEST_F(Verify, LogFindsChangedStarts) {
   flip_bit(8, /*vouched=*/true);
   const Ran ran = folder_.zero("verify run --steps 8..10 --json", "timeout 250");
   EXPECT_EQ(ran.status, 1) << ran.errors << ran.output;
@@ -234,7 +234,7 @@ TEST_F(Verify, DamagedStartIsLeftOut) {
 }
 
 // Earlier versions logged no sums, and kept no places.
-TEST_F(Verify, OldRecordsAreComparedAsFarAsTheyGo) {
+TEST_F(Verify, OldRecordsAreCompared) {
   std::string log;
   for (const auto& line : json_lines(folder_.read("run/metrics.jsonl")))
     if (!line.contains("event")) log += line.dump() + "\n";
@@ -245,7 +245,7 @@ TEST_F(Verify, OldRecordsAreComparedAsFarAsTheyGo) {
   EXPECT_CONTAINS(text_, "not compared: the states after step 4, with which the execution began: the log has no sums");
 }
 
-TEST_F(Verify, UnfinishedRunIsComparedToItsLastStep) {
+TEST_F(Verify, UnfinishedRunIsCompared) {
   fs::remove(folder_.path() / "run/report.json");
   fs::remove_all(folder_.path() / "run/checkpoints/step-00000012");
   std::string log = folder_.read("run/metrics.jsonl");
@@ -287,7 +287,7 @@ TEST_F(Verify, RunWithoutCheckpointsNeedsSteps) {
   EXPECT_CONTAINS(refusal({.run = "run", .first = 0, .last = 12}), "its metrics.jsonl has no step");
 }
 
-TEST_F(Verify, PathThatIsNoRunIsRefused) {
+TEST_F(Verify, OtherPathsAreRefused) {
   EXPECT_CONTAINS(refusal({.run = "none"}), "RUN = none: no such folder");
   EXPECT_CONTAINS(refusal({.run = "input.txt"}), "RUN = input.txt: it is a file");
   EXPECT_CONTAINS(refusal({.run = "run/checkpoints"}), "a folder of checkpoints, not a run");

@@ -58,7 +58,7 @@ TEST(LeafRules, WrongNumbersNameARemedy) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(each, 3); }), "train.leaves = 8"));
 }
 
-TEST(LeafRules, KeysThatDependOnRanksAreRefused) {
+TEST(LeafRules, KeysOfRanksAreRefused) {
   const auto refusal = [](const std::function<void(Config&)>& change) {
     LoadedConfig loaded = with_leaves(4);
     change(loaded.config);
