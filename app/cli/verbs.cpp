@@ -52,9 +52,9 @@ void print_help() {
   fmt::print(
       "\n  zero VERB --help   arguments of a verb\n"
       "  zero --version     version\n"
-      "\nExit status: 0 done; 1 `zero doctor` found a problem, or `zero verify` a difference; 2 the command line,\n"
-      "the configuration or an input file is wrong; 3 a rank failed or stopped answering; 4 a read or write\n"
-      "failed, or a GPU did; 128 + n ended by signal n.\n"
+      "\nExit status: 0 done; 1 `zero doctor` found a problem, or `zero verify` a difference; 2 the command line, the\n"
+      "configuration or an input file is wrong; 3 a rank failed or stopped answering;\n"
+      "4 a read or write failed, or a GPU did; 128 + n ended by signal n.\n"
       "\nFirst steps:\n"
       "  zero doctor\n"
       "  zero plan examples/shakespeare/shakespeare.toml --world 2\n"

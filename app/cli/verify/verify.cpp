@@ -163,8 +163,8 @@ int run_verify(Arguments arguments) {
   std::string run, steps;
   bool json = false;
   app.add_option("RUN", run, "folder of a run with checkpoints")->required();
-  app.add_option("--steps", steps, "states after step A, to those after step B; default: first to last kept checkpoint")
-      ->type_name("A..B");
+  app.add_option("--steps", steps,
+                 "steps A..B, from the states after A to those after B; default: first to last kept checkpoint");
   app.add_option("-n,--nproc-per-node", request.ranks, "number of ranks; default: as many as the run had")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", json, "print one JSON object");
