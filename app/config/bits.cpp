@@ -80,6 +80,9 @@ bool sums_by_nccl(const Config& config) {
 std::string_view why_bits_change(std::string_view key, const Config& config) {
   if (key == "train.steps" && config.schedule.kind == LrKind::kConstant) return "";  // no rate depends on it
   if (key == "train.steps") return "the learning rate depends on it";
+  // With leaves ranks and micro-batches only decide who computes which part of one tree.
+  const bool of_ranks = key == "train.accumulate" || key == "train.reduce" || key == "run.min_ranks";
+  if (of_ranks && config.train.leaves > 0) return "";
   if (key.starts_with("zero.shard") && has_codecs(config)) return "codecs round blocks of a shard";
   if (key == "zero.group" && !config.local.on && !has_codecs(config)) return "";
   if (sums_by_nccl(config) && (key.starts_with("zero.") || key.starts_with("parallel.")))
@@ -90,8 +93,8 @@ std::string_view why_bits_change(std::string_view key, const Config& config) {
   return "it decides the training";
 }
 
-std::string_view why_bits_change_with_ranks(const Config& /*config*/) {
-  return "sums over ranks have other terms";
+std::string_view why_bits_change_with_ranks(const Config& config) {
+  return config.train.leaves > 0 ? "" : "sums over ranks have other terms";
 }
 
 std::int64_t ranks_of_fitted(const Config& config) {

@@ -47,6 +47,17 @@ TEST(Bits, OtherKeysDecideWhetherGroupsMatter) {
   EXPECT_NE(why_bits_change("zero.stage", linked), "");
 }
 
+TEST(Bits, LeavesFreeTheRanks) {
+  Config config;
+  EXPECT_NE(why_bits_change_with_ranks(config), "");
+  EXPECT_NE(why_bits_change("train.accumulate", config), "");
+  config.train.leaves = 4;
+  EXPECT_EQ(why_bits_change_with_ranks(config), "");
+  for (const char* const key : {"train.accumulate", "train.reduce", "run.min_ranks"})
+    EXPECT_EQ(why_bits_change(key, config), "") << key;
+  EXPECT_NE(why_bits_change("train.leaves", config), "");
+}
+
 TEST(Bits, StepsCountForSchedules) {
   Config config;
   config.schedule.kind = LrKind::kConstant;
