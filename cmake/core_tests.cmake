@@ -14,7 +14,7 @@ target_precompile_headers(zero_recorded_device REUSE_FROM zero_core_pch)
 zero_tests(base ROOMS base)
 zero_tests(device ROOMS base device recorded_device)
 zero_tests(plan ROOMS base plan SLOW)
-zero_tests(comm APART transport/fake_nccl ROOMS base device comm SLOW)
+zero_tests(comm APART transport/fake_nccl ROOMS base device plan comm SLOW)
 zero_tests(memory ROOMS base device recorded_device memory)
 zero_tests(optim ROOMS base device recorded_device optim SLOW)
 # Over 20 s: engines of up to four ranks for each placement of states, some on a real disk.
