@@ -7,6 +7,7 @@
 
 #include "app/config/load.h"
 #include "app/config/options/option.h"
+#include "app/config/rules/fit_to_world.h"
 
 namespace zero {
 namespace {

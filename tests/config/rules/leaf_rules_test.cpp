@@ -7,6 +7,7 @@
 #include "zero/base/error/error.h"
 
 #include "app/config/load.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/config/rules/rules.h"
 #include "tests/support/message_of.h"
 
