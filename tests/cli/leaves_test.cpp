@@ -62,6 +62,15 @@ TEST_F(LeafRunsSlow, ResumeInAnotherWorldKeepsBits) {
   EXPECT_EQ(hash_of("resumed"), hash_of("one"));
 }
 
+TEST_F(LeafRunsSlow, OtherRanksVerifyTheRun) {
+  train("-n 2 --checkpoint.every 2 --run.threads 1", "run");
+  for (const char* const flags : {"-n 1", "-n 3 --zero.stage 1"}) {
+    const Ran ran = folder_.zero(std::string("verify run ") + flags, "timeout 100");
+    EXPECT_EQ(ran.status, 0) << flags << ran.output << ran.errors;
+    EXPECT_TRUE(says(ran.output, "equal: no difference")) << ran.output;
+  }
+}
+
 TEST_F(LeafRuns, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, says_so] :
        {std::pair("-n 2 --train.leaves 3", "train.leaves = 3: does not divide train.global_batch = 8"),

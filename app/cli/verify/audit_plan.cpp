@@ -18,6 +18,7 @@
 #include "app/config/load.h"
 #include "app/config/options/option.h"
 #include "app/config/resolved.h"
+#include "app/config/rules/fit_to_world.h"
 #include "app/report/same_configuration.h"
 
 namespace zero::cli {
@@ -240,6 +241,13 @@ std::vector<std::int64_t> steps_to_save(const AuditPlan& plan) {
   return in_range;
 }
 
+// Another number of ranks divides the leaves of a step in another way.
+void divide_leaves(AuditPlan& plan, const Config& recorded) {
+  Config& config = plan.config;
+  if (config.engine.reduce == recorded.engine.reduce) config.engine.reduce = Reduce::kAuto;
+  config.train.accumulate = accumulate_in(plan.ranks, config);
+}
+
 void settle_ranks(AuditPlan& plan, const AuditRequest& request, const Config& recorded) {
   const std::int64_t of_run = ranks_of_fitted(recorded);
   if (of_run == 0)
@@ -248,7 +256,8 @@ void settle_ranks(AuditPlan& plan, const AuditRequest& request, const Config& re
   const std::int64_t needed = of_run / recorded.parallel.pipeline * plan.config.parallel.pipeline;
   plan.ranks = request.ranks.value_or(needed);
   const std::string_view why = why_bits_change_with_ranks(recorded);
-  if (plan.ranks == needed || why.empty()) return;
+  if (plan.ranks == needed) return;
+  if (why.empty()) return divide_leaves(plan, recorded);
   throw ConfigError("-n", fmt::format("{}", plan.ranks),
                     fmt::format("the run had {}, and other bits would follow: {}", format_count(of_run, "rank"), why),
                     fmt::format("leave it out, or use -n {}{}", needed,
