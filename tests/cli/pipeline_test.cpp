@@ -26,6 +26,17 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
     EXPECT_EQ(cut.at(key), plain.at(key)) << key;
 }
 
+// The sums of a run's checkpoints do not depend on its sections.
+TEST_F(PipelinesSlow, OtherCutsVerifyTheRun) {
+  const std::string flags = "-n 2 --parallel.pipeline 2 --parallel.schedule zb-h1 --checkpoint.every 2 --run.threads 1";
+  ASSERT_TRUE(report_of(flags, "run").is_object());
+  for (const char* const cut : {"", "--parallel.pipeline 1"}) {
+    const Ran ran = folder_.zero(std::string("verify run ") + cut, "timeout 100");
+    EXPECT_EQ(ran.status, 0) << cut << ran.output << ran.errors;
+    EXPECT_TRUE(says(ran.output, "equal: no difference")) << ran.output;
+  }
+}
+
 TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   const Ran ran = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2", "timeout 60");
   EXPECT_EQ(ran.status, 0) << ran.errors;

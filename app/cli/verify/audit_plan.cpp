@@ -302,6 +302,7 @@ AuditPlan plan_audit(const AuditRequest& request) {
   const auto origin_of_folder = origins.find("run.dir");
   plan.has_run_dir = origin_of_folder != origins.end() && origin_of_folder->second == "command line";
   require_same_bits(recorded, plan.config, origins);
+  if (plan.config.parallel.pipeline == 1) plan.config.parallel = {};  // its order and sections have no effect
   require_repeatable(plan);
   settle_ranks(plan, request, recorded);
   plan.saves = steps_to_save(plan);

@@ -539,7 +539,8 @@ void settle_defaults(LoadedConfig& loaded) {
     sync.servers = 0;  // a stronger source changed the mode
   // The resolved value is stored because "auto" meant "last" at stages 0 and 1 in earlier versions. A checkpoint of
   // such a version is then recognised to have another rule.
-  if (config.engine.reduce == Reduce::kAuto) config.engine.reduce = Reduce::kEach;
+  const bool ranks_decide = config.train.leaves > 0;  // rules/leaf_rules.h
+  if (config.engine.reduce == Reduce::kAuto && !ranks_decide) config.engine.reduce = Reduce::kEach;
 }
 
 void check_rules(const LoadedConfig& loaded) {
