@@ -9,6 +9,7 @@
 #include "zero/checkpoint/image/factor_extras.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/image/saved_states.h"
+#include "zero/checkpoint/image/state_sums.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
 #include "zero/plan/units/partition.h"
 
@@ -149,6 +150,7 @@ LoadedCheckpoint CheckpointLoad::fill() {
     take_factors(loaded.extras, engine_);
   });
   loaded.manifest = reader_->manifest();
+  loaded.manifest.run.erase(kStateSumsKey);  // written by the save, not by the program
   EngineProgress progress{.steps = loaded.manifest.steps,
                           .skipped = loaded.manifest.skipped,
                           .skipped_in_a_row = loaded.manifest.skipped_in_a_row,

@@ -47,7 +47,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 def read_notes(folder: Path) -> dict[str, Any]:
     """Local. Returns the notes of the save()."""
-    return {key: json.loads(text) for key, text in _manifest(folder)["run"].items()}
+    notes: dict[str, str] = _manifest(folder)["run"]
+    return {key: json.loads(text) for key, text in notes.items() if key != "state_sums"}  # written by the save itself
 
 
 def read_weights(folder: Path, trained_only: bool = False) -> dict[str, torch.Tensor]:
