@@ -71,6 +71,7 @@ void fit_leaves(LoadedConfig& loaded, std::int64_t world) {
   TrainKeys& train = config.train;
   const std::int64_t leaves = train.leaves;
   const auto given = [&](std::string_view name) { return loaded.origins.contains(name); };
+  if (!given("train.reduce")) config.engine.reduce = Reduce::kAuto;
   const std::int64_t passes = with_origins(loaded.origins, [&] { return accumulate_of_leaves(world, config); });
   if (given("train.accumulate") && train.accumulate != passes)
     throw ConfigError(where_is(loaded, "train.accumulate"), std::to_string(train.accumulate),
