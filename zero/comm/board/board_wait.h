@@ -49,8 +49,8 @@ class BoardWait {
  private:
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
-  // Of the dead ranks, returns those whose death ends the run, and marks the other dead ranks as departed. `seen`:
-  // `left` of each rank, loaded before the dead ranks were determined.
+  // Returns the dead ranks whose death ends the run, and marks the other dead ranks as departed. `seen`: `left` of each
+  // rank, loaded before the dead ranks were determined.
   RankSet fatal(RankSet dead, std::span<const std::uint32_t> seen);
   [[noreturn]] void fail_late(RankSet late, const Signature& what);
   int first_at_fault(RankSet late) const;
