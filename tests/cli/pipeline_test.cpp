@@ -18,12 +18,16 @@ class Pipelines : public TrainingTest {
 using PipelinesSlow = Pipelines;
 
 TEST_F(PipelinesSlow, ProcessesKeepBits) {
-  const Json plain = report_of("-n 1", "plain");
-  const Json cut = report_of("-n 2 --parallel.pipeline 2", "cut");
-  ASSERT_TRUE(plain.is_object() && cut.is_object());
-  EXPECT_EQ(cut.at("transport"), "shared_memory");
-  for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss", "num_parameters"})
-    EXPECT_EQ(cut.at(key), plain.at(key)) << key;
+  for (const std::string flags : {"", " --model.dropout 0.2 --train.checkpoint_activations true"}) {
+    SCOPED_TRACE(flags);
+    const Json plain = report_of("-n 1 --run.threads 1" + flags, "plain" + std::to_string(flags.size()));
+    const Json cut =
+        report_of("-n 2 --run.threads 1 --parallel.pipeline 2" + flags, "cut" + std::to_string(flags.size()));
+    ASSERT_TRUE(plain.is_object() && cut.is_object());
+    EXPECT_EQ(cut.at("transport"), "shared_memory");
+    for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss", "num_parameters"})
+      EXPECT_EQ(cut.at(key), plain.at(key)) << key;
+  }
 }
 
 // The sums of a run's checkpoints do not depend on its sections.
@@ -52,7 +56,7 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
 TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, start] :
        {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
-        std::pair("-n 2 --parallel.pipeline 2 --model.dropout 0.1", "model.dropout = 0.1: "),
+        std::pair("-n 2 --parallel.pipeline 2 --train.gradient_noise 0.1", "train.gradient_noise = 0.1: "),
         std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: ")}) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;

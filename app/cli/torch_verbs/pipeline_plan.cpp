@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -47,17 +48,47 @@ PassCosts costs_by_work(const Sections& sections) {
   return costs;
 }
 
-std::int64_t results_of(const ForwardGraph& graph, const Sections& sections, int section) {
+// By value: the activation checkpoint inside which it is made and used, so that it is not kept; -1: none.
+std::vector<int> checkpoints_of_values(const ForwardGraph& graph) {
+  std::vector<int> checkpoints(graph.values.size(), -1);
+  for (std::size_t part = 0; part < graph.kept_together.size(); ++part) {
+    const auto [first, end] = graph.kept_together[part];
+    std::vector<bool> made(graph.values.size(), false);
+    for (int op = 0; op < static_cast<int>(graph.operators.size()); ++op) {
+      const bool inside = op >= first && op < end;
+      if (inside)
+        for (const int value : graph.operators[static_cast<std::size_t>(op)].outputs)
+          made[static_cast<std::size_t>(value)] = true;
+      if (op < end) continue;
+      for (const int value : graph.operators[static_cast<std::size_t>(op)].inputs)
+        made[static_cast<std::size_t>(value)] = false;
+    }
+    for (std::size_t value = 0; value < made.size(); ++value)
+      if (made[value] && static_cast<int>(value) != graph.loss) checkpoints[value] = static_cast<int>(part);
+  }
+  return checkpoints;
+}
+
+struct ResultBytes {
+  std::int64_t kept = 0;      // of one micro-batch, from its forward to its backward pass
+  std::int64_t repeated = 0;  // of the largest activation checkpoint, during its second run
+};
+
+ResultBytes results_of(const ForwardGraph& graph, const Sections& sections, int section) {
+  const std::vector<int> checkpoints = checkpoints_of_values(graph);
   std::vector<bool> counted(graph.values.size(), false);
-  std::int64_t bytes = 0;
+  std::vector<std::int64_t> inside(graph.kept_together.size(), 0);
+  ResultBytes bytes;
   for (std::size_t op = 0; op < graph.operators.size(); ++op) {
     if (sections.of_operator[op] != section) continue;
     for (const int value : graph.operators[op].outputs) {
       const auto at = static_cast<std::size_t>(value);
-      if (!counted[at]) bytes += graph.values[at].bytes;
-      counted[at] = true;
+      if (std::exchange(counted[at], true)) continue;
+      const int checkpoint = checkpoints[at];
+      (checkpoint < 0 ? bytes.kept : inside[static_cast<std::size_t>(checkpoint)]) += graph.values[at].bytes;
     }
   }
+  for (const std::int64_t each : inside) bytes.repeated = std::max(bytes.repeated, each);
   return bytes;
 }
 
@@ -103,11 +134,10 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
       rank.sent_states += cost.sent;
     }
     for (const ParamSpec& spec : mine) rank.parameters += spec.numel();
-    rank.results = std::max(rank.results, results_of(forecast.graph, forecast.sections, section));
+    const ResultBytes results = results_of(forecast.graph, forecast.sections, section);
+    rank.results = std::max(rank.results, results.kept * held_micros(forecast, position) + results.repeated);
     rank.sent_crossing += crossing_bytes(forecast, section) * forecast.plan.micros;
   }
-  for (int position = 0; position < forecast.plan.ranks; ++position)
-    forecast.ranks[static_cast<std::size_t>(position)].results *= held_micros(forecast, position);
 }
 
 std::string sections_of(const PipelineForecast& forecast, int position) {

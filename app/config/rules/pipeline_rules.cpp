@@ -57,13 +57,6 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
                 "the ranks of a line read the same samples", "use equal");
   refuse.unless(config.optimizer.name != "adafactor", "optimizer.name",
                 "a checkpoint keeps its sums of rows and columns by rank, not by section", "use another optimizer");
-  refuse.unless(config.model.dropout == 0, "model.dropout",
-                "ranks of a pipeline draw other random numbers than a run without one", "use 0");
-}
-
-void check_activations(const PipelineRefusals& refuse, const Config& config) {
-  refuse.unless(!config.model.checkpoint_activations, "train.checkpoint_activations", "use false");
-  refuse.unless(!config.model.activation_offload, "train.offload_activations", "use none");
 }
 
 void check_run(const PipelineRefusals& refuse, const Config& config) {
@@ -90,7 +83,6 @@ void check_pipeline(const LoadedConfig& loaded) {
   }
   const PipelineRefusals refuse(loaded);
   check_updates(refuse, config);
-  check_activations(refuse, config);
   check_run(refuse, config);
 }
 

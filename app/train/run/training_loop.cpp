@@ -2,16 +2,25 @@
 
 #include <fmt/format.h>
 
+#include "zero/plan/pipeline/line.h"
 #include "zero/plan/units/mesh.h"
 
 #include "app/data/batches.h"
 
 namespace zero {
+namespace {
+
+// Ranks of a line read the same samples, and drop the same activations.
+int data_rank_of(const Run& run) {
+  return line_of(run.world.rank(), run.world.size(), run.job.pipeline.pipeline).data_rank;
+}
+
+}  // namespace
 
 TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
     : run_(run),
       stop_(stop),
-      training_(run.job, *run.task, run.trained(), run.world.rank(), run.shares, run.timeline.recorder()) {
+      training_(run.job, *run.task, run.trained(), data_rank_of(run), run.shares, run.timeline.recorder()) {
   if (run.servers != nullptr)
     served_.emplace(run.job, *run.task, *run.engine, run.world.communicator(), run.folder, run.state.step);
 }

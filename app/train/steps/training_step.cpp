@@ -105,8 +105,11 @@ void TrainingStep::run_passes(PipelineEngine& pipeline, Prefetcher& batches, Ste
   const auto parts = static_cast<double>(job_.train.accumulate);
   std::vector<Batch> of_step;
   for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) of_step.push_back(next_batch(batches));
-  const std::vector<double> losses =
-      pipeline.passes([&](int micro) { return task_.loss(of_step[static_cast<std::size_t>(micro)]); }, parts);
+  const auto loss_of = [&](int micro) {
+    if (job_.model.dropout > 0) at::manual_seed(seed_of(metrics.step - 1, micro));
+    return task_.loss(of_step[static_cast<std::size_t>(micro)]);
+  };
+  const std::vector<double> losses = pipeline.passes(loss_of, parts);
   const PipelineSeconds seconds = pipeline.module().take_seconds();
   metrics.forward += seconds.forward;
   metrics.backward += seconds.backward;

@@ -73,6 +73,22 @@ TEST(Sections, SharedParametersKeepUsesTogether) {
   EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
 }
 
+// An activation checkpoint over operators 1 to 4, and one inside it.
+TEST(Sections, CheckpointsAreNotCut) {
+  ForwardGraph graph = chain({1, 1, 1, 1, 1, 1});
+  graph.kept_together = {{2, 4}, {1, 5}};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(cut_sections(graph, 3).of_operator, (std::vector<int>{0, 1, 1, 1, 1, 2}));
+}
+
+// A lookup within an activation checkpoint stays there, so its parameter's other use does, too.
+TEST(Sections, LookupsInCheckpointsStay) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  graph.operators[2].params = {0};
+  graph.kept_together = {{0, 2}};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 0, 0, 1}));
+}
+
 TEST(Sections, MasksAreComputedEverywhere) {
   ForwardGraph graph = chain({1, 1});
   graph.operators.insert(graph.operators.begin() + 1, GraphOperator{.name = "tril", .work = 50, .everywhere = true});
@@ -108,7 +124,8 @@ TEST(Sections, TooManyAreRefused) {
               cut_sections(chain({1, 1}), 3);
             }),
             "parallel.sections = 3: the model can be cut into at most 2 sections with parameters of their own\n"
-            "  use at most 2; parameters that several parts use keep these parts together");
+            "  use at most 2; a parameter that several parts use keeps them together, and so does an activation "
+            "checkpoint");
 }
 
 }  // namespace

@@ -1,17 +1,15 @@
 #include "zero/torch/pipeline/attach_pipeline.h"
 
-#include <array>
-#include <cstdlib>
-#include <filesystem>
+#include <optional>
 
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
+
+#include <ATen/CPUGeneratorImpl.h>
 
 #include "zero/base/error/error.h"
 
 #include "tests/support/message_of.h"
+#include "tests/torch/pipeline/own_processes.h"
 #include "tests/torch/pipeline/pipeline_run.h"
 #include "tests/torch/subjects.h"
 
@@ -128,50 +126,23 @@ TEST(AttachPipeline, StagesOverShardsKeepBits) {
   }
 }
 
-// A rank of SharedMemoryKeepsBits in its own process. Autograd does not work in a child that only forked.
+// A rank of SharedMemoryKeepsBits.
 TEST(PipelineRank, KeepsBits) {
-  const char* const text = std::getenv("ZERO_TEST_PIPELINE_RANK");
-  if (text == nullptr) GTEST_SKIP() << "is a rank of a test of AttachPipeline";
-  const int rank = std::atoi(text);
+  const std::optional<int> rank = tests::rank_of_process();
+  if (!rank) GTEST_SKIP() << "is a rank of a test of AttachPipeline";
   const AttachOptions options{.stage = 3, .clip = 0.5, .accumulate = 4};
   const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, tests::tied_net);
   torch::set_num_threads(1);
-  World world = World::from_environment({.transport = "shared_memory",
-                                         .ranks = {.rank = rank,
-                                                   .world = 4,
-                                                   .local_rank = rank,
-                                                   .local_world = 4,
-                                                   .run_id = std::getenv("ZERO_TEST_PIPELINE_RUN")}});
-  torch::manual_seed(7 + rank);
+  World world = tests::world_of_process(4);
+  torch::manual_seed(7 + *rank);
   Subject subject = tests::tied_net();
   PipelinedRun mine = tests::train_rank(world, subject, kSteps, options, {.pipeline = 2});
-  if (rank % 2 == 1) mine.losses = plain.losses;  // data rank 1 has other samples
+  if (*rank % 2 == 1) mine.losses = plain.losses;  // data rank 1 has other samples
   expect_same_bits(mine, plain);
 }
 
 TEST(AttachPipeline, SharedMemoryKeepsBits) {
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string run = "ZERO_TEST_PIPELINE_RUN=pipeline-" + std::to_string(::getpid());
-  std::vector<pid_t> children;
-  for (int rank = 0; rank < 4; ++rank) {
-    const std::string number = "ZERO_TEST_PIPELINE_RANK=" + std::to_string(rank);
-    std::vector<char*> variables;
-    for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
-    for (const std::string* own : {&run, &number}) variables.push_back(const_cast<char*>(own->c_str()));
-    variables.push_back(nullptr);
-    const std::array<const char*, 4> words{program.c_str(), "--gtest_filter=PipelineRank.*", "--gtest_brief=1",
-                                           nullptr};
-    pid_t child = -1;
-    ASSERT_EQ(
-        ::posix_spawn(&child, program.c_str(), nullptr, nullptr, const_cast<char**>(words.data()), variables.data()),
-        0);
-    children.push_back(child);
-  }
-  for (std::size_t rank = 0; rank < children.size(); ++rank) {
-    int status = -1;
-    ASSERT_EQ(::waitpid(children[rank], &status, 0), children[rank]);
-    EXPECT_EQ(status, 0) << "rank " << rank;
-  }
+  tests::expect_processes_pass(4, "PipelineRank.KeepsBits");
 }
 
 TEST(AttachPipeline, OrdersKeepBits) {
@@ -258,11 +229,16 @@ TEST(AttachPipeline, MemoryOfAbsentTensorsIsRefused) {
   });
 }
 
-TEST(AttachPipeline, RandomOperatorsAreRefused) {
+TEST(AttachPipeline, DrawsByValuesAreRefused) {
   EXPECT_TRUE(says(refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
-                     return torch::dropout(net->forward(x), 0.5, true).sum();
+                     return torch::poisson(net->forward(x).abs()).sum();
                    }),
-                   "it draws random numbers"));
+                   "passes = aten::poisson: how many random numbers it draws depends on values"));
+  auto own = at::detail::createCPUGenerator(3);
+  EXPECT_TRUE(says(refusal([&](torch::nn::Sequential& net, const torch::Tensor& x) {
+                     return (net->forward(x) + at::rand({4}, own)).sum();
+                   }),
+                   "passes = aten::rand: it draws from a generator of the program"));
 }
 
 TEST(AttachPipeline, BuffersMayNotBeWritten) {
@@ -287,7 +263,8 @@ TEST(AttachPipeline, MoreSectionsThanPartsAreRefused) {
   });
   EXPECT_EQ(few,
             "parallel.sections = 3: the model can be cut into at most 2 sections with parameters of their own\n"
-            "  use at most 2; parameters that several parts use keep these parts together");
+            "  use at most 2; a parameter that several parts use keeps them together, and so does an activation "
+            "checkpoint");
 }
 
 TEST(AttachPipeline, OtherOperatorsThanPlannedAreRefused) {

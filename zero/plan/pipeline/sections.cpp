@@ -17,6 +17,7 @@ constexpr double kImpossible = std::numeric_limits<double>::infinity();
 class Cutter {
  public:
   Cutter(const ForwardGraph& graph, int count) : graph_(graph), count_(count), size_(graph.operators.size()) {
+    keep_together();
     find_uses();
     forbid_cuts();
     measure();
@@ -29,11 +30,17 @@ class Cutter {
   }
 
   bool is_lookup(std::size_t op) const {
-    return !graph_.operators[op].params.empty() && graph_.operators[op].inputs.empty();
+    return !graph_.operators[op].params.empty() && graph_.operators[op].inputs.empty() && !kept_together_[op];
   }
   const std::vector<std::size_t>& uses_of(int param) const { return uses_[static_cast<std::size_t>(param)]; }
 
  private:
+  void keep_together() {
+    kept_together_.assign(size_, false);
+    for (const auto& [first, end] : graph_.kept_together)
+      std::fill(kept_together_.begin() + first, kept_together_.begin() + end, true);
+  }
+
   void find_uses() {
     uses_.resize(graph_.params.size());
     first_made_.assign(graph_.values.size(), size_);
@@ -63,6 +70,8 @@ class Cutter {
       const auto first = std::ranges::find_if(uses, [this](std::size_t op) { return !is_lookup(op); });
       if (first != uses.end()) forbid(*first, uses.back());
     }
+    for (const auto& [first, end] : graph_.kept_together)
+      forbid(static_cast<std::size_t>(first), static_cast<std::size_t>(end) - 1);
     if (graph_.loss >= 0) forbid(last_written_[static_cast<std::size_t>(graph_.loss)], size_);
   }
 
@@ -135,9 +144,12 @@ class Cutter {
         begin = cut;
       }
     }
-    throw ConfigError("parallel.sections", fmt::format("{}", count_),
-                      fmt::format("the model can be cut into at most {} sections with parameters of their own", most),
-                      fmt::format("use at most {}; parameters that several parts use keep these parts together", most));
+    throw ConfigError(
+        "parallel.sections", fmt::format("{}", count_),
+        fmt::format("the model can be cut into at most {} sections with parameters of their own", most),
+        fmt::format("use at most {}; a parameter that several parts use keeps them together, and so does an activation "
+                    "checkpoint",
+                    most));
   }
 
   const ForwardGraph& graph_;
@@ -145,6 +157,7 @@ class Cutter {
   std::size_t size_;
   std::vector<std::vector<std::size_t>> uses_;                      // by parameter: operators
   std::vector<std::size_t> first_made_, last_written_, last_used_;  // by value
+  std::vector<bool> kept_together_;                                 // by operator
   std::vector<bool> allowed_;
   std::vector<double> work_, bytes_;
   std::vector<int> has_params_;  // operators with parameters before each position

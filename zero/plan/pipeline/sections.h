@@ -7,6 +7,7 @@
 // A section is a run of operators between two cuts. Cuts balance the estimated work; among cuts within 5 % of the best
 // balance, those with the fewest crossing bytes are taken. A cut never separates
 //   - an operator that writes a value in place from the operator that made the value
+//   - operators of one activation checkpoint (ForwardGraph::kept_together)
 //   - the uses of one parameter, except lookups: operators with a parameter and no computed input, such as an
 //     embedding. If such a parameter is used again in a later section, its lookups become a section 0 of their own, on
 //     the rank of the later use. So a tied parameter has one home.
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace zero {
@@ -41,6 +43,8 @@ struct ForwardGraph {
   std::vector<GraphValue> values;
   std::vector<std::string> params;  // names
   int loss = -1;                    // the value that the forward pass returns
+  // Operators [first, second) that one section runs, such as those of an activation checkpoint. Ranges may be nested.
+  std::vector<std::pair<int, int>> kept_together;
 };
 
 // A value that is made in one section and used in others.

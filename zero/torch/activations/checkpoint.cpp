@@ -48,6 +48,7 @@ struct Run {
   at::Tensor generator_state, device_generator_state;
   c10::Device place = kOnCpu;
   Autocast autocast;
+  std::unique_ptr<RepeatedPart> part;  // in a pipeline
   std::size_t num_outputs = 0;
   std::vector<std::size_t> differentiable;  // indices of the outputs that can have a gradient
 };
@@ -103,7 +104,7 @@ class CheckpointNode final : public Node {
     const GeneratorScope random(run_.generator_state);
     const GeneratorScope random_there(run_.device_generator_state, run_.place);
     const AutocastScope casts(run_.autocast);
-    Tensors outputs = run_.fn(leaves);
+    Tensors outputs = run_.part == nullptr ? run_.fn(leaves) : run_.part->run_again([&] { return run_.fn(leaves); });
     if (outputs.size() != run_.num_outputs)
       refuse(fmt::format("{} outputs", outputs.size()), fmt::format("fn gave {} in its first run", run_.num_outputs),
              "fn must compute the same in both runs");
@@ -182,11 +183,17 @@ void refuse_captured(const Tensors& outputs, std::uint64_t first) {
 // memory than the second run.
 Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOptions& options) {
   if (!c10::GradMode::is_enabled()) return fn(inputs);
-  if (OperatorTaker::current() != nullptr)
-    refuse("passes", "in a pipeline the second run would not know which operators belong to its section",
-           "leave out checkpoint(): a section holds the activations of few micro-batches");
   const c10::Device place = place_of(inputs);
   Run run{.fn = fn, .place = place, .autocast = Autocast::now(place.type())};
+  if (OperatorTaker* const taker = OperatorTaker::current()) {
+    run.part = taker->begin_checkpoint();
+    if (run.part == nullptr) {
+      Tensors outputs = fn(inputs);
+      taker->end_checkpoint();
+      return outputs;
+    }
+    run.part->receive(inputs);
+  }
   Tensors leaves;
   std::vector<std::int64_t> versions;
   for (const at::Tensor& input : inputs) {
@@ -202,6 +209,9 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
     const AutocastScope casts(run.autocast);
     outputs = fn(leaves);
   }
+  const std::size_t num_returned = outputs.size();
+  RepeatedPart* const part = run.part.get();
+  if (part != nullptr) part->end_first_run(outputs);
   refuse_written(inputs, versions);
   if (same_bytes(run.generator_state, generator_state())) run.generator_state.reset();
   if (place.is_cuda() && same_bytes(run.device_generator_state, generator_state(place)))
@@ -210,7 +220,10 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].defined() && outputs[i].requires_grad()) run.differentiable.push_back(i);
   }
-  if (run.differentiable.empty()) return outputs;
+  if (run.differentiable.empty()) {
+    outputs.resize(num_returned);
+    return outputs;
+  }
   refuse_captured(outputs, first);
 
   const std::vector<std::size_t> differentiable = run.differentiable;
@@ -220,6 +233,8 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
     outputs[i] = outputs[i].detach();
     torch::autograd::set_history(outputs[i], node);
   }
+  if (part != nullptr) part->set_outputs(outputs);
+  outputs.resize(num_returned);
   return outputs;
 }
 

@@ -103,7 +103,13 @@ std::string PlannedOperator::text() const {
 std::vector<std::string> ForwardPlan::lines() const {
   std::vector<std::string> lines;
   for (const PlannedOperator& planned : operators) lines.push_back(planned.text());
+  for (const auto& [first, end] : graph.kept_together)
+    lines.push_back(fmt::format("activation checkpoint over operators {} to {}", first, end - 1));
   return lines;
+}
+
+bool ForwardPlan::draws() const {
+  return std::ranges::any_of(operators, &PlannedOperator::draws);
 }
 
 int ForwardPlan::section_of_value(int value) const {

@@ -38,6 +38,7 @@ struct PlannedOperator {
   c10::OperatorHandle op;
   std::vector<std::int64_t> sizes;     // of the tensor arguments, each with its number of dimensions before it
   std::vector<PlannedReturn> returns;  // empty if every rank computes it
+  bool draws = false;                  // random numbers; a rank that walks past it draws as many
 
   std::string text() const;  // "aten::addmm [64] [32, 16] [16, 64]"
 };
@@ -49,6 +50,7 @@ struct ForwardPlan {
   Sections sections;
 
   std::vector<std::string> lines() const;  // one line an operator, for comparing ranks
+  bool draws() const;                      // some operator draws random numbers
   // The section that makes a value. kEverywhere: every rank does.
   int section_of_value(int value) const;
 };
@@ -70,9 +72,10 @@ std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int6
 
 // `sections` of the result is empty. Throws ConfigError under "passes" with the operator's name, if it
 //   - reads values of a tensor that another section has (item(), nonzero(), a boolean mask)
-//   - draws random numbers (dropout above 0)
+//   - draws from a generator that the program passes, or numbers whose count depends on absent values (multinomial)
 //   - writes a parameter, a buffer, or another tensor that is older than the pass
-// and if the function does not return one number that depends on the parameters.
+// and if the function does not return one number that depends on the parameters. The default generator is left as it
+// was.
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss);
 
 // The same for a forward pass without gradients, such as an evaluation. Its results are any tensors.

@@ -16,6 +16,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward_plan.h"
 #include "zero/torch/seam/dispatch_key.h"
@@ -44,6 +45,26 @@ bool draws_nothing(const c10::OperatorHandle& op, const torch::jit::Stack& stack
     if ((name == "train" || name == "training") && value.isBool() && !value.toBool()) return true;
   }
   return false;
+}
+
+bool draws_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  return op.hasTag(at::Tag::nondeterministic_seeded) && !draws_nothing(op, stack);
+}
+
+bool has_own_generator(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].name() == "generator" && !stack[stack.size() - arguments.size() + i].isNone()) return true;
+  return false;
+}
+
+// Returns whether the count of numbers that the operator draws depends only on the sizes of its arguments.
+bool draws_by_sizes(const c10::OperatorHandle& op) {
+  constexpr std::array<std::string_view, 13> kNames{
+      "aten::bernoulli_",   "aten::bernoulli",    "aten::uniform_",      "aten::normal_",    "aten::random_",
+      "aten::exponential_", "aten::cauchy_",      "aten::log_normal_",   "aten::geometric_", "aten::rand_like",
+      "aten::randn_like",   "aten::randint_like", "aten::native_dropout"};
+  return std::ranges::find(kNames, op.schema().name()) != kNames.end();
 }
 
 // Returns whether the shape of the result depends on values. An index of whole numbers does not.
@@ -117,6 +138,10 @@ class ForwardLearner final : public OperatorTaker {
       return;
     }
     GraphOperator described{.name = op.schema().name()};
+    const bool draws = draws_numbers(op, stack);
+    if (draws && has_own_generator(op, stack))
+      refuse_operator(op, "it draws from a generator of the program, and a pass runs several times",
+                      "draw from the default generator, or before passes()");
     std::vector<int> written;
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
       if (!tensor.defined()) return;
@@ -131,17 +156,27 @@ class ForwardLearner final : public OperatorTaker {
       }
     });
     described.everywhere = described.params.empty() && described.inputs.empty();
-    PlannedOperator planned{.op = op, .sizes = argument_sizes(op, stack), .returns = {}};
+    PlannedOperator planned{.op = op, .sizes = argument_sizes(op, stack), .returns = {}, .draws = draws};
     refuse_writes(op, stack, described.everywhere);
     if (described.everywhere) {
       op.redispatchBoxed(below_parameter_key(keys), &stack);
       keep_results(op, stack);
     } else {
-      refuse_hidden_effects(op, stack);
+      refuse_hidden_effects(op, stack, draws);
       run_on_meta(op, stack, written, described, planned);
     }
     plan_.operators.push_back(std::move(planned));
     plan_.graph.operators.push_back(std::move(described));
+  }
+
+  std::unique_ptr<RepeatedPart> begin_checkpoint() override {
+    checkpoints_.push_back(static_cast<int>(plan_.operators.size()));
+    return nullptr;
+  }
+  void end_checkpoint() override {
+    const int first = checkpoints_.back(), end = static_cast<int>(plan_.operators.size());
+    checkpoints_.pop_back();
+    if (end > first) plan_.graph.kept_together.emplace_back(first, end);
   }
 
   ForwardPlan take(const at::Tensor& loss) {
@@ -178,10 +213,10 @@ class ForwardLearner final : public OperatorTaker {
     });
   }
 
-  static void refuse_hidden_effects(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-    if (op.hasTag(at::Tag::nondeterministic_seeded) && !draws_nothing(op, stack))
-      refuse_operator(op, "it draws random numbers, and ranks of a pipeline draw others than a run without one",
-                      "set dropout to 0, or parallel.pipeline to 1");
+  static void refuse_hidden_effects(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool draws) {
+    if (draws && !draws_by_sizes(op))
+      refuse_operator(op, "how many random numbers it draws depends on values of a tensor that one section has",
+                      "draw them before passes(), or use dropout, bernoulli_(), uniform_() or normal_()");
     if (has_dynamic_shape(op, stack))
       refuse_operator(op, "it needs values of a tensor that one section has: the shape of its result depends on them",
                       kNoValues);
@@ -321,6 +356,7 @@ class ForwardLearner final : public OperatorTaker {
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_set<const c10::StorageImpl*> made_here_;
+  std::vector<int> checkpoints_;    // open ones: their first operators
   std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
   std::shared_ptr<torch::autograd::Node> history_ = make_history();
 
@@ -334,6 +370,7 @@ class ForwardLearner final : public OperatorTaker {
 }  // namespace
 
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss) {
+  const GeneratorScope unchanged(generator_state());
   ForwardLearner learner(parameters);
   at::Tensor result;
   {
@@ -345,6 +382,7 @@ ForwardPlan learn_forward(const ModuleParameters& parameters, const std::functio
 }
 
 ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function) {
+  const GeneratorScope unchanged(generator_state());
   ForwardLearner learner(parameters);
   {
     const TakeOperators scope(learner);

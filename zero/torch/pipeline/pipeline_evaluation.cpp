@@ -8,6 +8,7 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/torch/pipeline/section_pass.h"
+#include "zero/torch/pipeline/step_generator.h"
 
 namespace zero {
 namespace {
@@ -64,12 +65,16 @@ at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const
 std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const ForwardResults& function) {
   Plan& plan = plan_for(key, function);
   std::vector<at::Tensor> results(plan.sections_of_results.size());
+  StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
   for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.position)]) {
     SectionPass section(plan.forward, *plan.crossings, pass.section, 0, shared_(pass.section));
+    generator.begin(0);
     const std::vector<at::Tensor> of_section = section.evaluate(function);
+    generator.end(0);
     for (std::size_t i = 0; i < results.size(); ++i)
       if (!results[i].defined() || plan.sections_of_results[i] == pass.section) results[i] = of_section.at(i);
   }
+  generator.end_step();
   plan.crossings->end_step();
   for (std::size_t i = 0; i < results.size(); ++i) {
     const int section = plan.sections_of_results[i];

@@ -25,6 +25,7 @@
 #include "zero/torch/first_values.h"
 #include "zero/torch/pipeline/joined_report.h"
 #include "zero/torch/pipeline/section_options.h"
+#include "zero/torch/pipeline/step_generator.h"
 #include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
@@ -292,6 +293,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   std::vector<double> losses(static_cast<std::size_t>(options_.accumulate), 0);
   OpenPasses open;
   SharedGradients shared;
+  StepGenerator generator(forward_.draws(), options_.accumulate, *line_comm_);
   const std::int64_t sent_before = crossings_->sent_bytes();
   for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.position)]) {
     begin(pass);
@@ -299,7 +301,9 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
     const double begin = monotonic_seconds();
     const TimedSpan span(options_.timeline, is_forward ? Activity::kForward : Activity::kBackward);
     if (is_forward) {
+      generator.begin(pass.micro);
       run_forward(pass, loss, open, losses);
+      generator.end(pass.micro);
     } else if (pass.kind == PassKind::kWeights) {
       run_weights(pass, open, shared);
     } else {
@@ -307,6 +311,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
     }
     (is_forward ? seconds_.forward : seconds_.backward) += monotonic_seconds() - begin;
   }
+  generator.end_step();
   crossings_->end_step();
   crossed_bytes_ = crossings_->sent_bytes() - sent_before;
   share_losses(losses);

@@ -1,10 +1,13 @@
 #include "zero/torch/pipeline/section_pass.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include <ATen/SequenceNumber.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -27,14 +30,29 @@ bool is_transpose_of(const at::Tensor& view, const at::Tensor& whole) {
          view.stride(1) == whole.stride(0);
 }
 
+// Draws the numbers that the operator draws, into memory of its own.
+void draw_as_many(const c10::OperatorHandle& op, c10::DispatchKeySet keys, const torch::jit::Stack& stack) {
+  torch::jit::Stack own(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
+  replace_arguments(op, own, [](const at::Tensor& tensor) {
+    return absent_value(tensor) ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()) : tensor;
+  });
+  const c10::AutoGradMode no_gradients(false);
+  op.redispatchBoxed(below_parameter_key(keys), &own);
+}
+
 }  // namespace
 
-// The history of a received tensor: keeps its gradient, and ends the backward pass there.
+// The history of a received tensor: keeps its gradient, and ends the backward pass there. Several backward passes, of
+// activation checkpoints, add to it. The number of a parameter's keeper is that of libtorch's AccumulateGrad.
 class SectionPass::GradientKeeper final : public torch::autograd::Node {
  public:
-  explicit GradientKeeper(at::Tensor& gradient) : gradient_(gradient) {}
+  GradientKeeper(at::Tensor& gradient, bool is_parameter)
+      : Node(is_parameter ? std::numeric_limits<std::uint64_t>::max() : at::sequence_number::get_and_increment()),
+        gradient_(gradient) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    gradient_ = std::move(gradients.front());
+    at::Tensor& more = gradients.front();
+    if (!more.defined()) return {};
+    gradient_ = gradient_.defined() ? gradient_ + more : std::move(more);
     return {};
   }
 
@@ -105,7 +123,7 @@ void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   } else if (section == kEverywhere) {
     op.redispatchBoxed(below_parameter_key(keys), &stack);
   } else {
-    walk_past(planned, stack);
+    walk_past(planned, keys, stack);
   }
 }
 
@@ -125,8 +143,9 @@ bool SectionPass::comes_here(int value) const {
   return crossing != nullptr && std::ranges::find(crossing->to, section_) != crossing->to.end();
 }
 
-void SectionPass::set_keeper(const at::Tensor& tensor, at::Tensor& gradient) {
-  const std::shared_ptr<torch::autograd::Node> node(new GradientKeeper(gradient), torch::autograd::deleteNode);
+void SectionPass::set_keeper(const at::Tensor& tensor, at::Tensor& gradient, bool is_parameter) {
+  const std::shared_ptr<torch::autograd::Node> node(new GradientKeeper(gradient, is_parameter),
+                                                    torch::autograd::deleteNode);
   torch::autograd::set_history(tensor, node);
 }
 
@@ -145,7 +164,8 @@ at::Tensor SectionPass::absent_result(const PlannedOperator& planned, const Plan
   return absent;
 }
 
-void SectionPass::walk_past(const PlannedOperator& planned, torch::jit::Stack& stack) {
+void SectionPass::walk_past(const PlannedOperator& planned, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  if (planned.draws) draw_as_many(planned.op, keys, stack);
   std::vector<at::Tensor> arguments;
   for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool) { arguments.push_back(tensor); });
   torch::jit::drop(stack, planned.op.schema().arguments().size());
@@ -178,7 +198,7 @@ at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHan
     const at::Tensor base = parameter.is_view() ? at::Tensor(parameter._base()) : parameter;
     alias = std::make_unique<Received>();
     alias->tensor = tensor_over(base.storage(), base.sizes().vec(), base.scalar_type(), /*keyed=*/true);
-    if (base.requires_grad()) set_keeper(alias->tensor, alias->gradient);
+    if (base.requires_grad()) set_keeper(alias->tensor, alias->gradient, /*is_parameter=*/true);
   }
   const at::Tensor& whole = alias->tensor;
   const bool is_whole = whole.sizes() == parameter.sizes() && whole.strides() == parameter.strides();
@@ -204,10 +224,11 @@ const ParameterHandle* SectionPass::own_parameter(const at::Tensor& argument) co
   return handle != nullptr && handle->owner == split_ ? handle : nullptr;
 }
 
-// Gradients of a parameter with several uses are added in autograd's order, so they do not wait.
+// Gradients of a parameter with several uses are added in autograd's order, so they do not wait. The first run of an
+// activation checkpoint has no backward pass.
 std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator& planned, int number,
                                                           torch::jit::Stack& stack) {
-  if (split_ == nullptr) return nullptr;
+  if (split_ == nullptr || first_runs_ > 0) return nullptr;
   const auto arguments = product_arguments(planned.op, stack);
   if (!arguments) return nullptr;
   for (const int param : plan_.graph.operators[static_cast<std::size_t>(number)].params)
@@ -256,7 +277,7 @@ void SectionPass::compute(const PlannedOperator& planned, int number, c10::Dispa
   note_results(planned, number, stack);
 }
 
-// Keeps results that cross, and sends those that this operator has written last.
+// Keeps results that cross, and sends those that this operator has written last. A second run sends nothing.
 void SectionPass::note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack) {
   const std::size_t count = planned.returns.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -265,9 +286,10 @@ void SectionPass::note_results(const PlannedOperator& planned, int number, const
     for (std::size_t j = 0; j < planned_return.tensors.size(); ++j) {
       const int value = planned_return.tensors[j].value;
       if (value < 0 || crossings_.of_value(value) == nullptr) continue;
-      made_[value] = planned_return.is_list ? result.toTensorVector()[j] : result.toTensor();
+      (*made_now_)[value] = planned_return.is_list ? result.toTensorVector()[j] : result.toTensor();
     }
   }
+  if (made_now_ != &made_) return;
   for (const int value : plan_.graph.operators[static_cast<std::size_t>(number)].outputs) {
     const Crossing* const crossing = crossings_.of_value(value);
     if (crossing != nullptr && crossing->made_by == number) crossings_.send_value(micro_, value, made_.at(value));

@@ -13,6 +13,10 @@
 // they are replaced by aliases, whose gradients also go to the lookup section: there autograd adds the lookups' part to
 // them, as it does without a pipeline.
 //
+// An operator that draws random numbers draws as many in a section that walks past it, so every section's generator
+// continues as without a pipeline. The operators of an activation checkpoint lie in one section. Its pass runs them
+// again in the backward pass (section_part.cpp).
+//
 // If the order of passes delays gradients of weights (`split`), all parameters of the section are replaced by aliases.
 // backward() then makes the gradients of inputs. It keeps the gradients that cost little, such as those of biases, and
 // what products of matrices need; take_gradients() makes these products.
@@ -62,6 +66,7 @@ class SectionPass final : public OperatorTaker {
   std::map<int, at::Tensor> take_gradients();
 
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
+  std::unique_ptr<RepeatedPart> begin_checkpoint() override;
 
  private:
   // A tensor of another section, and its gradient from this section's backward pass.
@@ -70,11 +75,12 @@ class SectionPass final : public OperatorTaker {
     at::Tensor gradient;
   };
   class GradientKeeper;
+  class Part;  // an activation checkpoint
 
   void require_all_ran() const;
   const PlannedOperator& next(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  void walk_past(const PlannedOperator& planned, torch::jit::Stack& stack);
+  void walk_past(const PlannedOperator& planned, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   at::Tensor absent_result(const PlannedOperator& planned, const PlannedTensor& tensor);
   at::Tensor ready(const at::Tensor& argument);
   const ParameterHandle* own_parameter(const at::Tensor& argument) const;
@@ -84,7 +90,8 @@ class SectionPass final : public OperatorTaker {
   void receive(const at::Tensor& argument, int value);
   void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
   bool comes_here(int value) const;
-  static void set_keeper(const at::Tensor& tensor, at::Tensor& gradient);
+  // `is_parameter`: an activation checkpoint may capture the tensor.
+  static void set_keeper(const at::Tensor& tensor, at::Tensor& gradient, bool is_parameter = false);
 
   const ForwardPlan& plan_;
   Crossings& crossings_;
@@ -96,6 +103,8 @@ class SectionPass final : public OperatorTaker {
   int number_ = 0;                                     // of the next operator
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
+  std::map<int, at::Tensor>* made_now_ = &made_;       // where new ones are kept: a second run has its own
+  int first_runs_ = 0;                                 // activation checkpoints whose first run is not over
   // By owner and its parameter.
   std::map<std::pair<const ParameterOwner*, int>, std::unique_ptr<Received>> aliases_;
   std::vector<std::shared_ptr<WeightProduct>> products_;  // in the order of the forward pass
