@@ -76,6 +76,8 @@ class System:
     def __post_init__(self):
         mode = (self.keys or {}).get("sync.mode")
         self.depends_on_link = mode == "async"
+        self.has_curve = not self.peer.startswith("pipelining")  # it has the losses of one rank
+        self.is_pipeline = "parallel.pipeline" in (self.keys or {})
         if mode == "local" or self.peer.startswith("diloco"):
             self.fewest = ROUND
         self.waits = mode == "local" and "sync.overlap" not in self.keys  # computes nothing while it exchanges
@@ -85,6 +87,7 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("stage 2, int8", {"zero.stage": 2, "comm.reduce_wire": "int8"}),
             System("stage 3", {"zero.stage": 3}),
             System("stage 3, int8 both ways", {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"}),
+            System("a pipeline, 4 micro-batches", {"parallel.pipeline": 2, "train.batch": 3, "train.accumulate": 4}),
             System("each rank a copy", COPIES),
             System("each rank a copy, int8 between copies", {**COPIES, "comm.outer_wire": "int8"}),
             System("each rank a copy, int4 between copies", {**COPIES, "comm.outer_wire": "int4"}),
@@ -95,6 +98,8 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
                    {**LOCAL, "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
             System("DDP", peer="ddp"),
             System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
+            System("torch.distributed.pipelining, 4 micro-batches, 1f1b", peer="pipelining 1f1b"),
+            System("torch.distributed.pipelining, 4 micro-batches, gpipe", peer="pipelining gpipe"),
             System("torchft's DiLoCo, 50 a round", peer="diloco 50"),
             System("torchft's DiLoCo, 10 a round", peer="diloco 10")],
         2: [System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
@@ -169,7 +174,11 @@ class Bench:
         told = {"system": system.peer, "ranks": 2 * self.ranks, "steps": steps, "samples": SAMPLES, "folder": str(self.folder),
                 "report": str(report), "addresses": ADDRESSES, "eval_every": EVAL_EVERY if curve else 0, "until_loss": until_loss,
                 "at_least": LOSS_AFTER}
-        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks/peer_rank.py", json.dumps(told)], self.ranks)
+        program = "peer_rank.py"
+        if system.peer.startswith("pipelining"):
+            program = "peer_pipeline_rank.py"
+            told |= {"order": system.peer.split()[1], "micro_batches": 4}
+        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks" / program, json.dumps(told)], self.ranks)
         return json.loads(report.read_text()) | {"sent": sent}
 
     def curve(self, system):
@@ -250,7 +259,8 @@ def choices(plan, systems, predicted, measured, ranks):
     """Lines that compare the choice for this link with the fastest system. predicted, measured: seconds of a step by
     name."""
     planned = {name_of_way(way): way["seconds"] for way in plan["ways"]}
-    tried = {system.name: way_of(system.keys, ranks) for system in systems if system.keys is not None}
+    tried = {system.name: way_of(system.keys, ranks)
+             for system in systems if system.keys is not None and not system.is_pipeline}
     both = {name: way for name, way in tried.items() if way in planned}
     one_model = {name: way for name, way in both.items() if len(way) == 5 and not way[2] and set(way[4]) == {"none"}}
     lines = []
@@ -283,7 +293,7 @@ def exchange_lines(systems, ranks, link, rounds):
     others."""
     cells = {True: [], False: []}
     for system in systems:
-        apart = system.keys is not None and without_exchange(system, ranks)
+        apart = system.keys is not None and not system.is_pipeline and without_exchange(system, ranks)
         base = rounds.values("seconds", kind="apart", ranks=ranks, system=apart.name) if apart else []
         if not base:
             continue
@@ -315,7 +325,7 @@ def measure(bench, systems, links, rounds):
     bench.machines.rate(None)
     for system in systems:
         sent_first[system.name] = bench.run(system, system.first)["sent"]
-        if asked and not system.depends_on_link:
+        if asked and system.has_curve and not system.depends_on_link:
             rounds.add(kind="curve", ranks=ranks, mbits=None, system=system.name, **bench.curve(system))
     for number in range(bench.args.repeat):
         bench.machines.rate(None)
@@ -354,7 +364,7 @@ def print_link(planner, link, rounds):
         of_cell = {"kind": "step", "ranks": ranks, "mbits": link, "system": system.name}
         step = measured[system.name] = rounds.median("seconds", **of_cell)
         spreads[system.name] = spread(rounds.values("seconds", **of_cell))
-        if system.keys is not None:
+        if system.keys is not None and not system.is_pipeline:
             predicted[system.name] = predicted_step(planner.plan(link, system.keys))
         curves = rounds.of(kind="curve", ranks=ranks, mbits=link if system.depends_on_link else None, system=system.name)
         rows.append([system.name, f"{1000 * step:.0f}", f"{rounds.median('sent', **of_cell) / 1e6:.2f}",

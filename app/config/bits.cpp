@@ -78,8 +78,8 @@ bool sums_by_nccl(const Config& config) {
 }  // namespace
 
 std::string_view why_bits_change(std::string_view key, const Config& config) {
-  if (key == "train.steps" && config.schedule.kind == LrKind::kConstant) return "";  // no rate depends on it
-  if (key == "train.steps") return "the learning rate depends on it";
+  const bool has_end = config.schedule.kind != LrKind::kConstant && config.schedule.kind != LrKind::kInverseSqrt;
+  if (key == "train.steps") return has_end ? "the learning rate depends on it" : "";
   // With leaves ranks and micro-batches only decide who computes which part of one tree.
   const bool of_ranks = key == "train.accumulate" || key == "train.reduce" || key == "run.min_ranks";
   if (of_ranks && config.train.leaves > 0) return "";

@@ -6,3 +6,4 @@
 #pragma once
 
 #include "zero/torch/pipeline/attach_pipeline.h"
+#include "zero/torch/pipeline/together.h"

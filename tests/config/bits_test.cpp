@@ -61,8 +61,10 @@ TEST(Bits, LeavesFreeTheRanks) {
 
 TEST(Bits, StepsCountForSchedules) {
   Config config;
-  config.schedule.kind = LrKind::kConstant;
-  EXPECT_EQ(why_bits_change("train.steps", config), "");
+  for (const LrKind kind : {LrKind::kConstant, LrKind::kInverseSqrt}) {
+    config.schedule.kind = kind;
+    EXPECT_EQ(why_bits_change("train.steps", config), "") << static_cast<int>(kind);
+  }
   config.schedule.kind = LrKind::kCosine;
   EXPECT_NE(why_bits_change("train.steps", config), "");
 }

@@ -19,6 +19,7 @@
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/region.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/tensor_type.h"
@@ -27,7 +28,8 @@ namespace zero {
 namespace {
 
 constexpr std::string_view kNoValues =
-    "use operators whose results have shapes that do not depend on values, and read values after passes()";
+    "read values after passes() or inside zero::together(), or use operators whose results have shapes that do not "
+    "depend on values";
 
 [[noreturn]] void refuse_operator(const c10::OperatorHandle& op, std::string_view reason, std::string_view remedy) {
   throw ConfigError("passes", op.schema().name(), reason, remedy);
@@ -159,7 +161,11 @@ class ForwardLearner final : public OperatorTaker {
     PlannedOperator planned{.op = op, .sizes = argument_sizes(op, stack), .returns = {}, .draws = draws};
     refuse_writes(op, stack, described.everywhere);
     if (described.everywhere) {
-      op.redispatchBoxed(below_parameter_key(keys), &stack);
+      if (region_.is_open()) {
+        region_.run(stack);
+      } else {
+        op.redispatchBoxed(below_parameter_key(keys), &stack);
+      }
       keep_results(op, stack);
     } else {
       refuse_hidden_effects(op, stack, draws);
@@ -177,6 +183,12 @@ class ForwardLearner final : public OperatorTaker {
     const int first = checkpoints_.back(), end = static_cast<int>(plan_.operators.size());
     checkpoints_.pop_back();
     if (end > first) plan_.graph.kept_together.emplace_back(first, end);
+  }
+
+  std::vector<at::Tensor> run_together(const Function& function, const std::vector<at::Tensor>& inputs,
+                                       const std::vector<at::Tensor>& like) override {
+    return region_.take(function, inputs, like,
+                        [&](const c10::OperatorHandle& op, torch::jit::Stack& stack) { run(op, {}, stack); });
   }
 
   ForwardPlan take(const at::Tensor& loss) {
@@ -261,6 +273,16 @@ class ForwardLearner final : public OperatorTaker {
     return needs_gradient && tensor.requires_grad() ? meta.requires_grad_(true) : meta;
   }
 
+  static void run_kernel_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_place) {
+    refuse_values(op, [&] {
+      const MetaKernels kernels;
+      NoWarnings quiet;
+      const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
+      const c10::AutoGradMode gradients(c10::GradMode::is_enabled() && !in_place);
+      op.callBoxed(&stack);
+    });
+  }
+
   void run_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, const std::vector<int>& written,
                    GraphOperator& described, PlannedOperator& planned) {
     std::vector<at::Tensor> arguments, metas;
@@ -279,13 +301,11 @@ class ForwardLearner final : public OperatorTaker {
       c10::IValue& value = stack[stack.size() - formals.size() + i];
       if (formals[i].name() == "device" && value.isDevice()) value = c10::Device(c10::DeviceType::Meta);
     }
-    refuse_values(op, [&] {
-      const MetaKernels kernels;
-      NoWarnings quiet;
-      const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
-      const c10::AutoGradMode gradients(c10::GradMode::is_enabled() && !in_place);
-      op.callBoxed(&stack);
-    });
+    if (region_.is_open()) {
+      Region::run_on_meta(stack);
+    } else {
+      run_kernel_on_meta(op, stack, in_place);
+    }
     const bool writes_gradient = in_place && any_gradient && c10::GradMode::is_enabled();
     for (const int value : written) {
       described.outputs.push_back(value);
@@ -356,6 +376,7 @@ class ForwardLearner final : public OperatorTaker {
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_set<const c10::StorageImpl*> made_here_;
+  Region region_;
   std::vector<int> checkpoints_;    // open ones: their first operators
   std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
   std::shared_ptr<torch::autograd::Node> history_ = make_history();

@@ -74,6 +74,7 @@ std::vector<at::Tensor> SectionPass::Part::run_again(const std::function<std::ve
 
 // The ranges that begin at one operator are nested, and lie in one section.
 std::unique_ptr<RepeatedPart> SectionPass::begin_checkpoint() {
+  if (region_.is_open()) return nullptr;
   for (const auto& [first, end] : plan_.graph.kept_together) {
     if (first != number_) continue;
     for (int number = first; number < end; ++number) {

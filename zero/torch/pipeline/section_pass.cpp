@@ -120,11 +120,19 @@ void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   const int section = plan_.sections.of_operator[static_cast<std::size_t>(number)];
   if (section == section_) {
     compute(planned, number, keys, stack);
+  } else if (section == kEverywhere && region_.is_open()) {
+    region_.run(stack);
   } else if (section == kEverywhere) {
     op.redispatchBoxed(below_parameter_key(keys), &stack);
   } else {
     walk_past(planned, keys, stack);
   }
+}
+
+std::vector<at::Tensor> SectionPass::run_together(const Function& function, const std::vector<at::Tensor>& inputs,
+                                                  const std::vector<at::Tensor>& like) {
+  return region_.take(function, inputs, like,
+                      [&](const c10::OperatorHandle& op, torch::jit::Stack& stack) { run(op, {}, stack); });
 }
 
 const PlannedOperator& SectionPass::next(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -269,7 +277,11 @@ void SectionPass::compute(const PlannedOperator& planned, int number, c10::Dispa
   for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool written) {
     if (tensor.defined()) uses.add(tensor, written);
   });
-  planned.op.redispatchBoxed(below_parameter_key(keys), &stack);
+  if (region_.is_open()) {
+    region_.run_alone(stack);
+  } else {
+    planned.op.redispatchBoxed(below_parameter_key(keys), &stack);
+  }
   if (product != nullptr) {
     stack.back().toTensor().register_hook([product](const at::Tensor& gradient) { product->gradient = gradient; });
     products_.push_back(product);

@@ -31,6 +31,7 @@
 
 #include "zero/torch/pipeline/crossings.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/region.h"
 #include "zero/torch/pipeline/weight_product.h"
 #include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/parameter_storage.h"
@@ -67,6 +68,8 @@ class SectionPass final : public OperatorTaker {
 
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
   std::unique_ptr<RepeatedPart> begin_checkpoint() override;
+  std::vector<at::Tensor> run_together(const Function& function, const std::vector<at::Tensor>& inputs,
+                                       const std::vector<at::Tensor>& like) override;
 
  private:
   // A tensor of another section, and its gradient from this section's backward pass.
@@ -99,8 +102,9 @@ class SectionPass final : public OperatorTaker {
   const int micro_;
   const ParameterOwner* const shared_;
   const ParameterOwner* const split_;
-  std::vector<int> uses_;                              // by parameter of the plan: operators of this section
-  int number_ = 0;                                     // of the next operator
+  std::vector<int> uses_;  // by parameter of the plan: operators of this section
+  int number_ = 0;         // of the next operator
+  Region region_;
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
   std::map<int, at::Tensor>* made_now_ = &made_;       // where new ones are kept: a second run has its own

@@ -31,6 +31,11 @@ class OperatorTaker {
   virtual std::unique_ptr<RepeatedPart> begin_checkpoint() { return nullptr; }
   virtual void end_checkpoint() {}
 
+  // A region of a pipeline (zero::together()): by default its function runs like any other code.
+  using Function = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
+  virtual std::vector<at::Tensor> run_together(const Function& function, const std::vector<at::Tensor>& inputs,
+                                               const std::vector<at::Tensor>& like);
+
   // Returns the calling thread's taker, or null. Only TakeOperators sets it.
   static OperatorTaker* current();
 };
