@@ -31,11 +31,13 @@ struct RankEnd {
   bool failed() const { return !ended_by_us && !spared && (end.exit_code != 0 || end.signal != 0); }
 };
 
-// Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The culprit is the first rank that
-// failed, is not a witness, and did not end with kRankFailedStatus. If there is none, it is the first of these:
-// - the rank that the witnesses lost, if it printed its reason before the launcher ended it;
-// - the first rank whose reason names no other rank;
-// - the first rank that ended.
+// Returns the culprit; null if no rank failed. `ends` is in the order of the ends. The first rule that finds a rank
+// counts:
+// 1. the first failed rank that is no witness, and did not end with kRankFailedStatus;
+// 2. a rank that witnesses lost, if it gave its reason but ended after the launcher had told it to end: rank 1 finds
+//    the disk full, its peers miss it and fail first, and rank 1 prints its error (kIoFailedStatus or kBadInputStatus);
+// 3. the first failed rank that is no witness;
+// 4. the first failed rank.
 const RankEnd* find_culprit(std::span<const RankEnd> ends);
 
 // Returns the suspect: the rank to leave out, if the launch continues with fewer (min_ranks); null if it is not known.

@@ -6,8 +6,8 @@
 //
 // A local rank is given up if it is to blame twice in a row at the same point of progress. It is also given up if no
 // process can be started for it. Three failures in a row at the same point, without a local rank to give up, end the
-// launch. If the progress is not known, three failures do not end the launch, and every failure of a local rank counts
-// as at the same point. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it
+// launch. Without known progress only the number of restarts ends the launch, and a local rank that is to blame twice
+// in a row is given up. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it
 // ends the launch at once. It takes failures and returns decisions. Local; values only.
 #pragma once
 

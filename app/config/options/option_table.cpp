@@ -387,7 +387,7 @@ constexpr std::array kOptions{
     Option{"schedule.warmup", at<kSchedule, &LrSchedule::warmup>, kNatural,
            "number of warm-up steps, in which the learning rate rises to optimizer.lr"},
     Option{"schedule.min_lr", at<kSchedule, &LrSchedule::min_lr>, kNotNegative,
-           "learning rate at the last step; a tenth of optimizer.lr if not given"},
+           "learning rate to which the schedule falls; a tenth of optimizer.lr if not given"},
     Option{"schedule.power", at<kSchedule, &LrSchedule::power>, kAboveZero,
            "exponent of the polynomial schedule"},
     Option{"schedule.decay", at<kSchedule, &LrSchedule::decay>, kNatural,
