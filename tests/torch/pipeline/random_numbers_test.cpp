@@ -43,13 +43,12 @@ Subject random_net() {
           }};
 }
 
-constexpr AttachOptions kOptions{.stage = 1, .accumulate = 4};
-
 TEST(PipelineRank, DrawsKeepBits) {
   const std::optional<int> rank = tests::rank_of_process();
   if (!rank) GTEST_SKIP() << "is a rank of PipelineDraws.KeepBits";
   torch::set_num_threads(1);
-  const PipelinedRun plain = train_pipelined(1, 4, kOptions, {.pipeline = 1}, random_net);
+  const AttachOptions options{.stage = 1, .accumulate = 4};
+  const PipelinedRun plain = train_pipelined(1, 4, options, {.pipeline = 1}, random_net);
   const at::Tensor ends = generator_state();
   World world = tests::world_of_process(2);
   for (const PipelineOptions& pipeline :
@@ -58,7 +57,7 @@ TEST(PipelineRank, DrawsKeepBits) {
     SCOPED_TRACE(name_of(pipeline.schedule));
     torch::manual_seed(7 + *rank);  // only rank 0's numbers count
     Subject subject = random_net();
-    expect_same_bits(tests::train_rank(world, subject, 4, kOptions, pipeline), plain);
+    expect_same_bits(tests::train_rank(world, subject, 4, options, pipeline), plain);
     EXPECT_TRUE(torch::equal(generator_state(), ends)) << "the program's next numbers";
   }
 }

@@ -36,7 +36,7 @@ struct RepeatedNet : torch::nn::Module {
       const std::function<Tensors(const Tensors&)> run = [this, part](const Tensors& in) {
         ++*runs;
         const torch::Tensor a = torch::tanh(layer(2 * part, in[0]));
-        const std::function<at::Tensor(const Tensors&)> inner = [&](const Tensors& nested) {
+        const std::function<at::Tensor(const Tensors&)> inner = [this, part](const Tensors& nested) {
           return torch::gelu(layer(2 * part + 1, nested[0]));
         };
         return Tensors{checkpoint(inner, {a}) + in[0], a.view({-1})};
@@ -108,12 +108,12 @@ TEST(RepeatedParts, TiedHeadsKeepBits) {
     torch::Tensor forward(const torch::Tensor& tokens) {
       torch::Tensor x = table(tokens);
       for (std::size_t i = 0; i < blocks->size(); ++i) {
-        const std::function<at::Tensor(const Tensors&)> run = [&](const Tensors& in) {
+        const std::function<at::Tensor(const Tensors&)> run = [this, i](const Tensors& in) {
           return block(i).forward(in[0]);
         };
         x = checkpoint(run, {x});
       }
-      const std::function<at::Tensor(const Tensors&)> head = [&](const Tensors& in) {
+      const std::function<at::Tensor(const Tensors&)> head = [this](const Tensors& in) {
         return torch::matmul(in[0] * scale, table->weight.t());
       };
       return checkpoint(head, {x});

@@ -19,6 +19,7 @@
 #include "zero/base/error/error.h"
 #include "zero/torch/activations/saved_input.h"
 #include "zero/torch/deferred/surroundings.h"
+#include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/operator_taker.h"
 
 namespace zero {
@@ -197,6 +198,7 @@ Tensors run_checkpointed(const Function& fn, Tensors inputs, const CheckpointOpt
   Tensors leaves;
   std::vector<std::int64_t> versions;
   for (const at::Tensor& input : inputs) {
+    const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);  // copies to another place
     run.inputs.emplace_back(input, options.keep ? options.keep() : nullptr);
     leaves.push_back(leaf_of(input, input.defined() && input.requires_grad()));
     versions.push_back(input.defined() ? input._version() : 0);

@@ -4,6 +4,9 @@
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {
 namespace {
@@ -15,13 +18,16 @@ void set_autocast(const Autocast& autocast) {
 
 }  // namespace
 
+// Operators of these functions are not those of the program, so no taker sees them.
 at::Tensor generator_state(c10::Device place) {
+  const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
   at::Generator generator = at::globalContext().defaultGenerator(place);
   const std::lock_guard lock(generator.mutex());
   return generator.get_state();
 }
 
 void set_generator_state(const at::Tensor& state, c10::Device place) {
+  const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
   at::Generator generator = at::globalContext().defaultGenerator(place);
   const std::lock_guard lock(generator.mutex());
   generator.set_state(state);

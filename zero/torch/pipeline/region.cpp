@@ -14,6 +14,7 @@
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/pipeline/absent_tensor.h"
 #include "zero/torch/pipeline/together.h"
+#include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {
 namespace {
@@ -30,12 +31,16 @@ c10::OperatorHandle together_operator() {
 }
 
 at::Tensor layout_of(const at::Tensor& like) {
-  return at::empty_strided(like.sizes(), like.strides(), at::TensorOptions().dtype(like.dtype()).device(c10::kMeta));
+  return at::empty_strided(like.sizes(), like.strides(), at::TensorOptions().dtype(like.dtype()).device(c10::kMeta))
+      .requires_grad_(c10::GradMode::is_enabled() && like.requires_grad());
 }
 
-bool needs_gradient(const Tensors& inputs, const at::Tensor& result) {
-  return c10::GradMode::is_enabled() && at::isDifferentiableType(result.scalar_type()) &&
-         std::ranges::any_of(inputs, [](const at::Tensor& input) { return input.defined() && input.requires_grad(); });
+// The taker does not see these operators.
+Tensors layouts_of(const Tensors& like) {
+  const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
+  Tensors layouts;
+  for (const at::Tensor& tensor : like) layouts.push_back(layout_of(tensor));
+  return layouts;
 }
 
 // Takes the arguments from the stack: the inputs and the layouts of the results.
@@ -45,16 +50,16 @@ std::pair<Tensors, Tensors> arguments_of(torch::jit::Stack& stack) {
   return {std::move(inputs), std::move(like)};
 }
 
-void check_result(const Tensors& inputs, const at::Tensor& result, const at::Tensor& like) {
+void check_result(const at::Tensor& result, const at::Tensor& like) {
   if (!result.defined() || result.sizes() != like.sizes() || result.scalar_type() != like.scalar_type())
     throw ConfigError("together", result.defined() ? TensorLayout::of(result).text() : "undefined",
                       fmt::format("the function returned this, and `like` is {}", TensorLayout::of(like).text()),
                       "give `like` the sizes and the type of the result");
-  if (result.requires_grad() != needs_gradient(inputs, result))
+  if (result.requires_grad() != like.requires_grad())
     throw ConfigError("together", TensorLayout::of(result).text(),
-                      result.requires_grad() ? "the result needs a gradient, and no input does"
-                                             : "an input needs a gradient, and the result does not depend on it",
-                      "pass all tensors that fn uses in `inputs`, and detach() those that need no gradient");
+                      result.requires_grad() ? "the result needs a gradient, and `like` does not"
+                                             : "the result needs no gradient, and `like` does",
+                      "call requires_grad_() of `like`, or detach() the result");
 }
 
 }  // namespace
@@ -62,15 +67,13 @@ void check_result(const Tensors& inputs, const at::Tensor& result, const at::Ten
 Tensors Region::take(const OperatorTaker::Function& function, const Tensors& inputs, const Tensors& like,
                      const std::function<void(const c10::OperatorHandle& op, torch::jit::Stack& stack)>& take) {
   if (is_open()) return function(inputs);
+  torch::jit::Stack stack{inputs, layouts_of(like)};
   struct Close {
     Region& region;
     ~Close() { region.function_ = nullptr; }
   };
   const Close close{*this};
   function_ = &function;
-  Tensors layouts;
-  for (const at::Tensor& tensor : like) layouts.push_back(layout_of(tensor));
-  torch::jit::Stack stack{inputs, layouts};
   take(together_operator(), stack);
   return stack.back().toTensorVector();
 }
@@ -82,7 +85,7 @@ void Region::run(torch::jit::Stack& stack) const {
     throw ConfigError("together", fmt::format("{} results", results.size()), fmt::format("`like` has {}", like.size()),
                       "return as many results as `like` has");
   for (std::size_t i = 0; i < results.size(); ++i) {
-    check_result(inputs, results[i], like[i]);
+    check_result(results[i], like[i]);
     if (results[i].strides() != like[i].strides())
       results[i] = at::empty_strided(like[i].sizes(), like[i].strides(), results[i].options()).copy_(results[i]);
   }
@@ -98,10 +101,9 @@ void Region::run_alone(torch::jit::Stack& stack) const {
 }
 
 void Region::run_on_meta(torch::jit::Stack& stack) {
-  const auto [inputs, like] = arguments_of(stack);
+  const Tensors like = arguments_of(stack).second;
   Tensors results;
-  for (const at::Tensor& layout : like)
-    results.push_back(layout_of(layout).requires_grad_(needs_gradient(inputs, layout)));
+  for (const at::Tensor& layout : like) results.push_back(layout_of(layout));
   stack.emplace_back(std::move(results));
 }
 

@@ -31,7 +31,7 @@ class Region {
   void run(torch::jit::Stack& stack) const;
   // As run(), on the ranks of one section. Throws ConfigError if the function drew random numbers.
   void run_alone(torch::jit::Stack& stack) const;
-  // The same without the function: the results are tensors of the meta device. They need a gradient if an input does.
+  // The same without the function: the results are tensors of the meta device.
   static void run_on_meta(torch::jit::Stack& stack);
 
  private:

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "zero/base/error/check.h"
+#include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {
 
@@ -34,6 +35,7 @@ SectionPass::Part::Part(SectionPass& pass) : pass_(pass), first_(pass.number_) {
 }
 
 void SectionPass::Part::receive(const std::vector<at::Tensor>& inputs) {
+  const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
   for (const at::Tensor& input : inputs) {
     const auto value = input.defined() ? absent_value(input) : std::nullopt;
     if (value && !is_filled(input) && pass_.comes_here(*value)) pass_.receive(input, *value);
