@@ -120,6 +120,22 @@ TEST(Leaves, MinBudgetAndTiersKeepBits) {
   }
 }
 
+// Whole parameters, hashed blocks and ranges by weight: which rank owns an element decides no sum.
+TEST(Leaves, CutsKeepBits) {
+  AttachOptions options{.stage = 2, .clip = 0.5, .leaves = 8};
+  const LeafRun one = train_leaves(1, small_specs(), options);
+  for (const Cut cut : {Cut::kWhole, Cut::kHash, Cut::kWeighted}) {
+    for (const auto& [world, stage] : {std::pair(2, 3), std::pair(3, 1), std::pair(4, 2)}) {
+      AttachOptions divided = options;
+      divided.stage = cut == Cut::kHash ? 3 : stage;
+      divided.shards = cut;
+      if (cut == Cut::kWeighted)
+        for (int rank = 0; rank < world; ++rank) divided.shard_weights.push_back(rank + 1);
+      EXPECT_EQ(train_leaves(world, small_specs(), divided), one) << world << " ranks, " << name_of(cut);
+    }
+  }
+}
+
 TEST(Leaves, Fp32SumsOf16BitsKeepBits) {
   AttachOptions options{.stage = 2, .leaves = 4, .reduce_dtype = DType::kFloat32};
   const LeafRun one = train_leaves(1, small_specs(DType::kBFloat16), options);
