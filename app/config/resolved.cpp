@@ -7,11 +7,13 @@
 namespace zero {
 
 std::string resolved_toml(const Config& config) {
+  // So the text is the same for every number of ranks.
+  const std::string_view left_out = config.train.leaves > 0 ? "train.accumulate" : "";
   std::string out;
   for (const auto section : sections()) {
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     for (const auto& option : options()) {
-      if (option.section() == section)
+      if (option.section() == section && option.name != left_out)
         out += fmt::format("{} = {}\n", option.key(), to_toml(get_option(config, option)));
     }
   }

@@ -11,7 +11,8 @@
 
 namespace zero {
 
-// Returns every key with its value, under its section.
+// Returns every key with its value, under its section; with train.leaves without train.accumulate, which follows from
+// the leaves and the ranks.
 std::string resolved_toml(const Config& config);
 
 // Returns the 64-bit FNV-1a hash of resolved_toml(). A run starts only if all ranks have the same hash, so no key may

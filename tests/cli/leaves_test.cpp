@@ -62,6 +62,15 @@ TEST_F(LeafRunsSlow, ResumeInAnotherWorldKeepsBits) {
   EXPECT_EQ(hash_of("resumed"), hash_of("one"));
 }
 
+// The run's own file names no number of micro-batches, so it fits any ranks.
+TEST_F(LeafRunsSlow, OwnFileContinuesInAnotherWorld) {
+  train("-n 1", "one");
+  train("-n 2 --train.steps 2 --checkpoint.every 2", "again");
+  const Ran ran = folder_.zero("train again/config.toml -n 3 --train.steps 4", "timeout 250");
+  EXPECT_EQ(ran.status, 0) << ran.errors << ran.output;
+  EXPECT_EQ(hash_of("again"), hash_of("one"));
+}
+
 TEST_F(LeafRunsSlow, OtherRanksVerifyTheRun) {
   train("-n 2 --checkpoint.every 2 --run.threads 1", "run");
   for (const char* const flags : {"-n 1", "-n 3 --zero.stage 1"}) {

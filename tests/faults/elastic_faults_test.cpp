@@ -58,6 +58,24 @@ TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   EXPECT_LT(expected.back(), expected.front() - 0.1) << "the losses must have changed";
 }
 
+// In leaves the smaller world computes the same tree, so the run ends with the undisturbed run's bits.
+TEST_F(ElasticFaults, LeavesKeepBitsWithFewerRanks) {
+  const std::vector<std::string> leaves{"--train.leaves", "4"};
+  WatchedCommand undisturbed(four_ranks("undisturbed", leaves));
+  ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
+  const auto strikes = [](WatchedCommand& started) {
+    const std::string again = "starting all ranks again (1 of 9)";
+    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
+           started.text().find("checkpoint: step 14,") == std::string::npos;
+  };
+  const auto struck_run = struck("run", four_ranks("run", leaves), strikes);
+  EXPECT_EQ(struck_run->finish(), 0) << struck_run->text();
+  EXPECT_SAYS(*struck_run, "continuing with 3 of 4 ranks (2 of 9): rank 3 failed twice after step 7");
+  EXPECT_EQ(losses_of("run"), losses_of("undisturbed"));
+  EXPECT_EQ(report_of("run").value("parameters_sha256", "none"),
+            report_of("undisturbed").value("parameters_sha256", "no report"));
+}
+
 TEST_F(ElasticFaults, RefusesMinRanksAboveTheWorld) {
   WatchedCommand command(four_ranks("run", {"--run.min_ranks", "5"}));
   EXPECT_EQ(command.finish(), 2);
