@@ -1,6 +1,7 @@
 // together(): a part of a forward pass that reads values, and that one section of a pipeline computes.
 //
-//   y = zero::together([](const auto& in) { return in[0].index({in[0] > 0}).mean(); }, {x}, torch::empty({}));
+//   y = zero::together([](const auto& in) { return in[0].index({in[0] > 0}).mean(); }, {x},
+//                      torch::empty({}).requires_grad_());
 //
 // In a pipeline a forward pass may not read values of a tensor (item(), nonzero(), a boolean mask), because only one
 // section has them. Inside `fn` it may: fn runs as one operator, on a rank that has its inputs. The other ranks know
