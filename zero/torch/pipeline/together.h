@@ -9,8 +9,8 @@
 //
 // Rules for fn:
 //   - It uses tensors only from `inputs`; parameters are inputs too.
-//   - Its results have the sizes and types of `like`, and need a gradient if `like` does. Values of `like` are not read.
-//     ConfigError under "together".
+//   - Its results have the sizes and types of `like`, and need a gradient if `like` does: ConfigError under "together".
+//     Values of `like` are not read.
 //   - It draws no random numbers, because the other ranks do not draw them.
 // Local if fn is Local.
 #pragma once
