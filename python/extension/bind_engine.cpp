@@ -132,10 +132,13 @@ void bind_reports(py::module_& module) {
 
 StepReport take_step(PythonEngine& self, double lr, const std::vector<double>& by_group,
                      const std::vector<double>& decay_by_group, std::optional<double> loss, double max_loss,
-                     double max_grad_norm, bool fewer_micro_batches) {
-  return self.attachment().step(
-      {.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
-      {.loss = loss, .max_loss = max_loss, .max_grad_norm = max_grad_norm, .fewer_micro_batches = fewer_micro_batches});
+                     double max_grad_norm, bool fewer_micro_batches, const std::vector<double>& leaf_losses) {
+  return self.attachment().step({.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
+                                {.loss = loss,
+                                 .leaf_losses = leaf_losses,
+                                 .max_loss = max_loss,
+                                 .max_grad_norm = max_grad_norm,
+                                 .fewer_micro_batches = fewer_micro_batches});
 }
 
 // Tensors are copies: a visited tensor may be memory of the engine.

@@ -100,6 +100,7 @@ PYBIND11_MODULE(_C, module) {
   bind_plan(module);
   bind_log(module);
   module.def("option_names", &option_names);
+  module.def("leaves_of_rank", &leaves_of_rank);
   module.def("keep_memory", [] {
     zero::keep_heap();
     zero::keep_large_blocks();

@@ -13,6 +13,7 @@
 
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/name_lists.h"
+#include "zero/plan/units/leaves.h"
 
 namespace py = pybind11;
 
@@ -205,6 +206,7 @@ const std::map<std::string_view, Setter> kSetters{
     {"clip", [](AttachOptions& o, const Given& v) { o.clip = v.number(); }},
     {"reduce", [](AttachOptions& o, const Given& v) { o.reduce = v.one_of_words(kReduceWords); }},
     {"accumulate", [](AttachOptions& o, const Given& v) { o.accumulate = v.integer(); }},
+    {"leaves", [](AttachOptions& o, const Given& v) { o.leaves = v.integer(); }},
     {"average_micro_batches", [](AttachOptions& o, const Given& v) { o.average_micro_batches = v.boolean(); }},
     {"delayed_update", [](AttachOptions& o, const Given& v) { o.delayed_update = v.boolean(); }},
     {"exact_steps", [](AttachOptions& o, const Given& v) { o.exact_steps = v.integer(); }},
@@ -236,6 +238,15 @@ AttachOptions options_from(const py::dict& given) {
     if (!value.is_none()) setter->second(options, {name, value});
   }
   return options;
+}
+
+std::vector<int> leaves_of_rank(const py::dict& given, int ranks, int rank) {
+  const AttachOptions options = options_from(given);
+  std::vector<int> numbers;
+  if (options.leaves == 0) return numbers;
+  const Leaves leaves(options.leaves, ranks, options.reduce);
+  for (int micro = 0; micro < leaves.passes(); ++micro) numbers.push_back(leaves.leaf(rank, micro));
+  return numbers;
 }
 
 std::vector<std::string> option_names() {

@@ -18,6 +18,10 @@ namespace zero::python {
 // Throws ConfigError for an unknown name, and for a value of another type.
 AttachOptions options_from(const pybind11::dict& given);
 
+// Returns the leaf of each micro-batch of a rank, with the options `leaves` and `reduce`; -1: the rank is idle. Empty
+// without leaves.
+std::vector<int> leaves_of_rank(const pybind11::dict& given, int ranks, int rank);
+
 // Returns all names that options_from() accepts, in alphabetical order.
 std::vector<std::string> option_names();
 

@@ -113,6 +113,7 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "zero.checksums": ("checksums", _as_is),
     "zero.placement": ("offload", _placement),
     "train.accumulate": ("accumulate", _as_is),
+    "train.leaves": ("leaves", _unless(0)),
     "train.reduce": ("reduce", _as_is),
     "train.dtype": ("dtype", _as_is),
     "train.reduce_dtype": ("reduce_dtype", _unless("same")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
@@ -126,6 +126,10 @@ def attach_with(
     return Engine(core, model, tensors, read, own_world, given)
 
 
+def _number(value: float | torch.Tensor) -> float:
+    return float(value.detach() if isinstance(value, torch.Tensor) else value)
+
+
 class Engine:
     """The engine of one module. `with` closes it at the end."""
 
@@ -161,6 +165,7 @@ class Engine:
         max_loss: float = math.inf,
         max_grad_norm: float = math.inf,
         fewer_micro_batches: bool = False,
+        leaf_losses: Sequence[float | torch.Tensor] = (),
     ) -> _C.StepReport:
         """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
 
@@ -169,6 +174,8 @@ class Engine:
         loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
         max_grad_norm: a step with a larger norm is skipped.
         fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
+        leaf_losses: with the option `leaves`, instead of `loss`: this rank's losses in the order of `engine.leaves`,
+            idle ones included. The report's loss is then their mean over leaves, equal in every world.
 
         Raises ConfigError if a parameter was replaced since attach(), if gradients are missing, or for a wrong number
         of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
@@ -176,12 +183,24 @@ class Engine:
         self._require_same_parameters()
         _compile.require_wrapped()
         rates = self.optimizer.rates(lr) if self._trains else (0.0 if lr is None else float(lr), [], [])
-        value = None if loss is None else float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
-        report = self._core.step(*rates, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches))
+        value = None if loss is None else _number(loss)
+        losses = [_number(each) for each in leaf_losses]
+        report = self._core.step(
+            *rates, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches), losses
+        )
         self.optimizer.mark_called()
         for callback in self._callbacks:
             callback(report)
         return report
+
+    @property
+    def leaves(self) -> list[int]:
+        """Local. With the option `leaves`: the leaf that each of this rank's micro-batches computes; without it, [].
+
+        -1: the rank is idle. It computes any leaf, and its gradient is dropped. docs/guide/equal_bits.md
+        """
+        options = {name: self.options[name] for name in ("leaves", "reduce") if name in self.options}
+        return _C.leaves_of_rank(options, self.world.size, self.world.rank)
 
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
         """Local on one rank, else Collective if the model's operators are. The same as scaled(loss).backward()."""

@@ -27,6 +27,7 @@ class Options(TypedDict, total=False):
     clip: float | None
     reduce: Literal["auto", "each", "last"] | None
     accumulate: int | None
+    leaves: int | None
     average_micro_batches: bool | None
     delayed_update: bool | None
     exact_steps: int | None

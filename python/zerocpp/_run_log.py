@@ -31,6 +31,7 @@ _WARMUP = 3  # steps that timing leaves out, as `zero train` does
 _KEYS = {
     "clip": "train.clip",
     "accumulate": "train.accumulate",
+    "leaves": "train.leaves",
     "dtype": "train.dtype",
     "reduce_dtype": "train.reduce_dtype",
     "reduce": "train.reduce",
