@@ -128,6 +128,20 @@ TEST_F(Verify, OtherStageAndTierAreEqual) {
 }
 
 // From the initial weights, by processes; the log has the sums of a checkpoint that is gone.
+// Sums of whole matrices, copies that train apart, and an update that is one step late.
+using VerifySlow = Verify;
+TEST_F(VerifySlow, OtherModesAreEqual) {
+  for (const std::string flags : {"--optimizer.name adafactor", "--sync.mode local --sync.local_steps 2",
+                                  "--zero.stage 2 --zero.delayed_update true"}) {
+    const Ran ran =
+        folder_.zero("train c.toml -n 2 --run.dir mode --overwrite --checkpoint.every 4 " + flags, "timeout 250");
+    ASSERT_EQ(ran.status, 0) << flags << ran.errors;
+    const Ran verified = folder_.zero("verify mode --steps 5..8", "timeout 100");
+    EXPECT_EQ(verified.status, 0) << flags << verified.output << verified.errors;
+    EXPECT_TRUE(says(verified.output, "equal: no difference")) << flags << verified.output;
+  }
+}
+
 TEST_F(Verify, LogStandsForRemovedCheckpoints) {
   fs::remove_all(folder_.path() / "run/checkpoints/step-00000004");
   const Ran ran =
