@@ -1,7 +1,7 @@
 // attach_run_pipeline(): cuts a run's model into sections, and attaches those of this rank.
 //
 //   attach_run_pipeline(run, {.awaits_load = opening.resumes(), .init = &weights}, checkpoint_bytes);
-//   run.pipeline->text()          // sections, crossings, order of passes
+//   run.model.pipeline->text()          // sections, crossings, order of passes
 //
 // The model is cut by the operators of this rank's first micro-batch. Collective. Throws what
 // PipelineEngine::prepare() throws, and ConfigError under "checkpoint.every" if the disk has no room.
@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
-#include "app/train/run/run.h"
-#include "app/train/run/run_engine.h"
+#include "app/train/run/parts/run.h"
+#include "app/train/run/start/run_engine.h"
 
 namespace zero {
 

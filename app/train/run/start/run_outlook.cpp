@@ -1,4 +1,4 @@
-#include "app/train/run/run_outlook.h"
+#include "app/train/run/start/run_outlook.h"
 
 #include <optional>
 #include <utility>
@@ -14,7 +14,7 @@
 
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
-#include "app/train/run/run_opening.h"
+#include "app/train/run/start/run_opening.h"
 
 namespace zero {
 

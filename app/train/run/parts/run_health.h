@@ -18,7 +18,7 @@
 
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
-#include "app/train/run/run_log.h"
+#include "app/train/run/parts/run_log.h"
 #include "app/train/watch/health.h"
 #include "app/train/watch/health_event.h"
 

@@ -1,4 +1,4 @@
-#include "app/train/run/pass_trial.h"
+#include "app/train/run/trials/pass_trial.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "zero/torch/attach.h"
 
 #include "app/data/batches.h"
-#include "app/train/run/operator_trial.h"
+#include "app/train/run/trials/operator_trial.h"
 
 namespace zero {
 namespace {

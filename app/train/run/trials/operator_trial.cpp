@@ -1,4 +1,4 @@
-#include "app/train/run/operator_trial.h"
+#include "app/train/run/trials/operator_trial.h"
 
 #include <string>
 
@@ -14,12 +14,12 @@ namespace zero {
 
 void try_operators(Run& run) {
   if (run.job.attach.dtype != DType::kFloat16) return;
-  const TrainingBatches drawn(*run.corpus.train, run.job.data.order, run.job.train.seed,
-                              even_grid(1, run.world.size(), run.world.rank()));
+  const TrainingBatches drawn(*run.data.corpus.train, run.job.data.order, run.job.train.seed,
+                              even_grid(1, run.ranks.world.size(), run.ranks.world.rank()));
   Batch batch;
   drawn.fill(0, batch);
-  const FrozenScope no_step = run.engine->frozen();
-  with_operators_of(DType::kFloat16, [&] { run.task->loss(batch).backward(); });
+  const FrozenScope no_step = run.model.engine->frozen();
+  with_operators_of(DType::kFloat16, [&] { run.model.task->loss(batch).backward(); });
 }
 
 void with_operators_of(DType dtype, const std::function<void()>& pass) {

@@ -1,4 +1,4 @@
-#include "app/train/run/run_meter.h"
+#include "app/train/run/parts/run_meter.h"
 
 #include <algorithm>
 #include <span>

@@ -1,4 +1,4 @@
-#include "app/train/run/run_pipeline.h"
+#include "app/train/run/start/run_pipeline.h"
 
 #include <limits>
 
@@ -13,11 +13,11 @@ void attach_run_pipeline(Run& run, const FirstValues& values, std::int64_t check
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;
   options.max_skipped_steps = std::numeric_limits<int>::max();  // RunHealth counts them, and logs before a run ends
-  run.pipeline.emplace(attach_pipeline(run.task->module(), run.world, options, job.pipeline));
-  const TrainingBatches drawn(*run.corpus.train, job.data.order, job.train.seed, run.shares.grid());
+  run.model.pipeline.emplace(attach_pipeline(run.model.task->module(), run.ranks.world, options, job.pipeline));
+  const TrainingBatches drawn(*run.data.corpus.train, job.data.order, job.train.seed, run.data.shares.grid());
   Batch batch;
   drawn.fill(0, batch);
-  run.pipeline->prepare([&](int) { return run.task->loss(batch); });
+  run.model.pipeline->prepare([&](int) { return run.model.task->loss(batch); });
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);

@@ -1,4 +1,4 @@
-#include "app/train/run/run_start.h"
+#include "app/train/run/start/run_start.h"
 
 #include <filesystem>
 #include <map>
@@ -15,7 +15,7 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/in_process.h"
 
-#include "app/train/run/run_opening.h"
+#include "app/train/run/start/run_opening.h"
 #include "tests/support/forwarded_communicator.h"
 #include "tests/support/message_of.h"
 #include "tests/train/small_run.h"
@@ -48,8 +48,8 @@ class OverWires final : public ForwardedCommunicator {
 void start(const TrainJob& job, World& world, bool factors) {
   std::ostringstream out;
   Run run(job, world, {.out = out, .style = {}});
-  if (factors) run.task = std::make_unique<FactoringTask>(std::move(run.task));
-  const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
+  if (factors) run.model.task = std::make_unique<FactoringTask>(std::move(run.model.task));
+  const RunOpening opening(job, run.folder, run.checkpoints, run.ranks.comm());
   start_run(run, opening);
 }
 

@@ -1,4 +1,4 @@
-#include "app/train/run/run_opening.h"
+#include "app/train/run/start/run_opening.h"
 
 #include <mutex>
 

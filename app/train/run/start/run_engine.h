@@ -1,7 +1,7 @@
 // attach_engine(): attaches the engine of a run, with this machine's rates, and prints where states will be.
 //
 //   attach_engine(run, {.awaits_load = opening.resumes(), .init = &weights}, checkpoint_bytes(module, job.attach));
-//   run.engine->step(lr);
+//   run.model.engine->step(lr);
 //
 // Collective. The engine gets the rates of this machine that are known from earlier runs, and the rates that it probes
 // are kept (rate_cache.h). Before the engine is attached, a note says whether saves can keep up. After that, a disk
@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "app/train/run/run.h"
+#include "app/train/run/parts/run.h"
 #include "app/train/weights/weights.h"
 
 namespace zero {

@@ -1,4 +1,4 @@
-#include "app/train/run/pass_trial.h"
+#include "app/train/run/trials/pass_trial.h"
 
 #include <gtest/gtest.h>
 

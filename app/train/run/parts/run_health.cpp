@@ -1,4 +1,4 @@
-#include "app/train/run/run_health.h"
+#include "app/train/run/parts/run_health.h"
 
 #include <algorithm>
 #include <optional>

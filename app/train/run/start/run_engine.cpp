@@ -1,4 +1,4 @@
-#include "app/train/run/run_engine.h"
+#include "app/train/run/start/run_engine.h"
 
 #include <limits>
 #include <utility>
@@ -31,12 +31,13 @@ EngineHost known_before(const TrainJob& job, const Device& device, const std::st
 void expect_saves(Run& run, std::int64_t bytes) {
   const TrainJob& job = run.job;
   if (!job.checkpoint.on()) return;
-  const double save_seconds = estimate_save_seconds(run.comm(), run.folder.path(), bytes);
+  const double save_seconds = estimate_save_seconds(run.ranks.comm(), run.folder.path(), bytes);
   if (save_seconds == 0) return;
   double step_seconds = 0;  // lower bound
   if (job.checkpoint.every_steps > 0) {
-    const double flops = run.task->flops_per_sample() * static_cast<double>(job.train.batch * job.train.accumulate);
-    step_seconds = flops / probe_matmul_flops(place_of(*run.device));
+    const double flops =
+        run.model.task->flops_per_sample() * static_cast<double>(job.train.batch * job.train.accumulate);
+    step_seconds = flops / probe_matmul_flops(place_of(*run.ranks.device));
   }
   const std::string note = pace_note(job.checkpoint, bytes, save_seconds, step_seconds);
   if (!note.empty()) run.say(note);
@@ -45,7 +46,7 @@ void expect_saves(Run& run, std::int64_t bytes) {
 }  // namespace
 
 void say_where_states_lie(Run& run) {
-  const EngineReport report = run.trained().report();
+  const EngineReport report = run.model.trained().report();
   if (!off_device(report)) return;
   run.say(first_limits(report));
   const std::string why = why_states_stay(report, run.job.attach.offload);
@@ -56,25 +57,26 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
   const TrainJob& job = run.job;
   AttachOptions options = job.attach;
   const std::string machine =
-      machine_identity(options.offload, options.optimizer, run.world.local_size(), options.threads);
-  EngineHost known = known_before(job, *run.device, machine);
-  known.device = run.device.get();
+      machine_identity(options.offload, options.optimizer, run.ranks.world.local_size(), options.threads);
+  EngineHost known = known_before(job, *run.ranks.device, machine);
+  known.device = run.ranks.device.get();
   known.ranks_on_device = job.ranks_on_device;
-  known.free_device_bytes = run.seams.free_device_bytes;
-  if (run.learned && !job.probe_again) known.beside_on_device = run.learned->bytes();
+  known.free_device_bytes = run.ranks.seams.free_device_bytes;
+  if (!job.probe_again) known.beside_on_device = run.model.torch_memory.expected();
   options.timeline = run.timeline.recorder();
   if (values.init != nullptr) options.weights = values.init->source();
   options.awaits_load = values.awaits_load;
   options.max_skipped_steps = std::numeric_limits<int>::max();  // RunHealth counts them, and logs before a run ends
   expect_saves(run, checkpoint_bytes);
-  run.engine.emplace(attach(tensors_of(run.task->module()), run.world, std::move(options), known));
-  if (ActivationStore* activations = run.task->activations()) run.engine->control().share_link(*activations);
+  run.model.engine.emplace(attach(tensors_of(run.model.task->module()), run.ranks.world, std::move(options), known));
+  if (ActivationStore* activations = run.model.task->activations())
+    run.model.engine->control().share_link(*activations);
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
   say_where_states_lie(run);
   // The engine also probes if it chooses a placement.
-  const TierRates rates = run.engine->report().rates;
-  if (run.is_first() && known.rates.update_numel == 0 && rates.update_numel > 0) RateCache().keep(machine, rates);
+  const TierRates rates = run.model.engine->report().rates;
+  if (run.ranks.is_first() && known.rates.update_numel == 0 && rates.update_numel > 0) RateCache().keep(machine, rates);
 }
 
 }  // namespace zero

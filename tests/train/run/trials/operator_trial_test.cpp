@@ -1,4 +1,4 @@
-#include "app/train/run/operator_trial.h"
+#include "app/train/run/trials/operator_trial.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "zero/base/numbers/dtype.h"
 
-#include "app/train/run/run.h"
+#include "app/train/run/parts/run.h"
 
 namespace zero {
 

@@ -1,4 +1,4 @@
-#include "app/train/run/run_log.h"
+#include "app/train/run/parts/run_log.h"
 
 #include <csignal>
 #include <sstream>
