@@ -1,4 +1,4 @@
-#include "zero/torch/rank_extras.h"
+#include "zero/torch/attached/rank_extras.h"
 
 #include <algorithm>
 #include <array>

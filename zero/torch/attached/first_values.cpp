@@ -1,4 +1,4 @@
-#include "zero/torch/first_values.h"
+#include "zero/torch/attached/first_values.h"
 
 #include <algorithm>
 #include <exception>

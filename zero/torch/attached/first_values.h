@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "zero/engine/rank_engine.h"
-#include "zero/torch/attached_parameters.h"
+#include "zero/torch/attached/attached_parameters.h"
 
 namespace zero {
 

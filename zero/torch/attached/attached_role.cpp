@@ -1,4 +1,4 @@
-#include "zero/torch/attached_role.h"
+#include "zero/torch/attached/attached_role.h"
 
 #include <numeric>
 #include <utility>

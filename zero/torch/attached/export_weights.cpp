@@ -4,7 +4,7 @@
 #include "zero/base/error/check.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/safetensors/safetensors_writer.h"
-#include "zero/torch/attached_states.h"
+#include "zero/torch/attached/attached_states.h"
 
 namespace zero {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "zero/engine/rank_engine.h"
-#include "zero/torch/attached_parameters.h"
+#include "zero/torch/attached/attached_parameters.h"
+#include "zero/torch/attached/rank_extras.h"
 #include "zero/torch/module/state_shard.h"
-#include "zero/torch/rank_extras.h"
 
 namespace zero {
 

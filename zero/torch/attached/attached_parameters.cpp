@@ -1,21 +1,15 @@
-#include "zero/torch/attached_parameters.h"
+#include "zero/torch/attached/attached_parameters.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_set>
 
 #include <c10/core/GradMode.h>
-#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
-#include "zero/base/error/log.h"
 #include "zero/device/host_copy.h"
 #include "zero/engine/states/parameter_writes.h"
 #include "zero/torch/deferred/tagged_tensor.h"
-#include "zero/torch/seam/gradient_hook.h"
-#include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/tensor_type.h"
 #include "zero/torch/seam/torch_device.h"
 
@@ -35,8 +29,7 @@ AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit>
       tensors_(std::move(found.tensors)),
       specs_(std::move(found.specs)),
       units_(std::move(units)),
-      addresses_(addresses_of(units_, specs_.size())),
-      hooks_(specs_.size()) {
+      addresses_(addresses_of(units_, specs_.size())) {
   for (std::size_t param = 0; param < specs_.size(); ++param) {
     storages_.emplace_back(owner, static_cast<int>(param), specs_[param].name,
                            static_cast<std::size_t>(specs_[param].numel()) * size_of(specs_[param].dtype),
@@ -46,9 +39,6 @@ AttachedParameters::AttachedParameters(ModuleParameters found, std::vector<Unit>
 
 // Parameters that are not given back must not point to a destroyed handle: each keeps an empty storage of its own.
 AttachedParameters::~AttachedParameters() {
-  for (const Hook& hook : hooks_) {
-    if (hook.node != nullptr) hook.node->del_post_hook(hook.key);
-  }
   for (std::size_t param = 0; param < tensors_.size(); ++param) {
     const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
     if (handle == nullptr || handle->owner != &owner_) continue;
@@ -60,13 +50,6 @@ AttachedParameters::~AttachedParameters() {
 const Slice& AttachedParameters::slice(int param) const {
   const SliceAddress& at = address(param);
   return units_[static_cast<std::size_t>(at.unit)].slices[static_cast<std::size_t>(at.slice)];
-}
-
-std::vector<int> AttachedParameters::in_name_order() const {
-  std::vector<int> order(specs_.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [this](int param) -> const std::string& { return spec(param).name; });
-  return order;
 }
 
 int AttachedParameters::find(const std::string& name, std::string_view key) const {
@@ -109,32 +92,13 @@ void AttachedParameters::take_over(const Unit& unit) {
     const auto param = static_cast<std::size_t>(slice.param);
     tensors_[param].mutable_grad().reset();
     replace(param, /*keyed=*/true);
-    watch_gradient(tensors_[param], watch_);
-    if (unit.trainable) install_hook(param);
   }
-}
-
-void AttachedParameters::install_hook(std::size_t param) {
-  auto node = torch::autograd::impl::grad_accumulator(tensors_[param]);
-  ZERO_CHECK(node != nullptr, "{} has no gradient accumulator", specs_[param].name);
-  hooks_[param].key = node->add_post_hook(std::make_unique<GradientHook>(owner_, static_cast<int>(param)));
-  hooks_[param].node = std::move(node);
 }
 
 void AttachedParameters::point_to(const Unit& unit, std::byte* data) {
   for (const Slice& slice : unit.slices)
     storages_[static_cast<std::size_t>(slice.param)].point_to(data == nullptr ? nullptr
                                                                               : data + byte_offset(unit, slice));
-}
-
-void AttachedParameters::begin_scope(int unit) const {
-  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
-    storages_[static_cast<std::size_t>(slice.param)].readers().add_scope();
-}
-
-void AttachedParameters::end_scope(int unit) const {
-  for (const Slice& slice : units_[static_cast<std::size_t>(unit)].slices)
-    storages_[static_cast<std::size_t>(slice.param)].readers().remove_scope();
 }
 
 void AttachedParameters::give_back(const Unit& unit, const std::byte* data) {
@@ -157,38 +121,6 @@ std::uint64_t AttachedParameters::hash_of(int param, const std::byte* unit) cons
   return bytes_hash({bytes.data(), storages_[static_cast<std::size_t>(param)].storage().nbytes()});
 }
 
-torch::Tensor AttachedParameters::take_gradient(int param) {
-  torch::Tensor& slot = gradient_slot(tensors_[static_cast<std::size_t>(param)]);
-  if (!slot.defined()) return {};
-  c10::AutoGradMode no_gradients(false);
-  torch::Tensor gradient = slot.detach();
-  slot.reset();
-  if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
-  return gradient.to(to_scalar_type(spec(param).dtype)).contiguous();
-}
-
-std::vector<bool> AttachedParameters::take_zeroed() {
-  watch_->zeroed = false;
-  std::vector<bool> zeroed(tensors_.size(), false);
-  bool all = true;
-  for (std::size_t param = 0; param < tensors_.size(); ++param) {
-    zeroed[param] = zero::take_zeroed(tensors_[param]);
-    all = all && (zeroed[param] || !specs_[param].trainable || !is_watched(tensors_[param]));
-  }
-  if (all) zeroed.assign(tensors_.size(), true);
-  return zeroed;
-}
-
-void AttachedParameters::gradients_are_gone() const {
-  ++watch_->step;
-  forget_gradient_reads(tensors_);
-}
-
-void AttachedParameters::gradients_are_gone(const std::vector<bool>& params) const {
-  for (std::size_t param = 0; param < params.size(); ++param)
-    if (params[param]) gradient_is_gone(tensors_[param]);
-}
-
 void AttachedParameters::require_unchanged() const {
   for (std::size_t param = 0; param < tensors_.size(); ++param) {
     const ParameterHandle* handle = ParameterStorage::of(tensors_[param]);
@@ -197,35 +129,6 @@ void AttachedParameters::require_unchanged() const {
                       "this parameter was replaced after attach() (Module::to, set_data or an assignment)",
                       "convert and move the module before attach()");
   }
-}
-
-void AttachedParameters::refuse_gradients_elsewhere() const {
-  const torch::Tensor *read = nullptr, *held = nullptr;
-  for (const torch::Tensor& tensor : tensors_) {
-    if (take_gradient_reads(tensor) && read == nullptr) read = &tensor;
-    if (holds_gradient(tensor) && held == nullptr) held = &tensor;
-  }
-  const auto name = [this](const torch::Tensor* tensor) {
-    return specs_[static_cast<std::size_t>(tensor - tensors_.data())].name;
-  };
-  if (held != nullptr)
-    throw ConfigError("attach", name(held), "its .grad() holds a gradient, and step() does not use .grad()",
-                      "compute all gradients with loss.backward(), and set requires_grad before attach()");
-  if (read != nullptr)
-    throw ConfigError(
-        "attach", name(read),
-        "its .grad() was read, and it is always empty: the engine has the gradients, so clip_grad_norm_() and another "
-        "optimizer's step() do nothing",
-        "use AttachOptions.clip and AttachOptions.optimizer, and remove such calls; gradient() reads a gradient");
-}
-
-void AttachedParameters::warn_of_gradient_reads() const {
-  const auto read = std::ranges::find_if(tensors_, take_gradient_reads);
-  if (read == tensors_.end()) return;
-  ZERO_LOG(warn,
-           "the .grad() of {} was read since the last step(): it is always empty while the module is attached, so "
-           "clip_grad_norm_() and another optimizer's step() do nothing",
-           specs_[static_cast<std::size_t>(read - tensors_.begin())].name);
 }
 
 }  // namespace zero

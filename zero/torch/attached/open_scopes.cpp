@@ -1,4 +1,4 @@
-#include "zero/torch/open_scopes.h"
+#include "zero/torch/attached/open_scopes.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ void OpenScopes::gather(const std::vector<int>& units) {
   for (const int unit : units) {
     held.push_back(engine_.use(unit, Use::kUntraced));
     if (engine_.writes().watches() && !holds(unit)) begin_writes(held.back());
-    parameters_.begin_scope(unit);
+    for (const Slice& slice : slices_of(unit)) parameters_.readers(slice.param).add_scope();
   }
   gathered_.push_back(std::move(held));
 }
@@ -33,23 +33,31 @@ void OpenScopes::release(const std::vector<int>& units, int source_rank) {
     whole.mark_written();
     if (engine_.writes().watches() && source_rank < 0) end_writes(whole);
   }
-  for (const int unit : units) parameters_.end_scope(unit);
+  for (const int unit : units) end_scope(unit);
   gathered_.pop_back();
+}
+
+const std::vector<Slice>& OpenScopes::slices_of(int unit) const {
+  return parameters_.units()[static_cast<std::size_t>(unit)].slices;
+}
+
+void OpenScopes::end_scope(int unit) const {
+  for (const Slice& slice : slices_of(unit)) parameters_.readers(slice.param).remove_scope();
 }
 
 void OpenScopes::drop() {
   for (const std::vector<GatheredUnit>& scope : gathered_)
-    for (const GatheredUnit& held : scope) parameters_.end_scope(held.unit());
+    for (const GatheredUnit& held : scope) end_scope(held.unit());
   gathered_.clear();
 }
 
 void OpenScopes::begin_writes(const GatheredUnit& whole) const {
-  for (const Slice& slice : parameters_.units()[static_cast<std::size_t>(whole.unit())].slices)
+  for (const Slice& slice : slices_of(whole.unit()))
     engine_.writes().begin(slice.param, parameters_.hash_of(slice.param, whole.data()));
 }
 
 void OpenScopes::end_writes(const GatheredUnit& whole) const {
-  for (const Slice& slice : parameters_.units()[static_cast<std::size_t>(whole.unit())].slices)
+  for (const Slice& slice : slices_of(whole.unit()))
     engine_.writes().end(slice.param, parameters_.hash_of(slice.param, whole.data()));
 }
 

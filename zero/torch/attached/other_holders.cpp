@@ -1,4 +1,4 @@
-#include "zero/torch/other_holders.h"
+#include "zero/torch/attached/other_holders.h"
 
 #include <algorithm>
 #include <unordered_map>

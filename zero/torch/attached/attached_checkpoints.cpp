@@ -1,4 +1,4 @@
-#include "zero/torch/attached_checkpoints.h"
+#include "zero/torch/attached/attached_checkpoints.h"
 
 #include <charconv>
 #include <string>
@@ -103,12 +103,19 @@ LoadedCheckpoint AttachedCheckpoints::fill(Checked& checked) {
   return loaded;
 }
 
-LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch,
-                                           const std::function<void()>& begin) {
+void AttachedCheckpoints::end_load() {
+  values_.end_load();
+  engine_.writes().forget();
+  engine_.settle();
+}
+
+LoadedCheckpoint AttachedCheckpoints::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch) {
   Checked checked = check(path, calls);
   if (fetch) fetch(checked.load->reader());
-  begin();
-  return fill(checked);
+  begin_load();
+  LoadedCheckpoint loaded = fill(checked);
+  end_load();
+  return loaded;
 }
 
 }  // namespace zero

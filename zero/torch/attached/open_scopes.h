@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "zero/engine/rank_engine.h"
-#include "zero/torch/attached_parameters.h"
+#include "zero/torch/attached/attached_parameters.h"
 
 namespace zero {
 
@@ -42,6 +42,8 @@ class OpenScopes {
   void drop();
 
  private:
+  const std::vector<Slice>& slices_of(int unit) const;
+  void end_scope(int unit) const;
   void begin_writes(const GatheredUnit& whole) const;
   void end_writes(const GatheredUnit& whole) const;
   const GatheredUnit* find(int unit) const;

@@ -1,7 +1,8 @@
-#include "zero/torch/attached_states.h"
+#include "zero/torch/attached/attached_states.h"
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include <fmt/ranges.h>
 
@@ -23,6 +24,15 @@ torch::Tensor in_flat_range(std::span<const float> whole, const Slice& slice, co
   return torch::from_blob(const_cast<float*>(whole.data()) + slice.offset, spec.shape, torch::kFloat32);
 }
 
+// Returns the parameters in ascending order of their names.
+std::vector<int> in_name_order(const std::vector<ParamSpec>& specs) {
+  std::vector<int> order(specs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {},
+                    [&](int param) -> const std::string& { return specs[static_cast<std::size_t>(param)].name; });
+  return order;
+}
+
 }  // namespace
 
 void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_precision) {
@@ -35,7 +45,7 @@ void AttachedStates::for_each_parameter(const ParameterVisit& visit, bool full_p
 // Neighbouring parameters of one unit are read together.
 std::size_t AttachedStates::visit_some(std::size_t first, const ParameterVisit& visit, bool full_precision) {
   if (first == 0) engine_.writes().require_same(engine_.resources().comm, parameters_.specs());
-  const std::vector<int> order = parameters_.in_name_order();
+  const std::vector<int> order = in_name_order(parameters_.specs());
   if (first >= order.size()) return 0;
   c10::AutoGradMode no_gradients(false);
   const int unit = parameters_.address(order[first]).unit;
