@@ -53,11 +53,11 @@ RunReport RunEnd::write_all() {
     run_.records.log.add_to_last_step(run_.records.meter.merged(run_.model.engine->report().outer));
   }
   const std::optional<EvaluationResult> found = evaluate_run(run_, /*batches=*/0);
-  report.has_validation = found && run_.data.corpus.validation != nullptr;
+  report.validation.present = found && run_.data.corpus.validation != nullptr;
   if (found) {
-    report.val_loss = found->loss;
-    report.val_accuracy = found->accuracy;
-    report.val_perplexity = found->perplexity;
+    report.validation.loss = found->loss;
+    report.validation.accuracy = found->accuracy;
+    report.validation.perplexity = found->perplexity;
   }
   run_.model.torch_memory.learn(run_.ranks.comm());
   if (found) {  // otherwise a signal asked the run to end
@@ -115,25 +115,26 @@ void RunEnd::fill(RunReport& report) {
   run_.records.meter.fill(report, run_.ranks.comm());
   report.model = job.model.name;
   report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
-  report.steps = run_.state.step;
-  report.steps_asked = job.train.steps;
-  if (watched_measure(job)) report.best = run_.state.best;
-  report.ended_early = report.steps < report.steps_asked;
-  report.losses = run_.records.log.history().losses();
-  report.grad_norms = run_.records.log.history().grad_norms();
-  report.step_seconds = run_.records.log.history().seconds();
+  report.steps.done = run_.state.step;
+  report.steps.asked = job.train.steps;
+  if (watched_measure(job)) report.validation.best = run_.state.best;
+  report.steps.ended_early = report.steps.done < report.steps.asked;
+  report.steps.losses = run_.records.log.history().losses();
+  report.steps.grad_norms = run_.records.log.history().grad_norms();
+  report.steps.seconds = run_.records.log.history().seconds();
   const std::int64_t tokens = task.tokens_per_sample();
-  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.ranks.num_computing) * tokens);
-  report.has_tokens = task.has_tokens();
-  report.flops_per_step = task.flops_per_sample() * report.tokens_per_step / static_cast<double>(tokens);
-  report.rewinds = run_.state.rewinds;
-  report.spikes = run_.state.spikes;
-  report.disk = report.engine.disk;
+  report.work.tokens = static_cast<double>(samples_per_step(job.train, run_.ranks.num_computing) * tokens);
+  report.work.has_tokens = task.has_tokens();
+  report.work.flops = task.flops_per_sample() * report.work.tokens / static_cast<double>(tokens);
+  report.steps.rewinds = run_.state.rewinds;
+  report.steps.spikes = run_.state.spikes;
+  report.machine.disk = report.engine.disk;
   if (job.model.activation_offload) {
-    report.activations_on = name_of(job.model.activation_offload->tier);
-    if (report.disk.empty()) report.disk = run_.model.task->activations()->report().activation_offload.disk_kind;
+    report.machine.activations_on = name_of(job.model.activation_offload->tier);
+    if (report.machine.disk.empty())
+      report.machine.disk = run_.model.task->activations()->report().activation_offload.disk_kind;
   }
-  report.ranks_source = run_.ranks.world.source();
+  report.machine.ranks_source = run_.ranks.world.source();
   report.shares = run_.data.shares.samples();
   if (job.attach.sync.has_servers()) {
     report.shares.assign(static_cast<std::size_t>(run_.ranks.num_computing), job.train.batch);
@@ -142,9 +143,9 @@ void RunEnd::fill(RunReport& report) {
     report.engine.planned_sent_bytes = 0;
     report.engine.sent_formula_bytes = 0;
   }
-  report.threads = job.attach.threads;
-  report.device = run_.ranks.device->host_readable() ? "cpu" : run_.ranks.device->name();
-  report.states_on_device = !off_device(report.engine);
+  report.machine.threads = job.attach.threads;
+  report.machine.device = run_.ranks.device->host_readable() ? "cpu" : run_.ranks.device->name();
+  report.machine.states_on_device = !off_device(report.engine);
   report.origin = origin_of_process(job.config_text, TORCH_VERSION);
 }
 
