@@ -65,7 +65,7 @@ std::vector<std::string> AttachedStates::names_of(const std::string& name) const
   const int unit = parameters_.address(parameters_.find(name, "state")).unit;
   std::vector<std::string> names = engine_.states().names(), kept;
   for (std::size_t state = 0; state < names.size(); ++state)
-    if (engine_.states().keeps(unit, static_cast<int>(state))) kept.push_back(std::move(names[state]));
+    if (engine_.states().contents().keeps(unit, static_cast<int>(state))) kept.push_back(std::move(names[state]));
   const auto param = static_cast<std::size_t>(parameters_.find(name, "state"));
   for (const FactorStates::State& factor : engine_.states().factors())
     if (factor.param == param) kept.emplace_back(factor.name);
@@ -79,17 +79,17 @@ int AttachedStates::state_of(int param, const std::string& state) const {
     throw ConfigError("state", state, "this optimizer has no such state",
                       fmt::format("use one of {}", fmt::join(names, ", ")));
   const int index = static_cast<int>(found - names.begin());
-  if (index >= engine_.states().num_saved_states(parameters_.address(param).unit))
+  if (index >= engine_.states().contents().num_saved_states(parameters_.address(param).unit))
     throw ConfigError("state", state, fmt::format("{} is frozen", parameters_.spec(param).name),
                       "a frozen parameter has no optimizer states");
-  if (!engine_.states().keeps(parameters_.address(param).unit, index))
+  if (!engine_.states().contents().keeps(parameters_.address(param).unit, index))
     throw ConfigError("state", state, fmt::format("{} has none", parameters_.spec(param).name),
                       fmt::format("use one of {}", fmt::join(names_of(parameters_.spec(param).name), ", ")));
   return index;
 }
 
 void AttachedStates::read(int unit, int state, std::int64_t first, torch::Tensor& to) {
-  const DType dtype = engine_.states().saved_dtype(unit, state);
+  const DType dtype = engine_.states().contents().saved_dtype(unit, state);
   engine_.states().read_shard(unit, state, [&](std::int64_t begin, std::span<const std::byte> elements) {
     const auto numel = static_cast<std::int64_t>(elements.size() / size_of(dtype));
     const std::int64_t from = std::max(begin, first), until = std::min(begin + numel, first + to.numel());

@@ -19,9 +19,9 @@ void AttachedSteps::drop_zeroed() {
 }
 
 void AttachedSteps::drop(const std::vector<bool>& params) {
-  parts_.engine.drop_gradients(params);
+  parts_.engine.gradients().drop(params);
   parts_.gradients.are_gone(params);
-  if (!parts_.engine.has_gradients()) parts_.gradients.are_gone();
+  if (!parts_.engine.gradients().any()) parts_.gradients.are_gone();
 }
 
 void AttachedSteps::begin(const StepRates& rates) {
