@@ -422,7 +422,7 @@ void PipelinedModule::add_other_positions(StepSync& verdict) const {
 
 StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
   require_attached("step");
-  if (line_.pipeline == 1) return modules_.front()->step(rates, limits);
+  if (line_.pipeline == 1) return modules_.front()->steps().step(rates, limits);
   std::vector<std::pair<AttachedModule*, StepSync>> parts;
   for (const auto& module : modules_)
     if (module != nullptr) parts.emplace_back(module.get(), module->steps().agree(rates, limits));
