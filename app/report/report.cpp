@@ -57,8 +57,8 @@ double peak_flops(const RunReport& r) {
 }
 
 double utilization(const RunReport& r) {
-  const double median = median_step_seconds(r.step_seconds), peak = peak_flops(r);
-  return median > 0 && peak > 0 ? r.flops_per_step / median / peak : 0;
+  const double median = median_step_seconds(r.steps.seconds), peak = peak_flops(r);
+  return median > 0 && peak > 0 ? r.work.flops / median / peak : 0;
 }
 
 // The largest value of all ranks, as text.
@@ -209,31 +209,31 @@ namespace {
 
 // The results of training, and its speed.
 Json results_json(const RunReport& r) {
-  const double median = median_step_seconds(r.step_seconds);
+  const double median = median_step_seconds(r.steps.seconds);
   double startup = 0;
   for (const RankReport& rank : r.ranks) startup = std::max(startup, rank.startup_s);
   Json json{{"system", "zero.cpp"},    {"version", ZERO_VERSION},
             {"model", r.model},        {"num_parameters", r.engine.num_parameters},
             {"world", r.engine.world}, {"stage", r.engine.stage},
-            {"dtype", r.dtype},        {"device", r.device},
-            {"steps", r.steps},        {"losses", r.losses}};
-  for (const float loss : r.losses) json["loss_bits"].push_back(float_bits(loss));
-  json["grad_norms"] = r.grad_norms;
-  json["val_loss"] = r.has_validation ? Json(r.val_loss) : Json();
-  if (r.val_accuracy) json["val_accuracy"] = *r.val_accuracy;
-  if (r.val_perplexity) json["val_perplexity"] = *r.val_perplexity;
-  json["ended"] = r.ended_early ? "no improvement" : "all steps";
-  if (r.best)
-    json["best_evaluation"] = {{"measure", name_of(r.best->measure)},
-                               {"step", r.best->step},
-                               {"value", r.best->step < 0 ? Json() : Json(r.best->value)},
-                               {"evaluations_since", r.best->since}};
-  json["step_seconds"] = r.step_seconds;
+            {"dtype", r.dtype},        {"device", r.machine.device},
+            {"steps", r.steps.done},   {"losses", r.steps.losses}};
+  for (const float loss : r.steps.losses) json["loss_bits"].push_back(float_bits(loss));
+  json["grad_norms"] = r.steps.grad_norms;
+  json["val_loss"] = r.validation.present ? Json(r.validation.loss) : Json();
+  if (r.validation.accuracy) json["val_accuracy"] = *r.validation.accuracy;
+  if (r.validation.perplexity) json["val_perplexity"] = *r.validation.perplexity;
+  json["ended"] = r.steps.ended_early ? "no improvement" : "all steps";
+  if (r.validation.best)
+    json["best_evaluation"] = {{"measure", name_of(r.validation.best->measure)},
+                               {"step", r.validation.best->step},
+                               {"value", r.validation.best->step < 0 ? Json() : Json(r.validation.best->value)},
+                               {"evaluations_since", r.validation.best->since}};
+  json["step_seconds"] = r.steps.seconds;
   json["step_s_median"] = median;
-  json["step_s_min"] = least_step_seconds(r.step_seconds);
-  const std::string_view counted = r.has_tokens ? "tokens" : "rows";
-  json[fmt::format("{}_per_step", counted)] = r.tokens_per_step;
-  json[fmt::format("{}_per_second", counted)] = median > 0 ? r.tokens_per_step / median : 0;
+  json["step_s_min"] = least_step_seconds(r.steps.seconds);
+  const std::string_view counted = r.work.has_tokens ? "tokens" : "rows";
+  json[fmt::format("{}_per_step", counted)] = r.work.tokens;
+  json[fmt::format("{}_per_second", counted)] = median > 0 ? r.work.tokens / median : 0;
   json["startup_s"] = startup;
   json["parameters_sha256"] = r.parameters_sha256;
   return json;
@@ -261,7 +261,7 @@ void add_lower_tiers(Json& json, const RunReport& r) {
       per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
   json["disk_wait_seconds_per_step"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
-  json["disk"] = r.disk;
+  json["disk"] = r.machine.disk;
   json["transfers"] =
       per_rank(r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
   if (uses_link(r)) {
@@ -274,7 +274,7 @@ void add_lower_tiers(Json& json, const RunReport& r) {
 }
 
 void add_activations(Json& json, const RunReport& r) {
-  json["activations_offloaded_on"] = r.activations_on;
+  json["activations_offloaded_on"] = r.machine.activations_on;
   json["activations_peak_bytes"] =
       per_rank(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; });
   json["activations_read_bytes_per_step"] =
@@ -316,28 +316,31 @@ std::string to_json(const RunReport& r) {
   Json json = results_json(r);
   add_memory(json, r);
   if (uses_lower_tiers(r)) add_lower_tiers(json, r);
-  if (!r.activations_on.empty()) add_activations(json, r);
+  if (!r.machine.activations_on.empty()) add_activations(json, r);
   add_exchange(json, r);
-  json["profile"] = {{"forward_seconds", r.profile.forward},  {"backward_seconds", r.profile.backward},
-                     {"update_seconds", r.profile.update},    {"exposed_seconds", r.profile.exposed},
-                     {"used_at", r.engine.profile.used_at},   {"gradient_at", r.engine.profile.gradient_at},
-                     {"states_on_device", r.states_on_device}};
-  if (r.device != "cpu") json["updated_meanwhile_seconds"] = r.engine.updated_meanwhile_seconds;
+  json["profile"] = {{"forward_seconds", r.profile.forward},
+                     {"backward_seconds", r.profile.backward},
+                     {"update_seconds", r.profile.update},
+                     {"exposed_seconds", r.profile.exposed},
+                     {"used_at", r.engine.profile.used_at},
+                     {"gradient_at", r.engine.profile.gradient_at},
+                     {"states_on_device", r.machine.states_on_device}};
+  if (r.machine.device != "cpu") json["updated_meanwhile_seconds"] = r.engine.updated_meanwhile_seconds;
   if (r.engine.rates.update_numel > 0) json["rates"] = rates_json(r.engine.rates);
   json["predicted"] = r.predicted ? predicted_json(*r.predicted) : Json();
   json["skipped_steps"] = r.engine.skipped_steps;
   if (r.engine.loss_scale) json["loss_scale"] = *r.engine.loss_scale;
-  json["rewinds"] = r.rewinds;
-  json["spikes"] = r.spikes;
+  json["rewinds"] = r.steps.rewinds;
+  json["spikes"] = r.steps.spikes;
   json["delayed_steps"] = r.engine.delayed_steps;
   json["departed_steps"] = r.engine.trace_mismatches;
   json["replans"] = r.engine.replans;
   json["moved_bytes"] = r.engine.moved_bytes;
   json["transport"] = r.engine.transport;
-  json["ranks_source"] = r.ranks_source;
+  json["ranks_source"] = r.machine.ranks_source;
   json["shares"] = r.shares;
-  json["threads"] = r.threads;
-  json["flops_per_step"] = r.flops_per_step;
+  json["threads"] = r.machine.threads;
+  json["flops_per_step"] = r.work.flops;
   json["peak_flops"] = peak_flops(r);
   json["utilization"] = utilization(r);
   json["utilization_is"] = kUtilization;
@@ -363,19 +366,19 @@ struct SummaryLines {
 
 // Lines about loss, speed and utilization.
 std::string results_text(const RunReport& r) {
-  const double median = median_step_seconds(r.step_seconds);
+  const double median = median_step_seconds(r.steps.seconds);
   SummaryLines add;
   std::string& text = add.text;
-  text = fmt::format("  loss {:.4f}", r.losses.empty() ? 0.0F : r.losses.back());
-  if (r.has_validation) text += fmt::format("  val_loss {:.4f}", r.val_loss);
-  if (r.val_accuracy) text += fmt::format("  val_accuracy {:.2f} %", 100 * *r.val_accuracy);
-  if (r.val_perplexity) text += fmt::format("  val_perplexity {:.3f}", *r.val_perplexity);
+  text = fmt::format("  loss {:.4f}", r.steps.losses.empty() ? 0.0F : r.steps.losses.back());
+  if (r.validation.present) text += fmt::format("  val_loss {:.4f}", r.validation.loss);
+  if (r.validation.accuracy) text += fmt::format("  val_accuracy {:.2f} %", 100 * *r.validation.accuracy);
+  if (r.validation.perplexity) text += fmt::format("  val_perplexity {:.3f}", *r.validation.perplexity);
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),
-                      format_count(std::llround(median > 0 ? r.tokens_per_step / median : 0)),
-                      r.has_tokens ? "tokens" : "rows");
-  if (r.ended_early)
-    add(fmt::format("  ended after {} of {} steps: {}", format_count(r.steps), format_count(r.steps_asked),
-                    describe(*r.best)));
+                      format_count(std::llround(median > 0 ? r.work.tokens / median : 0)),
+                      r.work.has_tokens ? "tokens" : "rows");
+  if (r.steps.ended_early)
+    add(fmt::format("  ended after {} of {} steps: {}", format_count(r.steps.done), format_count(r.steps.asked),
+                    describe(*r.validation.best)));
   const double percent = utilization(r) * 100;
   add(fmt::format(
       "  utilization {}%: the model's arithmetic at the speed of a matrix product here, as a share of the step",
@@ -447,9 +450,10 @@ std::string tiers_text(const RunReport& r) {
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; }),
                     most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; }),
                     hidden_text(r.ranks.front().transfers.disk)));
-  if (!r.activations_on.empty())
+  if (!r.machine.activations_on.empty())
     add(fmt::format(
-        "  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}", r.activations_on,
+        "  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}",
+        r.machine.activations_on,
         most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_peak_bytes; }),
         most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.read_bytes; }),
         most_bytes(r.ranks, [](const RankReport& rank) { return rank.activations_disk_per_step.written_bytes; }),
@@ -478,7 +482,7 @@ std::string events_text(const RunReport& r) {
     add(fmt::format("  {} {} skipped", format_count(r.engine.skipped_steps, "step"),
                     r.engine.skipped_steps == 1 ? "was" : "were"));
   if (r.engine.loss_scale) add(fmt::format("  the loss scale ended at {:g}", *r.engine.loss_scale));
-  if (r.rewinds > 0) add(fmt::format("  went back to a checkpoint {}", format_count(r.rewinds, "time")));
+  if (r.steps.rewinds > 0) add(fmt::format("  went back to a checkpoint {}", format_count(r.steps.rewinds, "time")));
   return add.text;
 }
 

@@ -48,40 +48,59 @@ struct RankReport {
   double peak_flops = 0;  // probed, with the rank's threads
 };
 
+// The steps of a run.
+struct StepsReport {
+  std::int64_t done = 0;
+  std::int64_t asked = 0;     // train.steps
+  bool ended_early = false;   // before all steps were done: train.patience
+  std::vector<float> losses;  // mean over ranks
+  std::vector<double> grad_norms;
+  std::vector<double> seconds;  // of the slowest rank
+  std::int64_t rewinds = 0;     // times that the run returned to a checkpoint
+  std::int64_t spikes = 0;      // steps refused for their loss or norm, also steps that were taken back
+};
+
+// The evaluation at the end, and the best evaluation.
+struct ValidationReport {
+  bool present = false;  // there was an evaluation at the end
+  double loss = 0;
+  std::optional<double> accuracy;      // of a classification task: 0 to 1
+  std::optional<double> perplexity;    // of a language model: exp(loss)
+  std::optional<BestEvaluation> best;  // of a run with keep_best or patience
+};
+
+// The work of a step, of all ranks.
+struct WorkReport {
+  double tokens = 0;  // rows if a sample has no tokens
+  bool has_tokens = true;
+  double flops = 0;
+};
+
+// Where rank 0 computed, and where its states and activations were.
+struct MachineReport {
+  std::string ranks_source;
+  int threads = 1;
+  std::string device = "cpu";    // device on which the model computed: "cuda:0"
+  bool states_on_device = true;  // true: all states are there
+  std::string disk;              // how states or activations use a disk; empty: not at all
+  std::string activations_on;    // "host" or "disk", if activations are offloaded; empty: they are not
+};
+
 struct RunReport {
   std::string model;
   std::string dtype;
-  std::int64_t steps = 0;
-  std::vector<float> losses;  // mean over ranks
-  std::vector<double> grad_norms;
-  std::vector<double> step_seconds;  // of the slowest rank
-  double val_loss = 0;
-  std::optional<double> val_accuracy;    // of a classification task: 0 to 1
-  std::optional<double> val_perplexity;  // of a language model: exp(val_loss)
-  bool has_validation = false;
-  std::int64_t steps_asked = 0;        // train.steps
-  bool ended_early = false;            // before them: train.patience
-  std::optional<BestEvaluation> best;  // of a run with keep_best or patience
-  double tokens_per_step = 0;          // of all ranks; rows if a sample has no tokens
-  bool has_tokens = true;
-  double flops_per_step = 0;  // of all ranks
+  StepsReport steps;
+  ValidationReport validation;
+  WorkReport work;
+  MachineReport machine;
   std::string parameters_sha256;
-  std::int64_t rewinds = 0;  // times that the run returned to a checkpoint
-  std::int64_t spikes = 0;   // steps refused for their loss or norm, also those that were taken back
-  EngineReport engine;       // of this rank, after the last step; `ranks` has the figures that differ between ranks
-  MeasuredStep profile;      // of rank 0
+  EngineReport engine;   // of this rank, after the last step; `ranks` has the figures that differ between ranks
+  MeasuredStep profile;  // of rank 0
   // The prediction from probed rates, made after three steps have shown what the model computes and ranks exchange. It
   // is compared with later steps. Absent if there were none, or if states have moved since.
   std::optional<PredictedStep> predicted;
-  // How states or activations use a disk; empty: not at all.
-  std::string disk;
-  std::string activations_on;  // "host" or "disk", if activations are offloaded; empty: they are not
-  std::string ranks_source;
   ServedReport served;               // for a run with servers; `ranks` and `engine` are then those of the servers
   std::vector<std::int64_t> shares;  // samples of each rank in a micro-batch of the last step
-  int threads = 1;
-  std::string device = "cpu";    // device on which the model computed: "cuda:0"
-  bool states_on_device = true;  // true: all states of rank 0 are there
   std::vector<RankReport> ranks;
   RunOrigin origin;
 };

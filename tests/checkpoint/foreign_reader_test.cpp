@@ -47,8 +47,8 @@ class Held {
   void add(RankEngine& engine) {
     engine.states().pause();
     for (const Unit& unit : engine.units()) {
-      for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
-        const std::size_t size = size_of(engine.states().saved_dtype(unit.index, state));
+      for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state) {
+        const std::size_t size = size_of(engine.states().contents().saved_dtype(unit.index, state));
         engine.states().read_shard(unit.index, state, [&](std::int64_t first, std::span<const std::byte> elements) {
           const std::scoped_lock lock(mutex_);
           auto& whole = states_[{unit.index, state}];

@@ -188,9 +188,9 @@ TEST(LoadCheckpointFull, RankReadsItsPartAndEdges) {
       // A rank's state of a unit is one range of elements, in at most two files. Each file adds two ends.
       std::int64_t held = 0, ends = 0;
       for (const Unit& unit : model.engine().units()) {
-        for (int state = 0; state < model.engine().states().num_saved_states(unit.index); ++state) {
+        for (int state = 0; state < model.engine().states().contents().num_saved_states(unit.index); ++state) {
           const int passes = state == 0 && dtype == DType::kBFloat16 ? 2 : 1;
-          held += passes * model.engine().states().held(unit.index, state).numel * 4;
+          held += passes * model.engine().states().contents().held(unit.index, state).numel * 4;
           ends += passes * 2 * kSavers;
         }
       }

@@ -118,7 +118,7 @@ std::vector<std::uint64_t> sums_of_states(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint64_t> sums;
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state)
+    for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state)
       engine.states().read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
         sums.push_back(block_sum(elements));
       });

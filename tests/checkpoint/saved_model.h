@@ -40,9 +40,9 @@ inline std::vector<std::uint32_t> state_bits(RankEngine& engine) {
   engine.states().pause();
   std::vector<std::uint32_t> mine;
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+    for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state) {
       engine.states().read_shard(unit.index, state, [&](std::int64_t first, std::span<const std::byte> elements) {
-        const DType dtype = engine.states().saved_dtype(unit.index, state);
+        const DType dtype = engine.states().contents().saved_dtype(unit.index, state);
         for (std::size_t i = 0; i < elements.size() / size_of(dtype); ++i) {
           const float value = load_element(elements.data(), dtype, static_cast<std::int64_t>(i));
           if (first + static_cast<std::int64_t>(i) < unit.numel) mine.push_back(std::bit_cast<std::uint32_t>(value));

@@ -98,7 +98,7 @@ void read_states(ScriptedModel& model, int step) {
     states.pause();
     double sum = 0;
     for (const int unit : model.all_units())
-      for (int state = 0; state < states.num_saved_states(unit); ++state)
+      for (int state = 0; state < states.contents().num_saved_states(unit); ++state)
         states.read_shard(unit, state, [&sum](std::int64_t, std::span<const std::byte> elements) {
           for (const std::byte byte : elements) sum += std::to_integer<int>(byte);
         });

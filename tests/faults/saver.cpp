@@ -204,7 +204,7 @@ std::string hash_of(RankEngine& engine) {
   const auto add = [&hash](std::byte byte) { hash = (hash ^ std::to_integer<std::uint64_t>(byte)) * 0x100000001b3ull; };
   engine.states().pause();
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state)
+    for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state)
       engine.states().read_shard(unit.index, state, [&](std::int64_t, std::span<const std::byte> elements) {
         for (const std::byte byte : elements) add(byte);
       });

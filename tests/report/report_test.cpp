@@ -15,20 +15,20 @@ namespace {
 using nlohmann::json;
 
 RunReport some_report() {
-  RunReport r{.model = "gpt2", .dtype = "fp32", .steps = 5};
+  RunReport r{.model = "gpt2", .dtype = "fp32", .steps = {.done = 5}};
   r.engine = {.world = 2, .stage = 3, .transport = "shared_memory"};
   r.engine.num_parameters = 1000;
-  r.losses = {5.5F, 5.0F, 4.5F, 4.0F, 3.5F};
-  r.grad_norms = {1, 2, 3, 4, 5};
-  r.step_seconds = {9, 8, 7, 0.2, 0.4};
-  r.val_loss = 3.25;
-  r.has_validation = true;
-  r.tokens_per_step = 600;
-  r.flops_per_step = 3e9;
+  r.steps.losses = {5.5F, 5.0F, 4.5F, 4.0F, 3.5F};
+  r.steps.grad_norms = {1, 2, 3, 4, 5};
+  r.steps.seconds = {9, 8, 7, 0.2, 0.4};
+  r.validation.loss = 3.25;
+  r.validation.present = true;
+  r.work.tokens = 600;
+  r.work.flops = 3e9;
   r.parameters_sha256 = "ab";
   r.engine.state_formula_bytes = 8000;
   r.engine.sent_formula_bytes = 6000;
-  r.threads = 1;
+  r.machine.threads = 1;
   for (int rank = 0; rank < 2; ++rank) {
     RankReport mine{.peak_rss = 100 + rank,
                     .steady_rss = 90,
@@ -97,7 +97,7 @@ TEST(Report, HasEveryKeyOfTheContract) {
 TEST(Report, LanguageModelHasPerplexity) {
   RunReport report = some_report();
   EXPECT_FALSE(json::parse(to_json(report)).contains("val_perplexity"));
-  report.val_perplexity = 6.5;
+  report.validation.perplexity = 6.5;
   EXPECT_EQ(json::parse(to_json(report))["val_perplexity"], 6.5);
   EXPECT_NE(summary(report).find("val_perplexity 6.500"), std::string::npos) << summary(report);
 }
@@ -175,7 +175,7 @@ TEST(Report, TimesSkipFirstThreeSteps) {
 TEST(Report, RowsAreNotCalledTokens) {
   RunReport r = some_report();
   EXPECT_NE(one_line(summary(r)).find("2,000 tokens/s"), std::string::npos) << summary(r);
-  r.has_tokens = false;
+  r.work.has_tokens = false;
   const auto report = json::parse(to_json(r));
   EXPECT_DOUBLE_EQ(report["rows_per_second"], 2000);
   EXPECT_DOUBLE_EQ(report["rows_per_step"], 600);
@@ -205,7 +205,7 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("activations_peak_bytes"));
   EXPECT_EQ(one_line(summary(r)).find("activations"), std::string::npos);
-  r.activations_on = "disk";
+  r.machine.activations_on = "disk";
   r.ranks[1].activations_peak_bytes = 3 << 20;
   r.ranks[1].activations_disk_per_step = {.read_bytes = 1 << 20, .written_bytes = 2 << 20, .waited_seconds = 0.25};
   const auto report = json::parse(to_json(r));
@@ -221,7 +221,7 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
 
 TEST(Report, OffloadedActivationsAreNoState) {
   RunReport r = some_report();
-  r.activations_on = "host";
+  r.machine.activations_on = "host";
   r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
   EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
   EXPECT_EQ(one_line(summary(r)).find("of it on the host"), std::string::npos) << summary(r);
@@ -298,7 +298,7 @@ TEST(Report, LossBitsAreTheFloats) {
 
 TEST(Report, WithoutValidationTheLossIsNull) {
   auto report = some_report();
-  report.has_validation = false;
+  report.validation.present = false;
   EXPECT_TRUE(json::parse(to_json(report))["val_loss"].is_null());
 }
 
@@ -319,7 +319,7 @@ TEST(Report, SummaryIsShort) {
 
 TEST(Report, SummaryTimesUseFittingUnit) {
   RunReport r = some_report();
-  r.step_seconds = {2340};
+  r.steps.seconds = {2340};
   r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
   r.ranks[0].transfers.disk = {.busy_seconds = 90};
   EXPECT_NE(one_line(summary(r)).find("val_loss 3.2500 39.0 min a step"), std::string::npos) << summary(r);
@@ -334,10 +334,10 @@ TEST(Report, SummaryFitsTerminal) {
                       .link = {.up_bytes = 1023, .down_bytes = 1023, .busy_seconds = 5940}};
     rank.sent_bytes_per_step = 1;
   }
-  r.activations_on = "disk";
+  r.machine.activations_on = "disk";
   r.predicted.emplace();
   r.predicted->busy[0][0] = 5940;
-  r.engine.delayed_steps = r.engine.skipped_steps = r.rewinds = 1'000'000;
+  r.engine.delayed_steps = r.engine.skipped_steps = r.steps.rewinds = 1'000'000;
   std::istringstream lines(summary(r));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), kColumns) << line;
 }

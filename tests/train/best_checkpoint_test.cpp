@@ -95,8 +95,8 @@ TEST_F(BestCheckpoint, PatienceEndsTheRun) {
   patient.train.patience = 3;
   const TrainResult result = run(patient, 2);
   const std::int64_t best = report()["best_evaluation"]["step"];
-  EXPECT_EQ(result.report.steps, best + 6) << "three evaluations, one every two steps\n" << out_;
-  EXPECT_LT(result.report.steps, 60);
+  EXPECT_EQ(result.report.steps.done, best + 6) << "three evaluations, one every two steps\n" << out_;
+  EXPECT_LT(result.report.steps.done, 60);
   EXPECT_EQ(report()["ended"], "no improvement");
   EXPECT_EQ(report()["steps"], best + 6);
   EXPECT_EQ(report()["losses"].size(), static_cast<std::size_t>(best + 6));
@@ -110,8 +110,8 @@ TEST_F(BestCheckpoint, PatienceNeedsNoCheckpoints) {
   patient.train.patience = 3;
   patient.checkpoint = {};
   const TrainResult result = run(patient, 2);
-  EXPECT_LT(result.report.steps, 60);
-  EXPECT_EQ(result.report.losses.size(), static_cast<std::size_t>(result.report.steps));
+  EXPECT_LT(result.report.steps.done, 60);
+  EXPECT_EQ(result.report.steps.losses.size(), static_cast<std::size_t>(result.report.steps.done));
   EXPECT_TRUE(on_disk().empty());
 }
 
@@ -124,13 +124,13 @@ TEST_F(BestCheckpoint, ResumedRunEndsAtSameStep) {
   const Steps saved = on_disk();
   ASSERT_GT(saved.size(), 3U);
   for (const std::int64_t step : saved) {
-    if (step == whole.report.steps) continue;
+    if (step == whole.report.steps.done) continue;
     SCOPED_TRACE(step);
     forget_after(step);
     const TrainResult resumed = run(patient, 2);
-    EXPECT_EQ(resumed.report.steps, whole.report.steps) << out_;
+    EXPECT_EQ(resumed.report.steps.done, whole.report.steps.done) << out_;
     EXPECT_EQ(resumed.report.parameters_sha256, whole.report.parameters_sha256);
-    EXPECT_EQ(resumed.report.best, whole.report.best);
+    EXPECT_EQ(resumed.report.validation.best, whole.report.validation.best);
   }
 }
 
@@ -151,20 +151,20 @@ TEST_F(BestCheckpoint, RepeatsACutOffEvaluation) {
   write_file(saved.path_of(6) / kManifestName, to_text(cut_off));
   forget_after(6);
   const TrainResult resumed = run(patient, 2);
-  EXPECT_EQ(resumed.report.steps, whole.report.steps) << out_;
-  EXPECT_EQ(resumed.report.best, whole.report.best);
+  EXPECT_EQ(resumed.report.steps.done, whole.report.steps.done) << out_;
+  EXPECT_EQ(resumed.report.validation.best, whole.report.validation.best);
 }
 
 TEST_F(BestCheckpoint, EndedRunContinuesWithMorePatience) {
   TrainJob patient = job(60);
   patient.train.patience = 3;
-  const std::int64_t ended = run(patient, 2).report.steps;
+  const std::int64_t ended = run(patient, 2).report.steps.done;
   EXPECT_TRUE(run(patient, 2).was_done);
   EXPECT_CONTAINS(out_, fmt::format("it ended after step {} of 60, as 3 evaluations did not improve it", ended));
   patient.train.patience = 5;
   const TrainResult longer = run(patient, 2);
   EXPECT_FALSE(longer.was_done);
-  EXPECT_EQ(longer.report.steps, ended + 4) << out_;
+  EXPECT_EQ(longer.report.steps.done, ended + 4) << out_;
 }
 
 TEST_F(BestCheckpoint, DataAndClassesAreRequired) {

@@ -62,7 +62,7 @@ TEST_F(SignalInEvaluation, LastStepsSignalWritesWeights) {
   const TrainResult result = run_until(again, 2, "step 5/5");
   EXPECT_EQ(result.stop_signal, 0) << "training had ended";
   EXPECT_EQ(result.report.parameters_sha256, expected);
-  EXPECT_FALSE(result.report.has_validation);
+  EXPECT_FALSE(result.report.validation.present);
   EXPECT_NE(out_.find("signal 15: the evaluation after step 5 is left out"), std::string::npos) << out_;
   EXPECT_NE(out_.find("done: "), std::string::npos) << out_;
   EXPECT_EQ(out_.find("val_loss"), std::string::npos) << out_;

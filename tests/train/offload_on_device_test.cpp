@@ -51,7 +51,7 @@ TEST_F(OffloadOnADevice, KeepsLossesAndHoldsOneInput) {
   const Ran stay = run_on_device(job({}));
   for (const Tier tier : {Tier::kHost, Tier::kDisk}) {
     const Ran leave = run_on_device(job(tier));
-    EXPECT_EQ(leave.result.report.losses, stay.result.report.losses) << name_of(tier);
+    EXPECT_EQ(leave.result.report.steps.losses, stay.result.report.steps.losses) << name_of(tier);
     EXPECT_LE(leave.most_of_torch, stay.most_of_torch - (kLayers - 4) * kInput) << name_of(tier);
     const RankReport& rank = leave.result.report.ranks.at(0);
     const ActivationOffloadNeed need = activation_offload_need(*job(tier).model.activation_offload, kLayers, kInput);

@@ -135,9 +135,9 @@ TEST_F(ResumeTestSlow, KilledRunEndsUninterrupted) {
       whole.overwrite = false;
       const TrainResult resumed = run(whole, 2);
       EXPECT_EQ(resumed.report.parameters_sha256, expected.parameters_sha256) << "stage " << stage;
-      EXPECT_EQ(resumed.report.losses, expected.losses);
-      EXPECT_EQ(resumed.report.grad_norms, expected.grad_norms);
-      EXPECT_EQ(resumed.report.val_loss, expected.val_loss);
+      EXPECT_EQ(resumed.report.steps.losses, expected.steps.losses);
+      EXPECT_EQ(resumed.report.steps.grad_norms, expected.steps.grad_norms);
+      EXPECT_EQ(resumed.report.validation.loss, expected.validation.loss);
       EXPECT_EQ(metrics(), lines);
       EXPECT_NE(out_.find(fmt::format("continuing after step {} of 8", killed_after)), std::string::npos) << out_;
     }
@@ -155,7 +155,7 @@ TEST_F(ResumeTestSlow, DropoutAndMicroBatchesContinue) {
   forget_after(4);
   const RunReport resumed = run(whole, 1).report;
   EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
-  EXPECT_EQ(resumed.losses, expected.losses);
+  EXPECT_EQ(resumed.steps.losses, expected.steps.losses);
 }
 
 // The scale begins so high that steps overflow before the checkpoint. It grows after the checkpoint.
@@ -171,7 +171,7 @@ TEST_F(ResumeTestSlow, Fp16RunKeepsItsScale) {
     forget_after(killed_after);
     const RunReport resumed = run(whole, 2).report;
     EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256);
-    EXPECT_EQ(resumed.losses, expected.losses);
+    EXPECT_EQ(resumed.steps.losses, expected.steps.losses);
     EXPECT_EQ(resumed.engine.loss_scale, expected.engine.loss_scale);
     EXPECT_EQ(metrics(), lines);
   }
@@ -186,9 +186,9 @@ TEST_F(ResumeTestSlow, OtherWorldDrawsTheNextSamples) {
   four.train.batch = 2;  // keeps the global batch
   four.attach.stage = 1;
   const RunReport resumed = run(four, 4).report;
-  ASSERT_EQ(resumed.losses.size(), expected.losses.size());
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(resumed.losses[i], expected.losses[i]);
-  for (std::size_t i = 4; i < 8; ++i) EXPECT_NEAR(resumed.losses[i], expected.losses[i], 1e-4);
+  ASSERT_EQ(resumed.steps.losses.size(), expected.steps.losses.size());
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(resumed.steps.losses[i], expected.steps.losses[i]);
+  for (std::size_t i = 4; i < 8; ++i) EXPECT_NEAR(resumed.steps.losses[i], expected.steps.losses[i], 1e-4);
   EXPECT_EQ(CheckpointReader(RunFiles(folder_ / "run").checkpoints.path_of(8)).manifest().run.at("samples"), "64");
 }
 
@@ -315,8 +315,8 @@ TEST_F(ResumeTestSlow, FinishedRunTakesMoreSteps) {
   EXPECT_NE(out_.find("these changes have no effect: train.lr = 0.01 -> 0.5"), std::string::npos) << out_;
   EXPECT_TRUE(fs::exists(folder_ / "run/report.json"));
   const RunReport more = run(job(6, 2), 1).report;
-  EXPECT_EQ(more.losses.size(), 6U);
-  EXPECT_EQ(more.losses[3], first.losses[3]);
+  EXPECT_EQ(more.steps.losses.size(), 6U);
+  EXPECT_EQ(more.steps.losses[3], first.steps.losses[3]);
 }
 
 // The end of a short run is also saved.
@@ -326,8 +326,8 @@ TEST_F(ResumeTestSlow, TimedSavesTakeMoreSteps) {
   const RunReport first = run(brief, 1).report;
   const RunReport more = run(longer, 2).report;
   EXPECT_TRUE(says(out_, "continuing after step 2 of 4"));
-  ASSERT_EQ(more.losses.size(), 4U);
-  EXPECT_EQ(more.losses[1], first.losses[1]);
+  ASSERT_EQ(more.steps.losses.size(), 4U);
+  EXPECT_EQ(more.steps.losses[1], first.steps.losses[1]);
 }
 
 // The error uses the configuration's keys. The tensors' shapes would also differ, but mean less to a user.
@@ -344,7 +344,7 @@ TEST_F(ResumeTestSlow, OtherModelIsRefusedByKeys) {
     EXPECT_TRUE(says(text, "another folder with --run.dir, or begin again with --overwrite"));
   }
   wider.overwrite = true;
-  EXPECT_EQ(run(wider, 2).report.losses.size(), 2U);
+  EXPECT_EQ(run(wider, 2).report.steps.losses.size(), 2U);
 }
 
 // If a run fails after training, the error names the place of the weights.
@@ -384,7 +384,7 @@ TEST_F(ResumeTestSlow, EarlyKillBeginsAgain) {
   const RunReport again = run(whole, 2).report;
   EXPECT_TRUE(says(out_, said));
   EXPECT_EQ(again.parameters_sha256, expected.parameters_sha256);
-  EXPECT_EQ(again.losses, expected.losses);
+  EXPECT_EQ(again.steps.losses, expected.steps.losses);
   EXPECT_EQ(metrics(), lines) << "the killed run's lines are gone";
 }
 
@@ -403,7 +403,7 @@ TEST_F(ResumeTestSlow, OverwriteDropsOldCheckpoints) {
   run(job(4, 2), 1);
   TrainJob again = job(3, 3);
   again.overwrite = true;
-  EXPECT_EQ(run(again, 1).report.losses.size(), 3U);
+  EXPECT_EQ(run(again, 1).report.steps.losses.size(), 3U);
   EXPECT_EQ(RunFiles(folder_ / "run").checkpoints.list().size(), 1U);
 }
 
@@ -413,7 +413,7 @@ TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
   mine.launch = "mine";
   mine.restarted = true;  // the first attempt died before it created the folder
   mine.overwrite = true;
-  EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
+  EXPECT_EQ(run(mine, 1).report.steps.losses.size(), 6U);
   EXPECT_EQ(out_.find("continuing"), std::string::npos) << "the other launch's run had to be overwritten: " << out_;
   forget_after(4);
   run(mine, 1);
@@ -424,7 +424,7 @@ TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
   // Without checkpoints, its own run begins again, and another launch's run is refused.
   mine.overwrite = false;
   fs::remove(folder_ / "run/report.json");
-  EXPECT_EQ(run(mine, 1).report.losses.size(), 6U);
+  EXPECT_EQ(run(mine, 1).report.steps.losses.size(), 6U);
   fs::remove_all(folder_ / "run/checkpoints");
   mine.launch = "another";
   EXPECT_NE(message_of<ConfigError>([&] { run(mine, 1); }).find("holds a run already"), std::string::npos);

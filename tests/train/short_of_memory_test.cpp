@@ -59,7 +59,7 @@ TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
   std::vector<float> losses;
   {
     SmallMemory plenty(kPlenty);
-    losses = run_in(plenty, job()).report.losses;
+    losses = run_in(plenty, job()).report.steps.losses;
     held = plenty.most_of_zero();
     all = plenty.most_in_all();
   }
@@ -73,7 +73,7 @@ TEST_F(ShortOfMemory, RunNamesHoldersAndBudget) {
     ASSERT_LT(num_runs, 8) << "budgets must get smaller";
     SmallMemory memory(there);
     try {
-      EXPECT_EQ(run_in(memory, job(budget)).report.losses, losses) << "the places of states change no bit";
+      EXPECT_EQ(run_in(memory, job(budget)).report.steps.losses, losses) << "the places of states change no bit";
       fits = true;
     } catch (const ConfigError& error) {
       EXPECT_EQ(error.key(), "memory");
@@ -100,7 +100,7 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
   std::vector<float> losses;
   {
     SmallMemory plenty(kPlenty);
-    losses = run_in(plenty, job()).report.losses;
+    losses = run_in(plenty, job()).report.steps.losses;
     held = plenty.most_of_zero();
     torch = plenty.most_of_torch();
   }
@@ -113,7 +113,7 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
     ASSERT_LT(held_there.size(), 5U);
     SmallMemory memory(there);
     try {
-      EXPECT_EQ(run_in(memory, job(), there).report.losses, losses) << "the places of states change no bit";
+      EXPECT_EQ(run_in(memory, job(), there).report.steps.losses, losses) << "the places of states change no bit";
       fits = true;
     } catch (const ConfigError& error) {
       expect_says(error.what(), {"small is full in step 1: ", "start the run again, which then leaves ",
@@ -125,7 +125,7 @@ TEST_F(ShortOfMemory, RestartReservesActivationRoom) {
   EXPECT_LT(held_there.back(), held_there.front()) << "fewer states were on the device";
 
   SmallMemory memory(there);
-  EXPECT_EQ(run_in(memory, job(), there).report.losses, losses);
+  EXPECT_EQ(run_in(memory, job(), there).report.steps.losses, losses);
   EXPECT_GE(memory.most_of_zero(), held_there.back()) << "activations get no more than they took";
   EXPECT_LT(memory.most_of_zero(), held_there.front());
 }

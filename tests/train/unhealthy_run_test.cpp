@@ -146,7 +146,7 @@ class UnhealthyRun : public testing::Test {
     fs::remove(run.files().report);
     fs::remove(run.files().model);
   }
-  double clean_loss() { return run(job({}, {})).val_loss; }
+  double clean_loss() { return run(job({}, {})).validation.loss; }
 
   TemporaryFolder folder_;
   std::string out_;
@@ -155,16 +155,16 @@ using UnhealthyRunSlow = UnhealthyRun;
 
 TEST_F(UnhealthyRunSlow, IgnoredSpikeSpoilsModel) {
   const double clean = clean_loss();
-  EXPECT_GT(run(job({51}, {})).val_loss, 2 * clean) << "otherwise the other tests show nothing";
+  EXPECT_GT(run(job({51}, {})).validation.loss, 2 * clean) << "otherwise the other tests show nothing";
 }
 
 TEST_F(UnhealthyRunSlow, SkippedSpikeEndsLikeCleanRun) {
   const double clean = clean_loss();
   const RunReport report = run(job({51, 60}, {.spike = HealthAction::kSkip}));
   EXPECT_EQ(report.engine.skipped_steps, 2);
-  EXPECT_EQ(report.spikes, 2);
-  EXPECT_EQ(report.rewinds, 0);
-  EXPECT_LT(report.val_loss, 1.1 * clean);
+  EXPECT_EQ(report.steps.spikes, 2);
+  EXPECT_EQ(report.steps.rewinds, 0);
+  EXPECT_LT(report.validation.loss, 1.1 * clean);
   EXPECT_EQ(logged_steps(), all_steps());
   const auto events = metrics(true);
   ASSERT_EQ(events.size(), 2U);
@@ -178,16 +178,17 @@ TEST_F(UnhealthyRunSlow, SkippedSpikeEndsLikeCleanRun) {
 TEST_F(UnhealthyRunSlow, RewoundSpikeSkipsItsSamples) {
   const double clean = clean_loss();
   const RunReport report = run(job({51}, {.spike = HealthAction::kRewind, .rewind_batches = 2}));
-  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_EQ(report.steps.rewinds, 1);
   std::int64_t sent = 0;
   for (const json& line : json_lines(read_file(RunFiles(folder_ / "run").metrics)))
     if (line.contains("loss")) sent += line.value("sent_bytes", std::int64_t{0});
   EXPECT_EQ(report.ranks[0].sent_bytes_total, sent) << "steps that were taken back count in neither value";
-  EXPECT_EQ(report.spikes, 1);
+  EXPECT_EQ(report.steps.spikes, 1);
   EXPECT_EQ(report.engine.skipped_steps, 0) << "the step was taken back";
-  EXPECT_EQ(report.losses.size(), static_cast<std::size_t>(kSteps));
-  EXPECT_LT(report.val_loss, 1.1 * clean);
-  EXPECT_LT(*std::max_element(report.losses.begin() + 40, report.losses.end()), 10) << "the step is not in the history";
+  EXPECT_EQ(report.steps.losses.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_LT(report.validation.loss, 1.1 * clean);
+  EXPECT_LT(*std::max_element(report.steps.losses.begin() + 40, report.steps.losses.end()), 10)
+      << "the step is not in the history";
   EXPECT_EQ(logged_steps(), all_steps());
   const std::int64_t samples = (51 + 2) * kSamples;
   EXPECT_TRUE(says(out_, fmt::format(": continuing after step 40 with sample {}", samples)));
@@ -226,10 +227,10 @@ TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
   constexpr double kOverflows = 1e25;  // its square overflows a float
   const RunReport skipped = run(job({3}, {}, kOverflows));
   EXPECT_EQ(skipped.engine.skipped_steps, 1);
-  EXPECT_EQ(skipped.spikes, 0);
+  EXPECT_EQ(skipped.steps.spikes, 0);
   EXPECT_EQ(metrics(true).at(0)["reason"], "not finite");
   const RunReport rewound = run(job({3}, {.non_finite = HealthAction::kRewind}, kOverflows));
-  EXPECT_EQ(rewound.rewinds, 1);
+  EXPECT_EQ(rewound.steps.rewinds, 1);
   EXPECT_EQ(rewound.engine.skipped_steps, 0);
   EXPECT_TRUE(says(out_, "continuing after step 0 with sample 24"));
   EXPECT_EQ(logged_steps(), all_steps());
@@ -239,8 +240,8 @@ TEST_F(UnhealthyRunSlow, NonFiniteObeysItsOption) {
 
 // The run rewinds only once if it also leaves out the second bad step.
 TEST_F(UnhealthyRunSlow, ConsecutiveBadStepsRewindAgain) {
-  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind})).rewinds, 2);
-  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind, .rewind_batches = 1})).rewinds, 1);
+  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind})).steps.rewinds, 2);
+  EXPECT_EQ(run(job({51, 52}, {.spike = HealthAction::kRewind, .rewind_batches = 1})).steps.rewinds, 1);
 }
 
 TEST_F(UnhealthyRunSlow, LimitsRewindsPerCheckpoint) {
@@ -283,15 +284,15 @@ TEST_F(UnhealthyRunSlow, ContinuedRunDecidesAlike) {
   for (const HealthAction action : {HealthAction::kSkip, HealthAction::kRewind}) {
     const TrainJob whole = job({44, 51, 71}, {.spike = action});
     const RunReport expected = run(whole);
-    ASSERT_EQ(expected.spikes, 3) << "earlier spikes do not hide the second and third";
+    ASSERT_EQ(expected.steps.spikes, 3) << "earlier spikes do not hide the second and third";
     for (const std::int64_t killed_after : {60, 40, 20}) {
       forget_after(killed_after);
       const RunReport resumed = run(whole, /*overwrite=*/false);
       EXPECT_EQ(resumed.parameters_sha256, expected.parameters_sha256) << "after " << killed_after;
-      EXPECT_EQ(resumed.losses, expected.losses);
-      EXPECT_EQ(resumed.grad_norms, expected.grad_norms);
-      EXPECT_EQ(resumed.spikes, expected.spikes);
-      EXPECT_EQ(resumed.rewinds, expected.rewinds);
+      EXPECT_EQ(resumed.steps.losses, expected.steps.losses);
+      EXPECT_EQ(resumed.steps.grad_norms, expected.steps.grad_norms);
+      EXPECT_EQ(resumed.steps.spikes, expected.steps.spikes);
+      EXPECT_EQ(resumed.steps.rewinds, expected.steps.rewinds);
       EXPECT_EQ(resumed.engine.skipped_steps, expected.engine.skipped_steps);
     }
   }
@@ -305,8 +306,8 @@ TEST_F(UnhealthyRunSlow, WatchingCleanRunKeepsBits) {
     plain.health = {.non_finite = HealthAction::kRewind, .spike = HealthAction::kRewind, .check_replicas = 3};
     const RunReport watched = run(plain);
     EXPECT_EQ(watched.parameters_sha256, expected.parameters_sha256) << "stage " << stage;
-    EXPECT_EQ(watched.losses, expected.losses);
-    EXPECT_EQ(watched.rewinds, 0);
+    EXPECT_EQ(watched.steps.losses, expected.steps.losses);
+    EXPECT_EQ(watched.steps.rewinds, 0);
     EXPECT_EQ(out_.find("nothing is compared") != std::string::npos, stage == 3) << out_;
   }
 }
@@ -323,11 +324,11 @@ TEST_F(UnhealthyRunSlow, DifferingReplicaRewindsToCleanRun) {
   TrainJob watched = job({}, {.check_replicas = 4, .on_corruption = HealthAction::kRewind});
   watched.attach.stage = 0;
   const RunReport clean = run_with_flip(watched, 1000000).report;
-  EXPECT_EQ(clean.rewinds, 0);
+  EXPECT_EQ(clean.steps.rewinds, 0);
   const RunReport rewound = run_with_flip(watched, 51).report;
-  EXPECT_EQ(rewound.rewinds, 1);
+  EXPECT_EQ(rewound.steps.rewinds, 1);
   EXPECT_EQ(rewound.parameters_sha256, clean.parameters_sha256);
-  EXPECT_EQ(rewound.losses, clean.losses);
+  EXPECT_EQ(rewound.steps.losses, clean.steps.losses);
   EXPECT_EQ(metrics(true).at(0)["reason"], "replicas differ");
   EXPECT_EQ(metrics(true).at(0)["detail"], "rank 2 differs in unit 0 (root)");
 }
@@ -357,11 +358,11 @@ TEST_F(UnhealthyRunSlow, RewindPrefersNewerMemoryCopy) {
   TrainJob in_memory = job({51}, rewinds);
   in_memory.checkpoint = {.every_steps = 20, .keep = 100, .memory_every = 7};
   const RunReport report = run_alone(in_memory, launcher);
-  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_EQ(report.steps.rewinds, 1);
   EXPECT_TRUE(says(out_, "in-memory checkpoint: step 7, "));
   EXPECT_TRUE(says(out_, ": continuing after step 49 with sample ")) << "the newest checkpoint on disk is from step 40";
   EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
-  EXPECT_EQ(report.losses, expected.losses);
+  EXPECT_EQ(report.steps.losses, expected.steps.losses);
   EXPECT_EQ(logged_steps(), all_steps());
 }
 
@@ -373,10 +374,10 @@ TEST_F(UnhealthyRunSlow, RepeatedEvaluationsKeepBits) {
   with.train.eval_every = 10;
   with.train.eval_batches = 1;
   const RunReport report = run(with);
-  EXPECT_EQ(report.rewinds, 1);
+  EXPECT_EQ(report.steps.rewinds, 1);
   EXPECT_EQ(report.parameters_sha256, expected.parameters_sha256);
-  EXPECT_EQ(report.losses, expected.losses);
-  EXPECT_EQ(report.val_loss, expected.val_loss);
+  EXPECT_EQ(report.steps.losses, expected.steps.losses);
+  EXPECT_EQ(report.validation.loss, expected.validation.loss);
   EXPECT_EQ(logged_steps(), all_steps());
   std::vector<std::int64_t> evaluated;
   for (const json& line : metrics(false))

@@ -53,15 +53,16 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
       refuse(reader, fmt::format("holds {}, which the model does not have", tensor.name));
   const auto states = engine.states().names();
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+    for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state) {
       const int number = number_of(numbers, unit, state);
       if (number == SavedStates::kZeros) continue;
       for (const Slice& slice : unit.slices) {
         const std::string& name = engine.specs()[static_cast<std::size_t>(slice.param)].name;
-        if (slice.numel == 0 || reader.has(reader.find(name), number) == engine.states().keeps(unit.index, state))
+        if (slice.numel == 0 ||
+            reader.has(reader.find(name), number) == engine.states().contents().keeps(unit.index, state))
           continue;
         refuse(reader, fmt::format("{} has another update rule in the checkpoint: it {} {}", name,
-                                   engine.states().keeps(unit.index, state) ? "has no" : "has",
+                                   engine.states().contents().keeps(unit.index, state) ? "has no" : "has",
                                    states[static_cast<std::size_t>(state)]));
       }
     }
@@ -72,10 +73,10 @@ void require_same_model(const CheckpointReader& reader, const std::vector<int>& 
 void expect_held(CheckpointReader& reader, const std::vector<int>& tensors, const std::vector<int>& numbers,
                  const RankEngine& engine) {
   for (const Unit& unit : engine.units()) {
-    for (int state = 0; state < engine.states().num_saved_states(unit.index); ++state) {
+    for (int state = 0; state < engine.states().contents().num_saved_states(unit.index); ++state) {
       const int number = number_of(numbers, unit, state);
-      if (!engine.states().keeps(unit.index, state) || number == SavedStates::kZeros) continue;
-      const Shard held = engine.states().held(unit.index, state);
+      if (!engine.states().contents().keeps(unit.index, state) || number == SavedStates::kZeros) continue;
+      const Shard held = engine.states().contents().held(unit.index, state);
       for (const Slice& slice : owned_in(unit, held)) {
         const SlicePart part = overlap(slice, held);
         if (part.numel > 0)
@@ -139,8 +140,8 @@ LoadedCheckpoint CheckpointLoad::fill() {
   StateAccess& states = engine_.states();
   require_same_outcome(engine_.resources().comm, folder_.string(), [&] {
     for (const Unit& unit : engine_.units()) {
-      for (int which = 0; which < states.num_saved_states(unit.index); ++which) {
-        if (!states.keeps(unit.index, which)) continue;
+      for (int which = 0; which < states.contents().num_saved_states(unit.index); ++which) {
+        if (!states.contents().keeps(unit.index, which)) continue;
         states.write_held(unit.index, which, [&](std::int64_t first, std::span<float> out) {
           fill_held(*reader_, tensors_, unit, number_of(numbers_, unit, which), first, out);
         });

@@ -80,4 +80,8 @@ std::vector<double> GradientAccess::norms() {
   return norms;
 }
 
+void GradientAccess::drop(const std::vector<bool>& params) {
+  io_.run([&] { step_.drop(params); });
+}
+
 }  // namespace zero

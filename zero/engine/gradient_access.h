@@ -5,8 +5,8 @@
 //
 // Reading changes nothing in the step. A gradient here is the average over ranks, in fp32, without the loss scale and
 // before clipping. If copies of the model train apart, it is the average over the ranks of a copy. It is also the
-// average over micro-batches, if they are averaged. Both functions are Collective and throw ConfigError at any other
-// time. An IoError of a disk ends the engine.
+// average over micro-batches, if they are averaged. read() and norms() throw ConfigError at any other time. Collective,
+// except any(). An IoError of a disk ends the engine.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 
 #include "zero/base/files/fatal_io.h"
 #include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_step.h"
 
 namespace zero {
 
@@ -24,17 +25,22 @@ double gradient_divisor(const EngineParts& parts, int passes);
 
 class GradientAccess {
  public:
-  GradientAccess(EngineParts& parts, FatalIo& io) : parts_(parts), io_(io) {}
+  GradientAccess(EngineParts& parts, EngineStep& step, FatalIo& io) : parts_(parts), step_(step), io_(io) {}
 
   // Reads the unit's whole gradient; zeros if no rank has a gradient. `read` is Local.
   void read(int unit, const std::function<void(std::span<const float>)>& read);
   // Returns, by parameter, the norm of its gradient; 0 for a frozen parameter.
   std::vector<double> norms();
+  // Local. True if the running step has gradients.
+  bool any() const { return parts_.passes.has_gradients(); }
+  // Drops gradients of the running step, by parameter; see EngineStep::drop().
+  void drop(const std::vector<bool>& params);
 
  private:
   double finish();
 
   EngineParts& parts_;
+  EngineStep& step_;
   FatalIo& io_;
 };
 

@@ -25,7 +25,7 @@ RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::ve
       state_mover_(parts_),
       step_(parts_, update_times_, state_mover_, statistics_),
       states_(parts_, update_times_, step_, io_),
-      gradients_(parts_, io_),
+      gradients_(parts_, step_, io_),
       served_(parts_, step_, io_) {
 } catch (const IoError& error) {
   throw with_rank(comm.rank(), units, error);
@@ -103,10 +103,6 @@ StepSync RankEngine::agree_step(const StepRates& rates, const StepLimits& limits
 
 StepReport RankEngine::carry_out_step(const StepSync& agreed, const StepRates& rates) {
   return io_.run([&] { return step_.carry_out(agreed, rates); });
-}
-
-void RankEngine::drop_gradients(const std::vector<bool>& params) {
-  io_.run([&] { step_.drop(params); });
 }
 
 void RankEngine::finish(bool ends) {

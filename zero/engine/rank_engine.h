@@ -61,8 +61,6 @@ class RankEngine final : private UnitPins {
   // The two halves of step(), for one of several engines of a model; see EngineStep::agree().
   StepSync agree_step(const StepRates& rates, const StepLimits& limits = {});
   StepReport carry_out_step(const StepSync& agreed, const StepRates& rates);
-  // Drops gradients of the running step, by parameter; see EngineStep::drop().
-  void drop_gradients(const std::vector<bool>& params);
   // Waits for everything begun, and applies delayed gradients; see UpdateTimes::finish().
   void finish(bool ends = false);
 
@@ -75,7 +73,6 @@ class RankEngine final : private UnitPins {
   EngineReport report() const;
   WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
   bool in_forward() const { return parts_.passes.in_forward(); }
-  bool has_gradients() const { return parts_.passes.has_gradients(); }  // of the running step
   const Schedule& schedule() const { return parts_.executor.schedule(); }
   const std::vector<ParamSpec>& specs() const { return parts_.specs; }
   const std::vector<Unit>& units() const { return parts_.state.units(); }

@@ -39,10 +39,8 @@ class StateAccess {
   void write_held(int unit, int state, const StateContents::WriteFill& fill);
   // Local. Returns "parameter", and the optimizer's states by the names of torch.optim.
   std::vector<std::string> names() const;
-  int num_saved_states(int unit) const { return parts_.state.contents().num_saved_states(unit); }
-  bool keeps(int unit, int state) const { return parts_.state.contents().keeps(unit, state); }
-  DType saved_dtype(int unit, int state) const { return parts_.state.contents().saved_dtype(unit, state); }
-  Shard held(int unit, int state) const { return parts_.state.contents().held(unit, state); }
+  // Local. Answers which states a unit has, in which types and ranges.
+  const StateContents& contents() const { return parts_.state.contents(); }
 
   // Local. Returns the states of rows and columns, which every rank holds. While paused they may be written.
   const std::vector<FactorStates::State>& factors() const { return parts_.state.factors().all(); }

@@ -90,7 +90,7 @@ void StateMover::learn(const StepProfile& profile, std::int64_t updates) {
   if (!placer.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
   const Placement before = placer.placement();
   const std::optional<std::vector<UnitTiers>> tiers =
-      placer.learn(profile, parts_.state.streams().depth(), rebalancer_ ? rebalancer_->spare() : kNoLimit);
+      placer.learn(profile, parts_.state.streams().tiers().depth, rebalancer_ ? rebalancer_->spare() : kNoLimit);
   if (!tiers) return;
   placer.adopt(*tiers);
   const std::int64_t moved = move(*tiers, parts_.budget);

@@ -26,7 +26,7 @@ Engine attach(ModelTensors model, World& world, AttachOptions options, const Eng
 
 void Engine::End::operator()(AttachedModule* attached) const {
   std::unique_ptr<AttachedModule> owner(attached);
-  if (attached->in_child()) keep_forever(std::move(owner));
+  if (attached->values().in_child()) keep_forever(std::move(owner));
 }
 
 Engine::Engine(std::unique_ptr<AttachedModule> attached) : attached_(attached.release()) {}
@@ -38,7 +38,7 @@ AttachedModule& Engine::attached() const {
   if (attached_ == nullptr)
     throw ConfigError("attach", "detached", "this engine has ended: it was detached, or moved from",
                       "attach the module again");
-  attached_->refuse_in_child();
+  attached_->values().refuse_in_child();
   return *attached_;
 }
 
@@ -51,7 +51,7 @@ torch::Tensor Engine::scaled(const torch::Tensor& loss) {
 
 void Engine::begin_micro_batch(int number) {
   const Inside inside(attached());
-  inside->drop_zeroed();
+  inside->steps().drop_zeroed();
   inside->engine().begin_micro_batch(number);
 }
 
@@ -62,15 +62,15 @@ StepReport Engine::step(double lr, const StepLimits& limits) {
   return step(StepRates{.lr = lr}, limits);
 }
 StepReport Engine::step(const StepRates& rates, const StepLimits& limits) {
-  return Inside(attached())->step(rates, limits);
+  return Inside(attached())->steps().step(rates, limits);
 }
 
 void Engine::discard_gradients() {
-  Inside(attached())->discard_gradients();
+  Inside(attached())->steps().discard_gradients();
 }
 
 void Engine::serve() {
-  attached().require_loaded();
+  attached().values().require();
   const EngineProgress progress = attached().engine().states().progress();
   attached().role().serve(progress.steps + progress.skipped);
 }
@@ -132,7 +132,7 @@ void Engine::save(const std::filesystem::path& path) {
   control().begin_save(path, {}, SaveMode::kSync)->wait();
 }
 LoadedCheckpoint Engine::load(const std::filesystem::path& path) {
-  return Inside(attached())->load(path, FileCalls::kernel());
+  return Inside(attached())->checkpoints_to_load().load(path, FileCalls::kernel());
 }
 
 void Engine::detach() {

@@ -14,9 +14,8 @@
 #include "zero/comm/collectives.h"
 #include "zero/comm/transport/open_device_link.h"
 #include "zero/device/open_device.h"
-#include "zero/engine/options/option_numbers.h"
-#include "zero/torch/first_values.h"
-#include "zero/torch/other_holders.h"
+#include "zero/torch/attached/first_values.h"
+#include "zero/torch/attached/other_holders.h"
 #include "zero/torch/seam/torch_device.h"
 
 namespace zero {
@@ -67,10 +66,11 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     : world_(world),
       device_(device_for(model, options.device, host.device)),
       parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
+      gradients_(parameters_, *this),
       role_(world.communicator(), options),
-      exceptions_at_start_(std::uncaught_exceptions()),
-      awaits_load_(options.awaits_load) {
-  if (options.weights && awaits_load_)
+      values_(role_, world.rank(), options.awaits_load),
+      exceptions_at_start_(std::uncaught_exceptions()) {
+  if (options.weights && options.awaits_load)
     throw ConfigError("attach", "awaits_load", "`weights` gives the first values already", "give only one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
@@ -94,16 +94,18 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
   role_.attach(*engine_);
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
-  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, buffers_, place_of(*device_), role_.server());
-  if (role_.is_worker()) awaits_load_ = false;  // it takes the servers' weights before the first use
-  const bool has_values = !awaits_load_ && !role_.is_worker();
+  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, values_, buffers_, place_of(*device_), role_.server());
+  steps_ =
+      std::make_unique<AttachedSteps>(PartsOfSteps{*engine_, parameters_, gradients_, role_, values_, *checkpoints_});
+  const bool has_values = values_.complete() && !role_.is_worker();
   if (source && has_values) load_from_source(*engine_, source);
   for (const Unit& unit : parameters_.units()) {
     if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
+    gradients_.watch(unit);
   }
   buffers_ = first_buffers(model.buffers, dtype, place_of(*device_), role_.comm_of_buffers());
-  if (!awaits_load_) engine_->settle();
+  if (values_.complete()) engine_->settle();
 }
 
 // Refuses statistics that a module gathers in training (BatchNorm): each worker would have its own, and no server any.
@@ -121,7 +123,7 @@ void AttachedModule::refuse_statistics(const ModelTensors& model, const AttachOp
 }
 
 AttachedModule::~AttachedModule() {
-  parameters_.warn_of_gradient_reads();
+  gradients_.warn_of_reads();
   if (ending_) return;  // detached, or being detached
   scopes_->drop();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
@@ -149,7 +151,7 @@ void AttachedModule::detach() {
 
 void AttachedModule::end() {
   if (PushWorker* worker = role_.worker()) worker->leave();
-  if (gives_back_ && !awaits_load_) give_back_all();
+  if (gives_back_ && values_.complete()) give_back_all();
   ending_ = true;
   engine_->resources().comm.barrier({.control = true}).wait();
 }
@@ -171,11 +173,11 @@ void AttachedModule::bind(int unit, std::byte* data) {
 
 GatheredUnit AttachedModule::use(int param, bool writes) {
   const ThreadGate::Entry entry(world_.gate(), world_.rank());
-  require_loaded();
+  values_.require();
   const int unit = parameters_.address(param).unit;
   Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
   if (why == Use::kBackward && backward_as_forward_) why = Use::kForward;
-  if (why != Use::kUntraced) drop_zeroed();
+  if (why != Use::kUntraced) steps_->drop_zeroed();
   GatheredUnit held = engine_->use(unit, why);
   if (!writes) return held;
   held.mark_written();
@@ -206,117 +208,31 @@ at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) 
 
 void AttachedModule::take_gradient(int param) {
   const ThreadGate::Entry entry(world_.gate(), world_.rank());
-  refuse_in_child();
-  const torch::Tensor gradient = parameters_.take_gradient(param);
+  values_.refuse_in_child();
+  const torch::Tensor gradient = gradients_.take(param);
   if (!gradient.defined() || scopes_->frozen()) return;
-  drop_zeroed();
-  parameters_.gradient_has_come(param);
+  steps_->drop_zeroed();
+  gradients_.has_come(param);
   engine_->add_gradient(param, static_cast<const std::byte*>(gradient.const_data_ptr()));
 }
 
-void AttachedModule::require_loaded() {
-  refuse_in_child();
-  if (PushWorker* worker = role_.worker(); worker != nullptr && !worker->has_begun()) worker->begin();
-  if (awaits_load_)
-    throw ConfigError("attach", "awaits_load",
-                      "this engine has no complete values: no checkpoint was loaded, or a load failed",
-                      "load a checkpoint first");
-}
-
-void AttachedModule::discard_gradients() {
-  require_loaded();
-  parameters_.take_zeroed();
-  drop(std::vector<bool>(parameters_.specs().size(), true));
-}
-
-void AttachedModule::drop_zeroed() {
-  if (!parameters_.any_zeroed()) [[likely]]
-    return;
-  refuse_in_child();
-  drop(parameters_.take_zeroed());
-}
-
-void AttachedModule::drop(const std::vector<bool>& params) {
-  engine_->drop_gradients(params);
-  parameters_.gradients_are_gone(params);
-  if (!engine_->has_gradients()) parameters_.gradients_are_gone();
-}
-
-void AttachedModule::before_step(const StepRates& rates) {
-  require_loaded();
-  require_rates(rates, engine_->resources().options.groups.size());  // also checked on a worker, whose servers update
-  parameters_.require_unchanged();
-  drop_zeroed();
-  parameters_.refuse_gradients_elsewhere();
-  checkpoints_->yield();
-}
-
-StepSync AttachedModule::agree_step(const StepRates& rates, const StepLimits& limits) {
-  before_step(rates);
-  engine_->writes().refuse_elsewhere(parameters_.specs());
-  return engine_->agree_step(rates, limits);
-}
-
-StepReport AttachedModule::carry_out_step(const StepSync& agreed, const StepRates& rates) {
-  const StepReport report = engine_->carry_out_step(agreed, rates);
-  parameters_.gradients_are_gone();
-  return report;
-}
-
-StepReport AttachedModule::step(const StepRates& rates, const StepLimits& limits) {
-  before_step(rates);
-  if (role_.server() != nullptr)
-    throw ConfigError("step", "", "called on a server, and a server computes no gradients", "call serve() on servers");
-  if (limits.fewer_micro_batches && role_.is_worker())
-    throw ConfigError("step", "fewer_micro_batches", "servers divide by the micro-batches of a whole step",
-                      "drop the short group with discard_gradients(), or leave out sync.servers");
-  if (role_.is_worker() && !(rates.by_group.empty() && rates.decay_by_group.empty()))
-    throw ConfigError("step", rates.by_group.empty() ? "decay_by_group" : "by_group",
-                      "a worker sends servers one learning rate", "set lr_scale and weight_decay of options.groups");
-  engine_->writes().refuse_elsewhere(parameters_.specs());
-  PushWorker* const worker = role_.worker();
-  const StepReport report = worker != nullptr ? worker->push(rates.lr, limits.loss) : engine_->step(rates, limits);
-  parameters_.gradients_are_gone();
-  return report;
-}
-
-LoadedCheckpoint AttachedModule::load(const std::filesystem::path& path, const FileCalls& calls, FetchCall fetch) {
-  parameters_.require_unchanged();
-  drop_zeroed();
-  LoadedCheckpoint loaded = checkpoints_->load(path, calls, std::move(fetch), [this] { begin_load(); });
-  end_load();
-  return loaded;
-}
-
-AttachedCheckpoints::Checked AttachedModule::check_load(const std::filesystem::path& path, const FileCalls& calls,
-                                                        std::span<const std::string> whole_model) {
-  parameters_.require_unchanged();
-  drop_zeroed();
-  return checkpoints_->check(path, calls, whole_model);
-}
-
-LoadedCheckpoint AttachedModule::fill(AttachedCheckpoints::Checked& checked) {
-  return checkpoints_->fill(checked);
-}
-
-void AttachedModule::end_load() {
-  awaits_load_ = false;
-  engine_->writes().forget();
-  engine_->settle();
-}
-
 AttachedStates& AttachedModule::states() {
-  require_loaded();
+  values_.require();
   parameters_.require_unchanged();
-  drop_zeroed();
+  steps_->drop_zeroed();
   return *states_;
 }
 
 AttachedCheckpoints& AttachedModule::checkpoints() {
-  require_loaded();
-  parameters_.require_unchanged();
-  drop_zeroed();
+  values_.require();
+  AttachedCheckpoints& checkpoints = checkpoints_to_load();
   engine_->writes().require_same(engine_->resources().comm, parameters_.specs());
+  return checkpoints;
+}
+
+AttachedCheckpoints& AttachedModule::checkpoints_to_load() {
+  parameters_.require_unchanged();
+  steps_->drop_zeroed();
   return *checkpoints_;
 }
 

@@ -13,8 +13,8 @@ namespace zero {
 GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank)
     : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
   const Inside inside(attached_);
-  attached_.require_loaded();
-  attached_.drop_zeroed();
+  attached_.values().require();
+  attached_.steps().drop_zeroed();
   const int world = attached_.engine().resources().comm.world();
   if (source_rank >= world)
     throw ConfigError("gathered(source_rank)", std::to_string(source_rank),
@@ -24,7 +24,8 @@ GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, i
 }
 
 GatheredScope::~GatheredScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0 && !attached_.in_child()) attached_.scopes().release(units_, source_rank_);
+  if (std::uncaught_exceptions() == 0 && !attached_.values().in_child())
+    attached_.scopes().release(units_, source_rank_);
 }
 
 namespace {
@@ -56,8 +57,8 @@ UsingScope::~UsingScope() {
 AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(std::move(attached)) {
   for (AttachedModule* const module : attached_) {
     const Inside inside(*module);
-    module->require_loaded();
-    module->drop_zeroed();
+    module->values().require();
+    module->steps().drop_zeroed();
     module->scopes().exchange_averages();
   }
 }
@@ -65,8 +66,8 @@ AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(
 AveragedScope::~AveragedScope() noexcept(false) {
   if (std::uncaught_exceptions() != 0) return;
   for (AttachedModule* const module : attached_) {
-    if (module->in_child()) return;
-    module->require_loaded();
+    if (module->values().in_child()) return;
+    module->values().require();
     module->scopes().exchange_averages();
   }
 }

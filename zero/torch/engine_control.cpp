@@ -17,18 +17,18 @@ bool EngineControl::keep(InMemoryCheckpoints& kept, std::int64_t step, SaveConte
 }
 LoadedCheckpoint EngineControl::load(InMemoryCheckpoints& kept, std::int64_t step) {
   InMemoryFiles files = kept.files_of(step);
-  return Inside(attached_)->load(kept.path_of(step), files, [&](const CheckpointReader& reader) {
+  return Inside(attached_)->checkpoints_to_load().load(kept.path_of(step), files, [&](const CheckpointReader& reader) {
     files.fetch(attached_.engine().resources(), reader);
   });
 }
 ReplicaCheck EngineControl::compare_replicas() {
   const Inside inside(attached_);
-  inside->drop_zeroed();
+  inside->steps().drop_zeroed();
   return inside->engine().states().compare_replicas();
 }
 void EngineControl::finish_updates() {
   const Inside inside(attached_);
-  inside->drop_zeroed();
+  inside->steps().drop_zeroed();
   inside->engine().finish();
 }
 std::size_t EngineControl::visit_some(std::size_t first, const AttachedStates::ParameterVisit& visit,

@@ -1,6 +1,7 @@
 #include "zero/torch/save_all.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -88,18 +89,19 @@ std::vector<LoadedCheckpoint> load_all(const std::filesystem::path& path, const 
     sums = read_engines(path, calls);
     require_engines(path, sums.size(), set.size());
   });
-  std::vector<AttachedCheckpoints::Checked> checked;
-  for (int index = 0; index < set.size(); ++index)
-    checked.push_back(set.engines()[static_cast<std::size_t>(index)]->check_load(part_of_engines(path, index), calls));
+  std::vector<std::pair<AttachedCheckpoints*, AttachedCheckpoints::Checked>> parts;
+  for (int index = 0; index < set.size(); ++index) {
+    AttachedCheckpoints& checkpoints = set.engines()[static_cast<std::size_t>(index)]->checkpoints_to_load();
+    parts.emplace_back(&checkpoints, checkpoints.check(part_of_engines(path, index), calls));
+  }
   require_same_outcome(set.comm(), path.string(), [&] {
     for (int index = 0; index < set.size(); ++index)
-      require_saved_with(sums, index, checked[static_cast<std::size_t>(index)].load->reader().manifest(), path);
+      require_saved_with(sums, index, parts[static_cast<std::size_t>(index)].second.load->reader().manifest(), path);
   });
-  for (AttachedModule* engine : set.engines()) engine->begin_load();
+  for (auto& [checkpoints, checked] : parts) checkpoints->begin_load();
   std::vector<LoadedCheckpoint> loaded;
-  for (std::size_t index = 0; index < checked.size(); ++index)
-    loaded.push_back(set.engines()[index]->fill(checked[index]));
-  for (AttachedModule* engine : set.engines()) engine->end_load();
+  for (auto& [checkpoints, checked] : parts) loaded.push_back(checkpoints->fill(checked));
+  for (auto& [checkpoints, checked] : parts) checkpoints->end_load();
   return loaded;
 }
 

@@ -86,7 +86,7 @@ class States final : public UnitObserver {
     const std::span<float> values(reinterpret_cast<float*>(some.data()), some.bytes().size() / sizeof(float));
     std::ranges::generate(values, [&] { return value(draw); });
     for (const Unit& unit : engine_.units()) {
-      for (int state = 0; state < engine_.states().num_saved_states(unit.index); ++state)
+      for (int state = 0; state < engine_.states().contents().num_saved_states(unit.index); ++state)
         engine_.states().write_held(unit.index, state, [&](std::int64_t, std::span<float> out) {
           for (; !out.empty(); out = out.subspan(std::min(out.size(), values.size())))
             std::ranges::copy(values.first(std::min(out.size(), values.size())), out.begin());

@@ -19,8 +19,8 @@
 #include "app/config/load.h"
 #include "app/report/plan/training_plan.h"
 #include "app/report/run_time.h"
-#include "app/train/run/pass_trial.h"
-#include "app/train/run/run_outlook.h"
+#include "app/train/run/start/run_outlook.h"
+#include "app/train/run/trials/pass_trial.h"
 
 namespace zero::cli {
 

@@ -46,7 +46,7 @@
 #include "app/train/machine/learned_activations.h"
 #include "app/train/machine/machine_peak.h"
 #include "app/train/machine/rate_cache.h"
-#include "app/train/run/operator_trial.h"
+#include "app/train/run/trials/operator_trial.h"
 #include "app/train/tasks/model_kind.h"
 #include "app/train/weights/module_plan.h"
 

@@ -33,6 +33,17 @@ const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_
   return params == nullptr ? nothing : *params;
 }
 
+// Returns the type or the learning rate that is kept so far, or our default.
+std::string kept_dtype(const DeepSpeedReader& reader) {
+  const Value* const kept = reader.kept("train.dtype");
+  return kept == nullptr ? "fp32" : std::get<std::string>(kept->data);
+}
+
+double kept_rate(const DeepSpeedReader& reader) {
+  const Value* const kept = reader.kept("optimizer.lr");
+  return kept == nullptr ? Config{}.optimizer.lr : std::get<double>(kept->data);
+}
+
 // DeepSpeed derives a missing batch, accumulation or global batch. The Trainer does the same if the value is "auto".
 void read_batches(DeepSpeedReader& reader) {
   const Json& json = reader.json();
@@ -54,7 +65,7 @@ void read_batches(DeepSpeedReader& reader) {
     reader.take_and_drop(json, "", kAccumulate, "it follows from train.global_batch, train.batch and the ranks");
   else
     reader.keep_whole(json, "", kAccumulate, "train.accumulate");
-  if (!reader.keeps("train.global_batch") && !reader.keeps("train.batch"))
+  if (reader.kept("train.global_batch") == nullptr && reader.kept("train.batch") == nullptr)
     reader.drop(kMicro, "not in the file, nor train_batch_size, and DeepSpeed needs one of them: set train.batch");
   reader.keep_whole(json, "", "steps_per_print", "train.log_every");
 }
@@ -75,13 +86,14 @@ void read_clip(DeepSpeedReader& reader) {
 void read_fixed(DeepSpeedReader& reader, const Json& fp16, std::string_view key, double ours, std::string_view reason) {
   const std::string name = fmt::format("{}{}", kFp16, key);
   const Json* const given = reader.take(fp16, kFp16, key, "train.loss_scale");
-  if ((given == nullptr ? deepspeed_default(name) : reader.number(*given, name)) != ours) reader.drop(name, reason);
+  if ((given == nullptr ? deepspeed_default(name) : reader.values().number(*given, name)) != ours)
+    reader.drop(name, reason);
 }
 
 void read_loss_scale(DeepSpeedReader& reader, const Json& fp16) {
   const Json* const given = reader.take(fp16, kFp16, "loss_scale", "train.loss_scale");
   const double scale =
-      given == nullptr ? deepspeed_default("fp16.loss_scale") : reader.number(*given, "fp16.loss_scale");
+      given == nullptr ? deepspeed_default("fp16.loss_scale") : reader.values().number(*given, "fp16.loss_scale");
   if (scale > 0) return reader.keep("train.loss_scale", Value(scale), "fp16.loss_scale");
   reader.keep("train.loss_scale", Value(std::string("dynamic")), given == nullptr ? kDefault : "fp16.loss_scale");
   read_fixed(reader, fp16, "initial_scale_power", 16, "a dynamic scale begins at 2^16 here");
@@ -104,10 +116,10 @@ void read_precision(DeepSpeedReader& reader) {
     const std::string prefix = fmt::format("{}.", type), name = prefix + "enabled";
     const Json* const enabled = reader.take(*section, prefix, "enabled", "train.dtype");
     if (section->contains("enabled") && section->at("enabled") == "auto") automatic = name;
-    if (enabled == nullptr || !reader.flag(*enabled, name)) continue;
+    if (enabled == nullptr || !reader.values().flag(*enabled, name)) continue;
     if (!enabled_name.empty())
-      reader.refuse(name, *enabled, fmt::format("{} is also true, and DeepSpeed refuses both", enabled_name),
-                    "set one of them to false");
+      reader.values().refuse(name, *enabled, fmt::format("{} is also true, and DeepSpeed refuses both", enabled_name),
+                             "set one of them to false");
     enabled_name = name;
     reader.keep("train.dtype", Value(std::string(type == "fp16" ? "fp16" : "bf16")), name);
     if (type == "fp16") read_loss_scale(reader, *section);
@@ -119,14 +131,14 @@ void read_precision(DeepSpeedReader& reader) {
 
 // fp32 also has longer names there: "float32", "torch.float32".
 std::string type_named(DeepSpeedReader& reader, const Json& json, std::string_view name) {
-  std::string text = reader.text(json, name);
+  std::string text = reader.values().text(json, name);
   if (constexpr std::string_view kTorch = "torch."; text.starts_with(kTorch)) text.erase(0, kTorch.size());
   for (const auto& [theirs, ours] :
        {std::pair("float32", "fp32"), std::pair("float", "fp32"), std::pair("float16", "fp16"),
         std::pair("half", "fp16"), std::pair("bfloat16", "bf16")})
     if (text == theirs) text = ours;
   if (text != "fp32" && text != "fp16" && text != "bf16")
-    reader.refuse(name, json, "is not a type for sums", "use \"fp32\", \"fp16\" or \"bf16\"");
+    reader.values().refuse(name, json, "is not a type for sums", "use \"fp32\", \"fp16\" or \"bf16\"");
   return text;
 }
 
@@ -136,7 +148,7 @@ void read_types(DeepSpeedReader& reader) {
   const Json* const section = reader.section(reader.json(), "data_types");
   if (section == nullptr) return;
   if (const Json* const sum = reader.take(*section, kTypes, "grad_accum_dtype", "train.reduce_dtype")) {
-    const std::string type = type_named(reader, *sum, kSum), trained = reader.kept_text("train.dtype", "fp32");
+    const std::string type = type_named(reader, *sum, kSum), trained = kept_dtype(reader);
     if (type == trained)
       reader.keep("train.reduce_dtype", Value(std::string("same")), kSum);
     else if (type == "fp32")
@@ -151,10 +163,11 @@ void read_betas(DeepSpeedReader& reader, const Json& params, std::string_view ty
   const std::string name = "optimizer.params.betas";
   if (const Json* const betas = reader.take(params, kTheirOptimizer, "betas", "optimizer.betas")) {
     if (!betas->is_array() || betas->size() != 2)
-      reader.refuse(name, *betas, "is not a list of two numbers", "write [0.9, 0.999]");
-    return reader.keep(
-        "optimizer.betas",
-        Value(Value::Array{Value(reader.number((*betas)[0], name)), Value(reader.number((*betas)[1], name))}), name);
+      reader.values().refuse(name, *betas, "is not a list of two numbers", "write [0.9, 0.999]");
+    return reader.keep("optimizer.betas",
+                       Value(Value::Array{Value(reader.values().number((*betas)[0], name)),
+                                          Value(reader.values().number((*betas)[1], name))}),
+                       name);
   }
   const auto usual = [&](int moment) { return Value(deepspeed_default(fmt::format("{}.beta{}", type, moment))); };
   reader.keep("optimizer.betas", Value(Value::Array{usual(1), usual(2)}), kDefault);
@@ -165,7 +178,7 @@ void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
   const auto end = [&](const char* key) {
     const Json* const given = reader.take(params, kTheirOptimizer, key, "optimizer.trust_ratio");
     return Value(given == nullptr ? deepspeed_default(fmt::format("lamb.{}", key))
-                                  : reader.number(*given, fmt::format("{}{}", kTheirOptimizer, key)));
+                                  : reader.values().number(*given, fmt::format("{}{}", kTheirOptimizer, key)));
   };
   reader.keep("optimizer.trust_ratio", Value(Value::Array{end("min_coeff"), end("max_coeff")}),
               params.contains("min_coeff") || params.contains("max_coeff") ? "optimizer.params.max_coeff" : kDefault);
@@ -175,7 +188,7 @@ void read_trust_ratio(DeepSpeedReader& reader, const Json& params) {
 std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::string& name) {
   constexpr std::string_view kMode = "optimizer.params.adam_w_mode";
   const Json* const decoupled = reader.take(params, kTheirOptimizer, "adam_w_mode", "optimizer.name");
-  if (decoupled == nullptr || reader.flag(*decoupled, kMode)) return "adamw";
+  if (decoupled == nullptr || reader.values().flag(*decoupled, kMode)) return "adamw";
   if (name == "adamw") reader.drop(kMode, "AdamW always has decoupled decay, also in DeepSpeed");
   return name;
 }
@@ -184,7 +197,8 @@ std::string read_adam(DeepSpeedReader& reader, const Json& params, const std::st
 std::string table_of(DeepSpeedReader& reader, const Json& params, const std::string& rule) {
   if (rule != "adamw" && rule != "adam") return rule;
   const Json* const torchs = params.contains("torch_adam") ? &params.at("torch_adam") : nullptr;
-  const bool by_torch = torchs != nullptr && !torchs->is_null() && reader.flag(*torchs, "optimizer.params.torch_adam");
+  const bool by_torch =
+      torchs != nullptr && !torchs->is_null() && reader.values().flag(*torchs, "optimizer.params.torch_adam");
   return by_torch ? "torch_" + rule : "adam";
 }
 
@@ -205,11 +219,11 @@ void read_muon(DeepSpeedReader& reader, const Json& params) {
   reader.keep_number(params, kTheirOptimizer, "muon_lr", "optimizer.lr");
   reader.keep_number(params, kTheirOptimizer, "adam_lr", "optimizer.adamw_lr");
   const Json* const method = reader.take(params, kTheirOptimizer, "ns_method", "[optimizer]");
-  if (method == nullptr || reader.text(*method, "optimizer.params.ns_method") != "standard")
+  if (method == nullptr || reader.values().text(*method, "optimizer.params.ns_method") != "standard")
     reader.drop("optimizer.params.ns_method",
                 "the iteration is the standard one, in fp32; DeepSpeed's default is gram");
   const Json* const by_head = reader.take(params, kTheirOptimizer, "per_head_muon", "[optimizer]");
-  if (by_head != nullptr && reader.flag(*by_head, "optimizer.params.per_head_muon"))
+  if (by_head != nullptr && reader.values().flag(*by_head, "optimizer.params.per_head_muon"))
     reader.drop("optimizer.params.per_head_muon", "each matrix has one direction, whatever heads it has");
 }
 
@@ -237,7 +251,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   if (type == nullptr)
     return reader.drop("optimizer.type",
                        "without it DeepSpeed makes no optimizer: set [optimizer] as the program has it");
-  const std::string given = reader.text(*type, "optimizer.type");
+  const std::string given = reader.values().text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   reader.keep_number(params, kTheirOptimizer, "max_grad_norm", "train.clip");
@@ -259,7 +273,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   if (name == "sgd") {
     const Json* const nesterov = reader.take(params, kTheirOptimizer, "nesterov", "optimizer.nesterov");
     if (nesterov != nullptr)
-      reader.keep("optimizer.nesterov", Value(reader.flag(*nesterov, "optimizer.params.nesterov")),
+      reader.keep("optimizer.nesterov", Value(reader.values().flag(*nesterov, "optimizer.params.nesterov")),
                   "optimizer.params.nesterov");
   }
   reader.drop_rest(params, kTheirOptimizer);
@@ -272,12 +286,12 @@ void constant_rate(DeepSpeedReader& reader, std::string_view from) {
 
 void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view type) {
   reader.keep_whole(params, kScheduler, "warmup_num_steps", "schedule.warmup");
-  if (!reader.keeps("schedule.warmup"))
+  if (reader.kept("schedule.warmup") == nullptr)
     reader.keep("schedule.warmup",
                 Value(static_cast<std::int64_t>(deepspeed_default(fmt::format("{}.warmup_num_steps", type)))),
                 kDefault);
   const Json* const shape = reader.take(params, kScheduler, "warmup_type", "schedule.warmup");
-  const bool linear = shape != nullptr && reader.text(*shape, "scheduler.params.warmup_type") == "linear";
+  const bool linear = shape != nullptr && reader.values().text(*shape, "scheduler.params.warmup_type") == "linear";
   if (!linear && (shape != nullptr || !params.contains("warmup_type")))
     reader.drop("scheduler.params.warmup_type", "the warm-up is linear here; DeepSpeed's default is logarithmic");
   for (const std::string_view key : {"warmup_min_lr", "warmup_min_ratio"}) {
@@ -287,7 +301,7 @@ void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view t
     }
     const std::string name = fmt::format("{}{}", kScheduler, key);
     const Json* const lowest = reader.take(params, kScheduler, key, "schedule.warmup");
-    if (lowest != nullptr && reader.number(*lowest, name) != 0)
+    if (lowest != nullptr && reader.values().number(*lowest, name) != 0)
       reader.drop(name, "the warm-up begins near 0, at lr / (warmup + 1)");
   }
 }
@@ -297,12 +311,13 @@ void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view t
 void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear) {
   const bool automatic = params.contains("warmup_max_lr") && params.at("warmup_max_lr") == "auto";
   const Json* const given = reader.take(params, kScheduler, "warmup_max_lr", "optimizer.lr");
-  const bool has_rate = reader.keeps("optimizer.lr");
+  const bool has_rate = reader.kept("optimizer.lr") != nullptr;
   if ((given == nullptr && !linear) || (automatic && has_rate)) return;
   const std::string name = given == nullptr ? "DeepSpeed's default of warmup_max_lr" : "scheduler.params.warmup_max_lr";
-  const Value rate(given == nullptr ? deepspeed_default("WarmupDecayLR.warmup_max_lr") : reader.number(*given, name));
+  const Value rate(given == nullptr ? deepspeed_default("WarmupDecayLR.warmup_max_lr")
+                                    : reader.values().number(*given, name));
   reader.keep("optimizer.lr", rate, name);
-  if (reader.keeps("optimizer.adamw_lr")) reader.keep("optimizer.adamw_lr", rate, name);
+  if (reader.kept("optimizer.adamw_lr") != nullptr) reader.keep("optimizer.adamw_lr", rate, name);
 }
 
 // Assumes the schedule that the Trainer uses if its file has no scheduler: linear decay to 0, without a warm-up.
@@ -320,7 +335,7 @@ void read_scheduler(DeepSpeedReader& reader) {
   if (section == nullptr) return constant_rate(reader, "no scheduler in the file");
   const Json* const type = reader.take(*section, "scheduler.", "type", "schedule.name");
   const Json& params = params_of(reader, *section, "scheduler.");
-  const std::string name = type == nullptr ? "" : reader.text(*type, "scheduler.type");
+  const std::string name = type == nullptr ? "" : reader.values().text(*type, "scheduler.type");
   const bool linear = name == "WarmupDecayLR";
   const bool cosine = name == "WarmupCosineLR";
   if (!linear && !cosine && name != "WarmupLR") {
@@ -343,16 +358,15 @@ void read_scheduler(DeepSpeedReader& reader) {
   if (cosine) {
     const Json* const ratio = reader.take(params, kScheduler, "cos_min_ratio", "schedule.min_lr");
     const double part = ratio == nullptr ? deepspeed_default("WarmupCosineLR.cos_min_ratio")
-                                         : reader.number(*ratio, "scheduler.params.cos_min_ratio");
-    reader.keep("schedule.min_lr", Value(part * reader.kept_number("optimizer.lr", Config{}.optimizer.lr)),
-                "scheduler.params.cos_min_ratio * lr");
+                                         : reader.values().number(*ratio, "scheduler.params.cos_min_ratio");
+    reader.keep("schedule.min_lr", Value(part * kept_rate(reader)), "scheduler.params.cos_min_ratio * lr");
   }
   reader.drop_rest(params, kScheduler);
 }
 
 // Assumes the Trainer's number of epochs, because DeepSpeed's file has no such key.
 void read_length(DeepSpeedReader& reader) {
-  if (reader.is_for_the_trainer() && !reader.keeps("train.steps"))
+  if (reader.is_for_the_trainer() && reader.kept("train.steps") == nullptr)
     reader.assume_default("scheduler.params.total_num_steps", "train.epochs");
 }
 
@@ -371,26 +385,27 @@ Offload read_offload(DeepSpeedReader& reader, const Json& zero, std::string_view
     const Json* const device = reader.take(*section, prefix, "device", "[zero]");
     const Json* const folder = reader.take(*section, prefix, "nvme_path", "zero.disk");
     const Json* const ratio = reader.take(*section, prefix, "ratio", "zero.optimizer");
-    const std::string name = device == nullptr ? "none" : reader.text(*device, prefix + "device");
-    if (ratio != nullptr) offload.part = reader.number(*ratio, prefix + "ratio");
+    const std::string name = device == nullptr ? "none" : reader.values().text(*device, prefix + "device");
+    if (ratio != nullptr) offload.part = reader.values().number(*ratio, prefix + "ratio");
     if (name == "cpu") {
       offload.tier = "host";
     } else if (name == "nvme") {
       if (folder == nullptr)
-        reader.refuse(prefix + "device", *device, "no nvme_path is given",
-                      "add \"nvme_path\": \"/folder/on/that/disk\"");
+        reader.values().refuse(prefix + "device", *device, "no nvme_path is given",
+                               "add \"nvme_path\": \"/folder/on/that/disk\"");
       offload.tier = "disk";
-      const Value path(reader.text(*folder, prefix + "nvme_path"));
+      const Value path(reader.values().text(*folder, prefix + "nvme_path"));
       if (std::ranges::find(disks, path) == disks.end()) disks.push_back(path);
     } else if (name != "none") {
-      reader.refuse(prefix + "device", *device, "is not a device", "use none, cpu or nvme");
+      reader.values().refuse(prefix + "device", *device, "is not a device", "use none, cpu or nvme");
     }
     if (!offload.tier.empty()) reader.drop_rest(*section, prefix);
   }
   for (const std::string_view flag : old) {
     const Json* const given = reader.take(zero, kZero, flag, "[zero]");
     const std::string name = fmt::format("{}{}", kZero, flag);
-    if (given != nullptr && reader.flag(*given, name) && offload.tier.empty()) offload = {.tier = "host", .from = name};
+    if (given != nullptr && reader.values().flag(*given, name) && offload.tier.empty())
+      offload = {.tier = "host", .from = name};
   }
   return offload;
 }
@@ -405,7 +420,7 @@ void read_codecs(DeepSpeedReader& reader, const Json& zero, std::int64_t stage) 
     const std::string name = fmt::format("{}{}", kZero, key);
     const Json* const given = reader.take(zero, kZero, key, ours);
     if (given == nullptr) return;
-    if (!reader.flag(*given, name)) return reader.drop(name, "values cross as they are");
+    if (!reader.values().flag(*given, name)) return reader.drop(name, "values cross as they are");
     possible ? reader.keep(ours, Value(std::string(codec)), name)
              : reader.drop(name, "below stage 3 none are gathered");
   };
@@ -417,7 +432,7 @@ void read_secondary(DeepSpeedReader& reader, const Json& zero, std::int64_t stag
   const Json* const given = reader.take(zero, kZero, "zero_hpz_partition_size", "zero.secondary_group");
   if (given == nullptr) return;
   const std::string name = fmt::format("{}zero_hpz_partition_size", kZero);
-  const std::int64_t ranks = reader.whole(*given, name);
+  const std::int64_t ranks = reader.values().whole(*given, name);
   if (ranks <= 1) return reader.drop(name, "it is off in DeepSpeed and in zero.cpp");
   if (stage != 3) return reader.drop(name, "below stage 3 nothing is gathered twice");
   reader.keep("zero.secondary_group", Value(ranks), name);
@@ -431,11 +446,12 @@ void read_states(DeepSpeedReader& reader) {
   const Json* const zero = reader.section(reader.json(), "zero_optimization");
   if (zero == nullptr) return reader.keep("zero.stage", Value(default_stage()), kDefault);
   const Json* const given = reader.take(*zero, kZero, "stage", "zero.stage");
-  const std::int64_t stage = given == nullptr ? default_stage() : reader.whole(*given, "zero_optimization.stage");
+  const std::int64_t stage =
+      given == nullptr ? default_stage() : reader.values().whole(*given, "zero_optimization.stage");
   reader.keep("zero.stage", Value(stage), given == nullptr ? kDefault : "zero_optimization.stage");
   if (const Json* const shard = reader.take(*zero, kZero, "mics_shard_size", "zero.group")) {
     const std::string name = fmt::format("{}mics_shard_size", kZero);
-    const std::int64_t group = reader.whole(*shard, name);
+    const std::int64_t group = reader.values().whole(*shard, name);
     group > 0 ? reader.keep("zero.group", Value(group), name) : reader.drop(name, "zero.group is auto then");
   }
   read_codecs(reader, *zero, stage);

@@ -56,7 +56,7 @@ std::string joined(std::string_view prefix, std::string_view key) {
 }  // namespace
 
 DeepSpeedReader::DeepSpeedReader(const Json& json, std::string_view path)
-    : json_(json), path_(path), is_for_the_trainer_(leaves_values_to_the_trainer(json)) {}
+    : json_(json), values_(path), is_for_the_trainer_(leaves_values_to_the_trainer(json)) {}
 
 const Json* DeepSpeedReader::take(const Json& object, std::string_view prefix, std::string_view key,
                                   std::string_view ours) {
@@ -77,33 +77,33 @@ const Json* DeepSpeedReader::section(const Json& object, std::string_view key, s
   taken_.insert(name);
   const auto found = object.find(std::string(key));
   if (found == object.end() || found->is_null()) return nullptr;
-  if (!found->is_object()) refuse(name, *found, "is not an object", "write {\"KEY\": VALUE}");
+  if (!found->is_object()) values_.refuse(name, *found, "is not an object", "write {\"KEY\": VALUE}");
   return &*found;
 }
 
-double DeepSpeedReader::number(const Json& json, std::string_view name) const {
+double DeepSpeedValues::number(const Json& json, std::string_view name) const {
   if (!json.is_number()) refuse(name, json, "is not a number", "write a number, or \"auto\"");
   return json.get<double>();
 }
 
-std::int64_t DeepSpeedReader::whole(const Json& json, std::string_view name) const {
+std::int64_t DeepSpeedValues::whole(const Json& json, std::string_view name) const {
   const double value = number(json, name);
   if (value != std::floor(value) || std::abs(value) > kLargest)
     refuse(name, json, "is not a whole number", "write a whole number, or \"auto\"");
   return static_cast<std::int64_t>(value);
 }
 
-bool DeepSpeedReader::flag(const Json& json, std::string_view name) const {
+bool DeepSpeedValues::flag(const Json& json, std::string_view name) const {
   if (!json.is_boolean()) refuse(name, json, "is neither true nor false", "write true, false or \"auto\"");
   return json.get<bool>();
 }
 
-std::string DeepSpeedReader::text(const Json& json, std::string_view name) const {
+std::string DeepSpeedValues::text(const Json& json, std::string_view name) const {
   if (!json.is_string()) refuse(name, json, "is not a text", "write it in quotes");
   return json.get<std::string>();
 }
 
-void DeepSpeedReader::refuse(std::string_view name, const Json& value, std::string_view reason,
+void DeepSpeedValues::refuse(std::string_view name, const Json& value, std::string_view reason,
                              std::string_view remedy) const {
   throw ConfigError(fmt::format("{}: {}", path_, name),
                     shown(value.dump(-1, ' ', true, Json::error_handler_t::replace)), reason, remedy);
@@ -112,7 +112,7 @@ void DeepSpeedReader::refuse(std::string_view name, const Json& value, std::stri
 void DeepSpeedReader::keep(std::string_view ours, const Value& value, std::string_view from) {
   Config checked;
   set_option(checked, *find_option(ours),
-             {std::string(ours), value, to_toml(value), fmt::format("{}: {}", path_, from)});
+             {std::string(ours), value, to_toml(value), fmt::format("{}: {}", values_.path(), from)});
   std::erase_if(out_.kept, [&](const KeptKey& kept) { return kept.name == ours; });
   const std::string_view name = from.substr(0, from.find(';'));
   const TrainerDefault* const row = assumed_.contains(name) ? trainer_default(name) : nullptr;
@@ -133,32 +133,23 @@ void DeepSpeedReader::assume_default(std::string_view name, std::string_view our
   assume(ours, parse_value(row->json), in_file ? name : "not in the file", row->field);
 }
 
-std::string DeepSpeedReader::kept_text(std::string_view ours, std::string_view otherwise) const {
+const Value* DeepSpeedReader::kept(std::string_view ours) const {
   const auto found = std::ranges::find(out_.kept, ours, &KeptKey::name);
-  return found == out_.kept.end() ? std::string(otherwise) : std::get<std::string>(found->value.data);
-}
-
-bool DeepSpeedReader::keeps(std::string_view ours) const {
-  return std::ranges::find(out_.kept, ours, &KeptKey::name) != out_.kept.end();
+  return found == out_.kept.end() ? nullptr : &found->value;
 }
 
 void DeepSpeedReader::keep_whole(const Json& object, std::string_view prefix, std::string_view key,
                                  std::string_view ours) {
   const std::string name = joined(prefix, key);
-  if (const Json* const found = take(object, prefix, key, ours)) keep(ours, Value(whole(*found, name)), name);
+  if (const Json* const found = take(object, prefix, key, ours)) keep(ours, Value(values_.whole(*found, name)), name);
 }
 
 bool DeepSpeedReader::keep_number(const Json& object, std::string_view prefix, std::string_view key,
                                   std::string_view ours, std::string_view remark) {
   const std::string name = joined(prefix, key);
   const Json* const found = take(object, prefix, key, ours);
-  if (found != nullptr) keep(ours, Value(number(*found, name)), joined(name, remark));
+  if (found != nullptr) keep(ours, Value(values_.number(*found, name)), joined(name, remark));
   return found != nullptr;
-}
-
-double DeepSpeedReader::kept_number(std::string_view ours, double otherwise) const {
-  const auto found = std::ranges::find(out_.kept, ours, &KeptKey::name);
-  return found == out_.kept.end() ? otherwise : std::get<double>(found->value.data);
 }
 
 void DeepSpeedReader::drop(std::string_view name, std::string_view reason) {

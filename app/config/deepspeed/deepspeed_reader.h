@@ -23,9 +23,28 @@
 
 namespace zero {
 
-class DeepSpeedReader {
+// The values of the file `path`, by kind. `name`: the key, for messages.
+class DeepSpeedValues {
  public:
   using Json = nlohmann::json;
+
+  explicit DeepSpeedValues(std::string_view path) : path_(path) {}
+
+  double number(const Json& json, std::string_view name) const;
+  std::int64_t whole(const Json& json, std::string_view name) const;  // also written as 1e5
+  bool flag(const Json& json, std::string_view name) const;
+  std::string text(const Json& json, std::string_view name) const;
+  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view reason,
+                           std::string_view remedy) const;
+  std::string_view path() const { return path_; }
+
+ private:
+  std::string_view path_;
+};
+
+class DeepSpeedReader {
+ public:
+  using Json = DeepSpeedValues::Json;
 
   DeepSpeedReader(const Json& json, std::string_view path);
 
@@ -38,12 +57,7 @@ class DeepSpeedReader {
   const Json* take(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours);
   const Json* section(const Json& object, std::string_view key, std::string_view prefix = "");
 
-  double number(const Json& json, std::string_view name) const;
-  std::int64_t whole(const Json& json, std::string_view name) const;  // also written as 1e5
-  bool flag(const Json& json, std::string_view name) const;
-  std::string text(const Json& json, std::string_view name) const;
-  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view reason,
-                           std::string_view remedy) const;
+  const DeepSpeedValues& values() const { return values_; }
 
   // Keeps a value for our key, in place of an earlier value. Throws ConfigError if the option does not allow it.
   void keep(std::string_view ours, const Value& value, std::string_view from);
@@ -51,9 +65,8 @@ class DeepSpeedReader {
   // Returns false if the key is absent.
   bool keep_number(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours,
                    std::string_view remark = "");
-  double kept_number(std::string_view ours, double otherwise) const;
-  std::string kept_text(std::string_view ours, std::string_view otherwise) const;
-  bool keeps(std::string_view ours) const;
+  // Returns the value that is kept for our key so far; null: none.
+  const Value* kept(std::string_view ours) const;
   // Keeps a value that is the Trainer's default for `field` of its arguments.
   void assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field);
   // Keeps the Trainer's default for a key that the Trainer fills in, also if the file does not have the key.
@@ -68,7 +81,7 @@ class DeepSpeedReader {
 
  private:
   const Json& json_;
-  std::string_view path_;
+  const DeepSpeedValues values_;
   const bool is_for_the_trainer_;
   ConvertedConfig out_;
   std::set<std::string, std::less<>> taken_;

@@ -1,6 +1,6 @@
 // check_evaluations(): the rules of checkpoint.keep_best and train.patience, which compare evaluations.
 //
-// check_rules() calls it. app/train/run/run.cpp checks, after it has opened the data, that there are samples to
+// check_rules() calls it. app/train/train_job.cpp checks, after it has opened the data, that there are samples to
 // evaluate, and that they have classes if needed.
 //
 // Local. Throws ConfigError that names the key to change and what to do.

@@ -1,8 +1,8 @@
 // EngineOfRun: the engine with which a run trains: one engine of the whole model, or a pipeline.
 //
 //   void save(EngineOfRun engine);
-//   save(*run.engine);                       // both are converted
-//   save(*run.pipeline);
+//   save(*run.model.engine);                 // both are converted
+//   save(*run.model.pipeline);
 //
 // A handle: destroy it before its engine. Functions are those of Engine and EngineControl, and Collective where those
 // are. Functions that a pipeline does not have throw InternalError; check_pipeline() refuses their keys.

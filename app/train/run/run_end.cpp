@@ -15,6 +15,8 @@
 #include "app/data/token_text.h"
 #include "app/models/generate.h"
 #include "app/train/limits.h"
+#include "app/train/run/parts/run_evaluation.h"
+#include "app/train/run/parts/run_saves.h"
 #include "app/train/run/shown_predictions.h"
 #include "app/train/watch/evaluation.h"
 
@@ -27,14 +29,14 @@ RunReport RunEnd::finish() {
   try {
     report = write_all();
   } catch (const IoError& error) {
-    if (!run_.is_first()) throw;
+    if (!run_.ranks.is_first()) throw;
     const TrainJob& job = run_.job;
     throw error.within(fmt::format(
         "training is over, all {} steps; {}", run_.state.step,
         where_training_is(run_.folder, run_.checkpoints, job.checkpoint.on(), weights_written_, run_.state.step) +
             missing_average()));
   }
-  run_.trained().abandon();
+  run_.model.trained().abandon();
   return report;
 }
 
@@ -45,136 +47,138 @@ std::string RunEnd::missing_average() const {
 
 RunReport RunEnd::write_all() {
   RunReport report;
-  run_.checkpoints.finish(run_.trained());
+  run_.checkpoints.finish(run_.model.trained());
   if (run_.job.attach.local) {  // after the last save, so a resumed run does not have this outer step
-    run_.engine->merge_copies();
-    run_.log.add_to_last_step(run_.meter.merged(run_.engine->report().outer));
+    run_.model.engine->merge_copies();
+    run_.records.log.add_to_last_step(run_.records.meter.merged(run_.model.engine->report().outer));
   }
-  const std::optional<EvaluationResult> found = run_.evaluate(run_.state.step, 0);
-  report.has_validation = found && run_.corpus.validation != nullptr;
+  const std::optional<EvaluationResult> found = evaluate_run(run_, /*batches=*/0);
+  report.validation.present = found && run_.data.corpus.validation != nullptr;
   if (found) {
-    report.val_loss = found->loss;
-    report.val_accuracy = found->accuracy;
-    report.val_perplexity = found->perplexity;
+    report.validation.loss = found->loss;
+    report.validation.accuracy = found->accuracy;
+    report.validation.perplexity = found->perplexity;
   }
-  run_.learn_activations();
+  run_.model.torch_memory.learn(run_.ranks.comm());
   if (found) {  // otherwise a signal asked the run to end
     write_sample();
     write_predictions();
   }
-  report.parameters_sha256 = save_weights(run_.trained(), run_.task->module(), std::move(weights_.model));
+  report.parameters_sha256 = save_weights(run_.model.trained(), run_.model.task->module(), std::move(weights_.model));
   weights_written_ = true;
   if (run_.job.attach.ema > 0) {
-    const AveragedScope averages = run_.trained().averaged();
-    write_weights(run_.trained(), run_.task->module(), std::move(weights_.average));
+    const AveragedScope averages = run_.model.trained().averaged();
+    write_weights(run_.model.trained(), run_.model.task->module(), std::move(weights_.average));
     average_written_ = true;
   }
   const DType dtype = run_.job.attach.dtype.value_or(DType::kFloat32);
-  if (run_.is_first() && !describe_weights(dtype))
+  if (run_.ranks.is_first() && !describe_weights(dtype))
     run_.say("note: config.json in the run folder describes no model, and is not changed");
   fill(report);
-  run_.log.finish();
-  if (run_.is_first()) write_file(run_.folder.files().report, to_json(report));
-  run_.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
+  run_.records.log.finish();
+  if (run_.ranks.is_first()) write_file(run_.folder.files().report, to_json(report));
+  run_.records.progress.text(fmt::format("done: {}\n{}", run_.folder.path().string(), summary(report)));
   return report;
 }
 
 // Extends the config.json that the run wrote when it began.
 bool RunEnd::describe_weights(DType dtype) const {
   const std::filesystem::path& folder = run_.folder.path();
-  return run_.task->describe_weights(folder, dtype, run_.corpus.class_names, transformers_config_in(folder));
+  return run_.model.task->describe_weights(folder, dtype, run_.data.corpus.class_names, transformers_config_in(folder));
 }
 
 void RunEnd::write_sample() {
   const TrainJob& job = run_.job;
-  LanguageModel* const model = run_.task->language_model();
+  LanguageModel* const model = run_.model.task->language_model();
   if (job.train.sample == 0 || model == nullptr) return;
   const TokenText text = TokenText::of(job.data.kind, job.data.tokenizer);
   run_.say("sample:");
   generate(*model, text.is_text() ? text.read("\n") : std::vector<std::int64_t>{},
-           {.tokens = job.train.sample, .seed = job.train.seed, .place = place_of(*run_.device)},
-           [&](std::int64_t token) { run_.progress.text(text.show(token)); });
+           {.tokens = job.train.sample, .seed = job.train.seed, .place = place_of(*run_.ranks.device)},
+           [&](std::int64_t token) { run_.records.progress.text(text.show(token)); });
   run_.say("");
 }
 
 void RunEnd::write_predictions() {
-  if (run_.job.train.sample == 0 || !run_.corpus.validation) return;
-  const auto pairs = predict_samples(*run_.task, *run_.corpus.validation, run_.job.train.sample);
+  if (run_.job.train.sample == 0 || !run_.data.corpus.validation) return;
+  const auto pairs = predict_samples(*run_.model.task, *run_.data.corpus.validation, run_.job.train.sample);
   if (pairs.empty()) return;
   run_.say("samples of the validation data, predicted and true:");
   // One column stays free, because some terminals begin a new line at the last column.
-  run_.say(shown_predictions(pairs, *run_.corpus.validation, static_cast<std::size_t>(run_.progress.columns() - 1)));
+  run_.say(shown_predictions(pairs, *run_.data.corpus.validation,
+                             static_cast<std::size_t>(run_.records.progress.columns() - 1)));
 }
 
 void RunEnd::fill(RunReport& report) {
   const TrainJob& job = run_.job;
-  const Task& task = *run_.task;
-  run_.meter.fill(report, run_.comm());
+  const Task& task = *run_.model.task;
+  run_.records.meter.fill(report, run_.ranks.comm());
   report.model = job.model.name;
   report.dtype = name_of(job.attach.dtype.value_or(DType::kFloat32));
-  report.steps = run_.state.step;
-  report.steps_asked = job.train.steps;
-  if (watched_measure(job)) report.best = run_.state.best;
-  report.ended_early = report.steps < report.steps_asked;
-  report.losses = run_.log.history().losses();
-  report.grad_norms = run_.log.history().grad_norms();
-  report.step_seconds = run_.log.history().seconds();
+  report.steps.done = run_.state.step;
+  report.steps.asked = job.train.steps;
+  if (watched_measure(job)) report.validation.best = run_.state.best;
+  report.steps.ended_early = report.steps.done < report.steps.asked;
+  report.steps.losses = run_.records.log.history().losses();
+  report.steps.grad_norms = run_.records.log.history().grad_norms();
+  report.steps.seconds = run_.records.log.history().seconds();
   const std::int64_t tokens = task.tokens_per_sample();
-  report.tokens_per_step = static_cast<double>(samples_per_step(job.train, run_.num_computing()) * tokens);
-  report.has_tokens = task.has_tokens();
-  report.flops_per_step = task.flops_per_sample() * report.tokens_per_step / static_cast<double>(tokens);
-  report.rewinds = run_.state.rewinds;
-  report.spikes = run_.state.spikes;
-  report.disk = report.engine.disk;
+  report.work.tokens = static_cast<double>(samples_per_step(job.train, run_.ranks.num_computing) * tokens);
+  report.work.has_tokens = task.has_tokens();
+  report.work.flops = task.flops_per_sample() * report.work.tokens / static_cast<double>(tokens);
+  report.steps.rewinds = run_.state.rewinds;
+  report.steps.spikes = run_.state.spikes;
+  report.machine.disk = report.engine.disk;
   if (job.model.activation_offload) {
-    report.activations_on = name_of(job.model.activation_offload->tier);
-    if (report.disk.empty()) report.disk = run_.task->activations()->report().activation_offload.disk_kind;
+    report.machine.activations_on = name_of(job.model.activation_offload->tier);
+    if (report.machine.disk.empty())
+      report.machine.disk = run_.model.task->activations()->report().activation_offload.disk_kind;
   }
-  report.ranks_source = run_.world.source();
-  report.shares = run_.shares.samples();
+  report.machine.ranks_source = run_.ranks.world.source();
+  report.shares = run_.data.shares.samples();
   if (job.attach.sync.has_servers()) {
-    report.shares.assign(static_cast<std::size_t>(run_.num_computing()), job.train.batch);
-    report.served = run_.served;
+    report.shares.assign(static_cast<std::size_t>(run_.ranks.num_computing), job.train.batch);
+    report.served = run_.records.served;
     // Servers send each other nothing in a step: `served` has the bytes that are sent.
     report.engine.planned_sent_bytes = 0;
     report.engine.sent_formula_bytes = 0;
   }
-  report.threads = job.attach.threads;
-  report.device = run_.device->host_readable() ? "cpu" : run_.device->name();
-  report.states_on_device = !off_device(report.engine);
+  report.machine.threads = job.attach.threads;
+  report.machine.device = run_.ranks.device->host_readable() ? "cpu" : run_.ranks.device->name();
+  report.machine.states_on_device = !off_device(report.engine);
   report.origin = origin_of_process(job.config_text, TORCH_VERSION);
 }
 
 StoppedRun RunEnd::stop(int signal) {
   const bool saved = save_before_stop();
   if (run_.job.attach.local) {  // sums in flight were completed for the save
-    const SentBytes sent = run_.meter.merged(run_.engine->report().outer);
-    const std::string failed = failure_of([&] { run_.log.add_to_last_step(sent); });
+    const SentBytes sent = run_.records.meter.merged(run_.model.engine->report().outer);
+    const std::string failed = failure_of([&] { run_.records.log.add_to_last_step(sent); });
     if (!failed.empty()) ZERO_LOG(error, "metrics lack the bytes of an outer step: {}", failed);
   }
   run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
                        saved ? ": the same command continues" : ""));
-  run_.trained().abandon();
-  const std::string unwritten = failure_of([this] { run_.log.finish(); });
+  run_.model.trained().abandon();
+  const std::string unwritten = failure_of([this] { run_.records.log.finish(); });
   if (!unwritten.empty()) ZERO_LOG(error, "metrics are lost: {}", unwritten);
   return {.saved = saved, .save_failed = run_.checkpoints.last_failed() || !unwritten.empty()};
 }
 
 StoppedRun RunEnd::pause() {
-  run_.checkpoints.finish(run_.trained());
-  run_.trained().abandon();
-  run_.log.finish();
+  run_.checkpoints.finish(run_.model.trained());
+  run_.model.trained().abandon();
+  run_.records.log.finish();
   return {.saved = !run_.checkpoints.last_failed(), .save_failed = run_.checkpoints.last_failed()};
 }
 
 bool RunEnd::save_before_stop() {
   if (!run_.job.checkpoint.on()) return false;
-  if (const ReplicaCheck check = run_.health.compare_replicas(run_.trained()); !check.same()) {
+  if (const ReplicaCheck check = run_.health.compare_replicas(run_.model.trained()); !check.same()) {
     run_.say(fmt::format("step {} is not saved: {}", run_.state.step, check.describe()));
     return false;
   }
-  run_.save();
-  run_.checkpoints.finish(run_.trained());
+  save_run(run_);
+  run_.checkpoints.finish(run_.model.trained());
   return !run_.checkpoints.last_failed();
 }
 

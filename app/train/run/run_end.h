@@ -15,7 +15,7 @@
 #include "app/report/report.h"
 #include "app/train/folder/run_checkpoints.h"
 #include "app/train/folder/run_folder.h"
-#include "app/train/run/run.h"
+#include "app/train/run/parts/run.h"
 #include "app/train/weights/weights.h"
 
 namespace zero {

@@ -12,8 +12,8 @@
 #include "app/train/folder/run_lock.h"
 #include "app/train/machine/device_memory.h"
 #include "app/train/run/run_end.h"
-#include "app/train/run/run_opening.h"
-#include "app/train/run/run_start.h"
+#include "app/train/run/start/run_opening.h"
+#include "app/train/run/start/run_start.h"
 #include "app/train/run/training_loop.h"
 #include "app/train/run/worker_run.h"
 
@@ -25,33 +25,33 @@ namespace {
 template <typename Body>
 TrainResult naming_device_memory(Run& run, Body body) {
   const auto fail = [&](std::string_view said) {
-    EngineReport report = run.engine->report();
-    if (const ActivationStore* activations = run.task->activations()) {
+    EngineReport report = run.model.engine->report();
+    if (const ActivationStore* activations = run.model.task->activations()) {
       const MemoryCount blocks = activations->report().peak_device;
       for (const MemoryTag tag : kAllMemoryTags) report.peak_memory[tag] += blocks[tag];
       report.peak_memory_bytes += blocks.total();
     }
-    DeviceMemoryUse use{.device = std::string(run.device->name()),
+    DeviceMemoryUse use{.device = std::string(run.ranks.device->name()),
                         .held = report.peak_memory,
                         .most_held = report.peak_memory_bytes,
-                        .torch = run.torch_bytes()};
-    if (run.learned && run.learned->lacked({.torch = use.torch, .asked = asked_bytes(said), .held = use.most_held}))
-      use.next_run_leaves = run.learned->bytes();
+                        .torch = run.model.torch_memory.held()};
+    use.next_run_leaves =
+        run.model.torch_memory.learn_from_full({.torch = use.torch, .asked = asked_bytes(said), .held = use.most_held});
     const ConfigError error = device_memory_error(use, run.state.step + 1, said);
-    run.world.write_flight(error);
+    run.ranks.world.write_flight(error);
     throw error;
   };
-  const bool can_be_told = !run.device->host_readable();
+  const bool can_be_told = !run.ranks.device->host_readable();
   try {
     return body();
   } catch (const c10::OutOfMemoryError& error) {
-    if (!can_be_told || !run.engine) throw;
+    if (!can_be_told || !run.model.engine) throw;
     fail(error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    if (!can_be_told || !run.engine || !says_out_of_memory(error.what_without_backtrace())) throw;
+    if (!can_be_told || !run.model.engine || !says_out_of_memory(error.what_without_backtrace())) throw;
     fail(error.what_without_backtrace());
   } catch (const ConfigError& error) {
-    if (!can_be_told || !run.engine || error.key() != "memory") throw;
+    if (!can_be_told || !run.model.engine || error.key() != "memory") throw;
     fail(error.what());
   }
   return {};  // fail() throws
@@ -62,18 +62,18 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
   if (sync.has_servers() && !sync.is_server(world.rank())) return run_worker(job, world);
   std::optional<RunLock> lock;  // released when nothing writes into the folder any more
   Run run(job, world, output, seams);
-  lock = hold_folder(run.folder, run.comm());
-  const RunOpening opening(job, run.folder, run.checkpoints, run.comm());
+  lock = hold_folder(run.folder, run.ranks.comm());
+  const RunOpening opening(job, run.folder, run.checkpoints, run.ranks.comm());
   if (sync.has_servers()) tell_workers(world.communicator(), opening.is_done());
   if (opening.is_done()) {
     opening.require_same_model();
-    if (run.is_first()) run.say(opening.why_done());
+    if (run.ranks.is_first()) run.say(opening.why_done());
     return {.was_done = true};
   }
-  const BackwardOnCaller one_thread(place_of(*run.device));
+  const BackwardOnCaller one_thread(place_of(*run.ranks.device));
   return naming_device_memory(run, [&]() -> TrainResult {
     RunEnd end(run, start_run(run, opening));
-    TrainingLoop loop(run, output.stop);
+    TrainingLoop loop(run);
     if (const int signal = loop.run(opening.resumes()); signal != 0) {
       const StoppedRun stopped = end.stop(signal);
       return {.stop_signal = signal, .saved = stopped.saved, .save_failed = stopped.save_failed};

@@ -15,7 +15,7 @@
 #include "zero/comm/transport/world.h"
 
 #include "app/report/report.h"
-#include "app/train/run/run.h"
+#include "app/train/run/parts/run.h"
 #include "app/train/train_job.h"
 #include "app/train/train_seams.h"
 

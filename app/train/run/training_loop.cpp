@@ -6,36 +6,39 @@
 #include "zero/plan/units/mesh.h"
 
 #include "app/data/batches.h"
+#include "app/train/run/parts/run_evaluation.h"
+#include "app/train/run/parts/run_saves.h"
 
 namespace zero {
 namespace {
 
 // Ranks of a line read the same samples, and drop the same activations.
 int data_rank_of(const Run& run) {
-  return line_of(run.world.rank(), run.world.size(), run.job.pipeline.pipeline).data_rank;
+  return line_of(run.ranks.world.rank(), run.ranks.world.size(), run.job.pipeline.pipeline).data_rank;
 }
 
 }  // namespace
 
-TrainingLoop::TrainingLoop(Run& run, const StopSignal* stop)
+TrainingLoop::TrainingLoop(Run& run)
     : run_(run),
-      stop_(stop),
-      training_(run.job, *run.task, run.trained(), data_rank_of(run), run.shares, run.timeline.recorder()) {
-  if (run.servers != nullptr)
-    served_.emplace(run.job, *run.task, *run.engine, run.world.communicator(), run.folder, run.state.step);
+      training_(run.job, *run.model.task, run.model.trained(), data_rank_of(run), run.data.shares,
+                run.timeline.recorder()) {
+  if (run.ranks.servers != nullptr)
+    served_.emplace(run.job, *run.model.task, *run.model.engine, run.ranks.world.communicator(), run.folder,
+                    run.state.step);
 }
 
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
-  const int holders = run_.comm().world();
+  const int holders = run_.ranks.comm().world();
   const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(holders, job.attach).copies == 1;
   if (job.health.check_replicas > 0 && (holders == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");
-  if (job.health.rewinds() && !resumed) run_.save();  // a rewind always needs a checkpoint
+  if (job.health.rewinds() && !resumed) save_run(run_);  // a rewind always needs a checkpoint
   Outcome outcome = resumed ? catch_up() : Outcome{};
   while (outcome.signal == 0 && !outcome.ends && run_.state.step < last_step(job)) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
-    run_.meter.take_back(run_.state.step);
+    run_.records.meter.take_back(run_.state.step);
   }
   pauses_ = outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps;
   if (served_) served_->dismiss(run_.state.step);
@@ -44,14 +47,15 @@ int TrainingLoop::run(bool resumed) {
 
 TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   const StepOptions& o = run_.job.train;
-  const TrainingBatches drawn(*run_.corpus.train, run_.job.data.order, o.seed, run_.shares.grid(), run_.state.samples,
-                              leaves_of_rank(run_.job, run_.num_computing(), run_.world.rank()));
+  const TrainingBatches drawn(*run_.data.corpus.train, run_.job.data.order, o.seed, run_.data.shares.grid(),
+                              run_.state.samples,
+                              leaves_of_rank(run_.job, run_.ranks.num_computing, run_.ranks.world.rank()));
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;
   while (outcome.signal == 0 && !outcome.ends && !outcome.draws_others && run_.state.step < last_step(run_.job)) {
     const TakenStep taken = run_step([&] { return training_.take(run_.state, batches, limits()); });
-    if (run_.health.judge(run_.trained(), taken.report)) return {.draws_others = true};
+    if (run_.health.judge(run_.model.trained(), taken.report)) return {.draws_others = true};
     const bool shared_anew = share_anew(taken.metrics);
     outcome = after_step();
     outcome.draws_others = outcome.draws_others || shared_anew;
@@ -62,8 +66,8 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
 // Workers draw the samples.
 TrainingLoop::Outcome TrainingLoop::run_served() {
   const TakenStep taken = run_step([this] { return served_->take(run_.state, limits()); });
-  run_.served.run.add(*taken.metrics.served);
-  run_.health.judge(run_.trained(), taken.report);
+  run_.records.served.run.add(*taken.metrics.served);
+  run_.health.judge(run_.model.trained(), taken.report);
   return after_step();
 }
 
@@ -72,45 +76,45 @@ TrainingStep::Limits TrainingLoop::limits() {
 }
 
 TakenStep TrainingLoop::run_step(const std::function<TakenStep()>& take) {
-  const std::int64_t num_before = run_.meter.num_steps();
+  const std::int64_t num_before = run_.records.meter.num_steps();
   run_.timeline.begin_step(num_before);
   TakenStep taken = take();
-  run_.meter.complete(taken.metrics, run_.trained().report());
-  run_.log.add(taken.metrics);
+  run_.records.meter.complete(taken.metrics, run_.model.trained().report());
+  run_.records.log.add(taken.metrics);
   ++run_.state.step;
-  run_.state.samples += samples_per_step(run_.job.train, run_.num_computing());
+  run_.state.samples += samples_per_step(run_.job.train, run_.ranks.num_computing);
   if (run_.timeline.end_step(num_before) && run_.job.timeline.asked)
     run_.say(fmt::format("timeline: {} (open it at https://ui.perfetto.dev)", run_.timeline.path().string()));
-  run_.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });
+  run_.records.meter.count(run_.state.step, [this](const std::string& line) { run_.say(line); });
   return taken;
 }
 
 bool TrainingLoop::share_anew(const StepMetrics& metrics) {
-  if (!run_.shares.learn(metrics.seconds - metrics.work.wait, run_.world.communicator())) return false;
+  if (!run_.data.shares.learn(metrics.seconds - metrics.work.wait, run_.ranks.world.communicator())) return false;
   run_.say(fmt::format("step {}: from now on the ranks take {} samples of a micro-batch, by their measured speeds",
-                       run_.state.step, run_.shares.text()));
+                       run_.state.step, run_.data.shares.text()));
   return true;
 }
 
 // A checkpoint may have been saved before the evaluation of its step, if a signal came between them.
 TrainingLoop::Outcome TrainingLoop::catch_up() {
-  if (run_.evaluation_is_missing() && run_.evaluate_and_compare() && run_.job.checkpoint.keep_best) run_.save();
-  return {.ends = run_.ends_early()};
+  if (evaluation_is_missing(run_) && evaluate_and_compare(run_) && run_.job.checkpoint.keep_best) save_run(run_);
+  return {.ends = ends_early(run_)};
 }
 
 TrainingLoop::Outcome TrainingLoop::after_step() {
   const StepOptions& o = run_.job.train;
   const std::int64_t step = run_.state.step;
   const std::int64_t every = run_.job.health.check_replicas;
-  if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(run_.trained()))
+  if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(run_.model.trained()))
     return {.draws_others = true};
-  const bool exchanged = run_.log.exchange_due();
+  const bool exchanged = run_.records.log.exchange_due();
   int signal = exchanged ? exchange() : 0;
-  if (exchanged) run_.learn_activations();
+  if (exchanged) run_.model.torch_memory.learn(run_.ranks.comm());
   // The last step is evaluated at the end, with all data. That result cannot be compared with the others.
   const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
-  const bool is_best = evaluates && (step < o.steps || watched_measure(run_.job)) && run_.evaluate_and_compare();
-  const bool ends = evaluates && run_.ends_early();
+  const bool is_best = evaluates && (step < o.steps || watched_measure(run_.job)) && evaluate_and_compare(run_);
+  const bool ends = evaluates && ends_early(run_);
   run_.checkpoints.poll();
   const bool is_due = signal == 0 && run_.checkpoints.due(step, ends ? step : o.steps, exchanged);
   const bool to_disk = is_due || (signal == 0 && is_best && run_.job.checkpoint.keep_best);
@@ -118,14 +122,14 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   if (!to_disk && !to_memory && !ends) return {.signal = signal};
   if (!exchanged) signal = exchange();
   if (signal != 0) return {.signal = signal};  // RunEnd saves
-  if (run_.health.judge_replicas(run_.trained())) return {.draws_others = true};
-  if (to_memory) run_.save_in_memory();
-  if (to_disk) run_.save();
+  if (run_.health.judge_replicas(run_.model.trained())) return {.draws_others = true};
+  if (to_memory) save_run_in_memory(run_);
+  if (to_disk) save_run(run_);
   return {.ends = ends};
 }
 
 int TrainingLoop::exchange() {
-  return run_.log.exchange(stop_ != nullptr ? stop_->pending() : 0);
+  return run_.records.log.exchange(run_.stop != nullptr ? run_.stop->pending() : 0);
 }
 
 }  // namespace zero

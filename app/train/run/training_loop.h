@@ -1,6 +1,6 @@
 // TrainingLoop: the steps of a run, and the work between them: log, judge, evaluate, save, and react to signals.
 //
-//   TrainingLoop loop(run, stop);
+//   TrainingLoop loop(run);
 //   const int signal = loop.run(opening.resumes());      // 0: the last step is done
 //
 // Every rank does the work between two steps at the same steps. If health refuses a step, the run may return to a
@@ -12,17 +12,16 @@
 #include <optional>
 
 #include "app/data/prefetcher.h"
-#include "app/train/run/run.h"
+#include "app/train/run/parts/run.h"
 #include "app/train/steps/served_step.h"
 #include "app/train/steps/training_step.h"
-#include "app/train/watch/stop_signal.h"
 
 namespace zero {
 
 class TrainingLoop {
  public:
-  // The engine must be attached. Both arguments must outlive the object. `stop`: null if signals are not watched.
-  TrainingLoop(Run& run, const StopSignal* stop);
+  // The engine must be attached. `run` must outlive the object.
+  explicit TrainingLoop(Run& run);
 
   // Returns the signal that ended the run before its last step, or 0. `resumed`: the run continues from a checkpoint.
   int run(bool resumed);
@@ -45,7 +44,6 @@ class TrainingLoop {
   int exchange();
 
   Run& run_;
-  const StopSignal* stop_;
   TrainingStep training_;
   std::optional<ServedStep> served_;  // on a server
   bool pauses_ = false;

@@ -20,9 +20,9 @@
 #include "zero/base/files/sha256.h"
 #include "zero/base/numbers/dtype.h"
 #include "zero/base/text/bytes.h"
+#include "zero/torch/attached/rank_extras.h"
 #include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/module/module_parameters.h"
-#include "zero/torch/rank_extras.h"
 
 namespace zero {
 

@@ -145,8 +145,8 @@ Everything everything_of(ScriptedModel& model) {
       const GatheredUnit in_use = model.engine().use(unit.index, Use::kUntraced);
       append({model.bound(unit.index), static_cast<std::size_t>(unit.numel) * size_of(unit.dtype)});
     }
-    for (int state = 1; state < states.num_saved_states(unit.index); ++state) {
-      if (!states.keeps(unit.index, state)) continue;
+    for (int state = 1; state < states.contents().num_saved_states(unit.index); ++state) {
+      if (!states.contents().keeps(unit.index, state)) continue;
       states.read_shard(unit.index, state,
                         [&](std::int64_t, std::span<const std::byte> elements) { append(elements); });
     }

@@ -27,12 +27,12 @@ class PipelinedRun : public SmallRunTest {
   }
 
   void expect_same_run(const TrainResult& run, const TrainResult& plain) {
-    EXPECT_EQ(run.report.losses, plain.report.losses);
-    EXPECT_EQ(run.report.grad_norms, plain.report.grad_norms);
+    EXPECT_EQ(run.report.steps.losses, plain.report.steps.losses);
+    EXPECT_EQ(run.report.steps.grad_norms, plain.report.steps.grad_norms);
     EXPECT_EQ(run.report.parameters_sha256, plain.report.parameters_sha256);
-    EXPECT_EQ(run.report.val_loss, plain.report.val_loss);
-    EXPECT_EQ(run.report.val_accuracy, plain.report.val_accuracy);
-    EXPECT_EQ(run.report.tokens_per_step, plain.report.tokens_per_step);
+    EXPECT_EQ(run.report.validation.loss, plain.report.validation.loss);
+    EXPECT_EQ(run.report.validation.accuracy, plain.report.validation.accuracy);
+    EXPECT_EQ(run.report.work.tokens, plain.report.work.tokens);
   }
 };
 

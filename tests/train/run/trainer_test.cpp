@@ -43,7 +43,7 @@ class TrainerTest : public SmallRunTest {
 };
 
 TEST_F(TrainerTest, ATextIsLearned) {
-  const auto losses = run(text_job(60), 1).report.losses;
+  const auto losses = run(text_job(60), 1).report.steps.losses;
   EXPECT_NEAR(losses.front(), std::log(256.0), 0.3);
   EXPECT_LT(losses.back(), 2.0);
 }
@@ -54,13 +54,13 @@ TEST_F(TrainerTest, ALineIsFitted) {
     for (int b = -4; b <= 4; ++b)
       rows += fmt::format("{},{},{}\n", a * 0.25, b * 0.25, 2.0 * a * 0.25 - b * 0.25 + 0.5);
   }
-  EXPECT_LT(run(table_job("linear", rows, 300), 2).report.losses.back(), 1e-3);
+  EXPECT_LT(run(table_job("linear", rows, 300), 2).report.steps.losses.back(), 1e-3);
 }
 
 TEST_F(TrainerTest, ExclusiveOrIsLearned) {
   auto job = table_job("mlp", "0,0,0\n0,1,1\n1,0,1\n1,1,0\n", 400);
   job.model.sizes = {2, 16, 1};
-  EXPECT_LT(run(job, 1).report.losses.back(), 0.02);
+  EXPECT_LT(run(job, 1).report.steps.losses.back(), 0.02);
 }
 
 TEST_F(TrainerTest, StagesGiveTheSameBits) {
@@ -72,7 +72,7 @@ TEST_F(TrainerTest, StagesGiveTheSameBits) {
     job.run_dir = folder_ / fmt::format("stage{}", stage);
     auto result = run(job, 2);
     sha.push_back(result.report.parameters_sha256);
-    losses.push_back(result.report.losses);
+    losses.push_back(result.report.steps.losses);
   }
   for (int stage = 1; stage <= 3; ++stage) {
     EXPECT_EQ(sha[stage], sha[0]) << "stage " << stage;
@@ -106,16 +106,16 @@ TEST_F(TrainerTest, StagesKeepBitsOfEveryModel) {
       job.overwrite = true;
       const auto result = run(job, 2);
       sha.push_back(result.report.parameters_sha256);
-      losses.push_back(result.report.losses);
+      losses.push_back(result.report.steps.losses);
       EXPECT_EQ(out_.find("sample:\n") != std::string::npos, model.name != "bert") << model.name;
       EXPECT_EQ(out_.find("predicted and true:\n") != std::string::npos, model.name == "bert") << model.name;
       EXPECT_EQ(out_.find("to be or not to be") != std::string::npos, model.name == "bert") << out_;
       EXPECT_EQ(out_.find("  as written  ") != std::string::npos, model.name == "bert") << out_;
       EXPECT_EQ(out_.find("val_accuracy") != std::string::npos, model.name == "bert") << model.name;
       EXPECT_EQ(out_.find("val_perplexity") != std::string::npos, model.name != "bert") << model.name;
-      EXPECT_EQ(result.report.val_perplexity.has_value(), model.name != "bert") << model.name;
-      EXPECT_DOUBLE_EQ(result.report.val_perplexity.value_or(std::exp(result.report.val_loss)),
-                       std::exp(result.report.val_loss));
+      EXPECT_EQ(result.report.validation.perplexity.has_value(), model.name != "bert") << model.name;
+      EXPECT_DOUBLE_EQ(result.report.validation.perplexity.value_or(std::exp(result.report.validation.loss)),
+                       std::exp(result.report.validation.loss));
     }
     EXPECT_EQ(sha[0], sha[1]) << model.name;
     EXPECT_EQ(losses[0], losses[1]) << model.name;
@@ -133,8 +133,9 @@ TEST_F(TrainerTest, MicroBatchesFormStepsBatch) {
   cut.attach.accumulate = 2;
   cut.run_dir = folder_ / "cut";
   const auto a = run(whole, 1).report, b = run(cut, 1).report;
-  for (std::size_t i = 0; i < a.losses.size(); ++i) EXPECT_NEAR(a.losses[i], b.losses[i], 1e-4) << "step " << i + 1;
-  EXPECT_EQ(a.tokens_per_step, b.tokens_per_step);
+  for (std::size_t i = 0; i < a.steps.losses.size(); ++i)
+    EXPECT_NEAR(a.steps.losses[i], b.steps.losses[i], 1e-4) << "step " << i + 1;
+  EXPECT_EQ(a.work.tokens, b.work.tokens);
 }
 
 // A step takes the samples, with the weights, that a single rank would take.
@@ -149,10 +150,11 @@ TEST_F(TrainerTest, UnequalSharesTrainLikeEqual) {
     job.run_dir = folder_ / fmt::format("shares{}", i);
     reports.push_back(run(job, 2).report);
     EXPECT_EQ(reports.back().shares, all[i]);
-    EXPECT_EQ(reports.back().tokens_per_step, reports.front().tokens_per_step);
+    EXPECT_EQ(reports.back().work.tokens, reports.front().work.tokens);
     for (std::size_t step = 0; step < 4; ++step)
-      EXPECT_NEAR(reports.back().losses[step], reports.front().losses[step], 1e-4) << i << ", step " << step + 1;
-    EXPECT_NEAR(reports.back().val_loss, reports.front().val_loss, 1e-4);
+      EXPECT_NEAR(reports.back().steps.losses[step], reports.front().steps.losses[step], 1e-4)
+          << i << ", step " << step + 1;
+    EXPECT_NEAR(reports.back().validation.loss, reports.front().validation.loss, 1e-4);
   }
   auto equal = text_job(4);
   equal.run_dir = folder_ / "equal";
@@ -183,7 +185,7 @@ TEST_F(TrainerTest, TheReportAgreesWithTheRun) {
   EXPECT_EQ(written["losses"].size(), 5U);
   EXPECT_EQ(written["grad_norms"].size(), 5U);
   EXPECT_EQ(written["step_seconds"].size(), 5U);
-  EXPECT_EQ(written["loss_bits"][4], float_bits(result.losses[4]));
+  EXPECT_EQ(written["loss_bits"][4], float_bits(result.steps.losses[4]));
   EXPECT_EQ(written["parameters_sha256"], result.parameters_sha256);
   EXPECT_EQ(written["transport"], "in_process");
   EXPECT_EQ(written["memory_bytes"].size(), 2U);
@@ -322,7 +324,7 @@ TEST_F(TrainerTest, RunContinuesFromGivenWeights) {
   auto second = text_job(1);
   second.model.init = (folder_ / "run/model.safetensors").string();
   second.run_dir = folder_ / "second";
-  EXPECT_LT(run(second, 2).report.losses.front(), trained.losses.front() - 0.5);
+  EXPECT_LT(run(second, 2).report.steps.losses.front(), trained.steps.losses.front() - 0.5);
 }
 
 TEST_F(TrainerTest, ASampleIsPrinted) {
@@ -425,18 +427,18 @@ TEST_F(TrainerTest, SharedGeneratorRefusesDropout) {
   auto job = text_job(2);
   job.model.dropout = 0.1;
   EXPECT_TRUE(says(message_of<ConfigError>([&] { run(job, 2); }), "model.dropout = 0.1"));
-  EXPECT_EQ(run(job, 1).report.losses.size(), 2U) << "one rank shares its generator with no other";
+  EXPECT_EQ(run(job, 1).report.steps.losses.size(), 2U) << "one rank shares its generator with no other";
 }
 
 TEST_F(TrainerTest, DropoutDependsOnSeedOnly) {
   auto job = text_job(3);
   job.model.dropout = 0.3;
-  const auto first = run(job, 1).report.losses;
+  const auto first = run(job, 1).report.steps.losses;
   job.overwrite = true;
   torch::manual_seed(99);
-  EXPECT_EQ(run(job, 1).report.losses, first);
+  EXPECT_EQ(run(job, 1).report.steps.losses, first);
   job.train.seed = 7;
-  EXPECT_NE(run(job, 1).report.losses, first);
+  EXPECT_NE(run(job, 1).report.steps.losses, first);
 }
 
 TEST_F(TrainerTest, SignalEndsRunAfterStep) {

@@ -46,14 +46,15 @@ RankImage::RankImage(RankEngine& engine, SaveContents contents)
       manifest_(manifest_of(engine, states_, contents_)),
       layout_(lay_out_rank(engine.specs(), engine.units(), states_, engine.resources().mesh,
                            engine.resources().comm.rank(), contents_.extras,
-                           [&engine](int unit, int state) { return engine.states().keeps(unit, state); })) {}
+                           [&engine](int unit, int state) { return engine.states().contents().keeps(unit, state); })) {}
 
 void RankImage::stream(const std::function<void(std::span<const std::byte>)>& sink) const {
   sink(std::as_bytes(std::span(layout_.header)));
   for (const SavedRange& range : layout_.ranges) {
     const Unit& unit = engine_.units()[static_cast<std::size_t>(range.unit)];
     const Shard mine = range.part;
-    const auto size = static_cast<std::int64_t>(size_of(engine_.states().saved_dtype(range.unit, range.state)));
+    const auto size =
+        static_cast<std::int64_t>(size_of(engine_.states().contents().saved_dtype(range.unit, range.state)));
     engine_.states().read_shard(range.unit, range.state, [&](std::int64_t first, std::span<const std::byte> elements) {
       const std::int64_t begin = std::max(first, mine.offset);
       const std::int64_t end = std::min(first + std::ssize(elements) / size, mine.offset + mine.numel);

@@ -122,11 +122,11 @@ int BoardCommunicator::position(int rank) const {
 // From the first line on, no rank mistakes the end of the predecessor for that of the new process.
 void BoardCommunicator::introduce(int rank, RankSet peers) {
   board_[rank].replacement.fetch_add(1, kOrdered);
-  memory_.introduce(rank, peers);
+  memory_.returns()->introduce(rank, peers);
 }
 
 void BoardCommunicator::take_back(int rank) {
-  memory_.take_back(rank);
+  memory_.returns()->take_back(rank);
   board_.forget(rank_, rank);
   const auto at = static_cast<std::size_t>(rank);
   num_sent_[at] = num_received_[at] = first_message(board_[rank].replacement.load(kOrdered));
@@ -134,7 +134,7 @@ void BoardCommunicator::take_back(int rank) {
 
 void BoardCommunicator::let_in(int rank) {
   board_.begin_again(rank);
-  memory_.let_in(rank);
+  memory_.returns()->let_in(rank);
 }
 
 Signature BoardCommunicator::next(Operation operation, std::size_t bytes, CommTag tag, int root) {

@@ -70,10 +70,10 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   int unread(int rank) override { return posts_.unread_messages(world_rank(rank)); }
   std::string known_state(int rank) const override { return memory_.describe(world_rank(rank)); }
   // Returns the world's replacements, also in a group; null if the run allows none.
-  Replacements* replacements() override { return memory_.most_replacements() > 0 ? &run_ : nullptr; }
-  bool is_one() const override { return memory_.is_replacement(); }
-  int most() const override { return memory_.most_replacements(); }
-  int waiting(RankSet lost) override { return memory_.knocking(lost); }
+  Replacements* replacements() override { return memory_.returns() != nullptr ? &run_ : nullptr; }
+  bool is_one() const override { return memory_.returns()->is_replacement(); }
+  int most() const override { return memory_.returns()->most_replacements(); }
+  int waiting(RankSet lost) override { return memory_.returns()->knocking(lost); }
   void introduce(int rank, RankSet peers) override;
   void take_back(int rank) override;
   void let_in(int rank) override;

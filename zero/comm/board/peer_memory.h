@@ -14,6 +14,19 @@
 
 namespace zero {
 
+// The way back for a rank whose process was lost; the order of the calls is that of replacements.h. Local.
+class PeerReturns {
+ public:
+  virtual ~PeerReturns() = default;
+  virtual bool is_replacement() const = 0;
+  virtual int most_replacements() const = 0;
+  // Returns the rank of a new process that waits, of those in `lost`; -1: none.
+  virtual int knocking(RankSet lost) = 0;
+  virtual void introduce(int rank, RankSet peers) = 0;
+  virtual void take_back(int rank) = 0;
+  virtual void let_in(int rank) = 0;
+};
+
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
@@ -38,13 +51,8 @@ class PeerMemory {
 
   // Local. Returns the peers whose processes have ended. Costs a system call.
   virtual RankSet dead() = 0;
-  // Local, all of them. The way back for a rank whose process was lost (replacements.h); by default there is none.
-  virtual bool is_replacement() const { return false; }
-  virtual int most_replacements() const { return 0; }
-  virtual int knocking(RankSet /*lost*/) { return -1; }
-  virtual void introduce(int /*rank*/, RankSet /*peers*/) {}
-  virtual void take_back(int /*rank*/) {}
-  virtual void let_in(int /*rank*/) {}
+  // Local. Null: a rank whose process was lost has no way back.
+  virtual PeerReturns* returns() { return nullptr; }
 
   // Local. Describes what the system knows about a late rank: "process 4711 is stopped (SIGSTOP)"; may be empty.
   virtual std::string describe(int rank) const = 0;

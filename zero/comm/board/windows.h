@@ -24,7 +24,7 @@
 
 namespace zero {
 
-class Windows final : public PeerMemory {
+class Windows final : public PeerMemory, private PeerReturns {
  public:
   // `most_replacements` 0: there are no replacements.
   Windows(HostRendezvous rendezvous, int rank, std::chrono::milliseconds timeout, int most_replacements = 0);
@@ -42,6 +42,9 @@ class Windows final : public PeerMemory {
   RankSet dead() override;
   std::string describe(int rank) const override;
 
+  PeerReturns* returns() override { return most_replacements_ > 0 ? this : nullptr; }
+
+ private:
   bool is_replacement() const override { return is_replacement_; }
   int most_replacements() const override { return most_replacements_; }
   int knocking(RankSet lost) override;
@@ -49,7 +52,6 @@ class Windows final : public PeerMemory {
   void take_back(int rank) override;
   void let_in(int rank) override;
 
- private:
   struct Window {
     std::uint64_t number = 0;
     Allocation memory;

@@ -67,7 +67,7 @@ class ShardedState {
   const FactorStates& factors() const { return factors_; }
   FactorStates& factors() { return factors_; }
   StateStreams& streams() { return streams_; }
-  Device& device() const { return streams_.device(); }
+  Device& device() const { return *streams_.tiers().device; }
   StateContents& contents() { return contents_; }
 
  private:

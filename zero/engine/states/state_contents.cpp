@@ -29,6 +29,7 @@ void take_range(const Unit& unit, const Shard& range, const std::byte* whole, DT
   });
 }
 
+// A state in 8 bits has two arrays: codes and scales.
 CodedState codes_of(const Tile& tile) {
   return {reinterpret_cast<std::uint8_t*>(tile.data[0]), reinterpret_cast<float*>(tile.data[1])};
 }
@@ -60,13 +61,13 @@ void StateContents::load(int index, const std::byte* whole, DType dtype) {
   streams_.cancel_prefetches();
   const Unit& unit = state_.unit(index);
   const auto take = [&](const StateArray& array, Shard held, DType to) {
-    streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
+    for_each_tile(streams_.visits(), {{&array, TileAccess::kWrite}}, index, [&](const Tile& tile) {
       take_range(unit, {held.offset + tile.begin, tile.numel}, whole, dtype, tile.data[0], to);
     });
   };
   take(arrays().parameter, state_.parameter_range(index), unit.dtype);
   take(arrays().master, state_.update_range(index), DType::kFloat32);
-  streams_.finish_visits();
+  streams_.visits().finish();
 }
 
 void StateContents::store(int index, const std::byte* whole) {
@@ -76,13 +77,13 @@ void StateContents::store(int index, const std::byte* whole) {
                          {whole, static_cast<std::size_t>(padded_numel(unit, state_.world())) * size_of(unit.dtype)});
   if (whole != arrays().parameter.on_device(index)) {
     const Shard held = state_.parameter_range(index);
-    streams_.visit_tiles(arrays().parameter, TileAccess::kWrite, index, [&](const Tile& tile) {
+    for_each_tile(streams_.visits(), {{&arrays().parameter, TileAccess::kWrite}}, index, [&](const Tile& tile) {
       take_range(unit, {held.offset + tile.begin, tile.numel}, written.data(), unit.dtype, tile.data[0], unit.dtype);
     });
   }
   // Changes only written elements: an element whose master still rounds to the parameter keeps its full precision.
   const Shard updated = state_.update_range(index);
-  streams_.visit_tiles(arrays().master, TileAccess::kReadWrite, index, [&](const Tile& tile) {
+  for_each_tile(streams_.visits(), {{&arrays().master, TileAccess::kReadWrite}}, index, [&](const Tile& tile) {
     const std::int64_t first = updated.offset + tile.begin;
     for_each_stretch(unit, {first, tile.numel}, [&](std::int64_t offset, std::int64_t place, std::int64_t numel) {
       auto* master = reinterpret_cast<float*>(tile.data[0]) + (offset - first);
@@ -94,7 +95,7 @@ void StateContents::store(int index, const std::byte* whole) {
       });
     });
   });
-  streams_.finish_visits();
+  streams_.visits().finish();
 }
 
 DType StateContents::saved_dtype(int unit, int state) const {
@@ -112,7 +113,7 @@ void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
                                                          : arrays().parameter;
   const Shard held = whole_array ? state_.update_range(index) : state_.parameter_range(index);
   const auto size = static_cast<std::int64_t>(size_of(saved_dtype(index, state)));
-  streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
+  for_each_tile(streams_.visits(), {{&array, TileAccess::kRead}}, index, [&](const Tile& tile) {
     const std::int64_t first = std::max(held.offset + tile.begin, own.offset);
     const std::int64_t end = std::min(held.offset + tile.begin + tile.numel, own.offset + own.numel);
     if (first >= end) return;
@@ -125,26 +126,29 @@ void StateContents::read_shard(int index, int state, const ReadVisit& visit) {
 void StateContents::read_coded_shard(int index, const StateArrays::Optimizer& state, const ReadVisit& visit) {
   const Shard own = state_.shard(index), held = state_.update_range(index);
   std::vector<float> values;
-  streams_.visit_coded_tiles(state, TileAccess::kRead, index, [&](const Tile& tile) {
-    const std::int64_t origin = held.offset + tile.begin;
-    const std::int64_t end = std::min(origin + tile.numel, own.offset + own.numel);
-    for (std::int64_t first = std::max(origin, own.offset); first < end; first += TileStream::kTileNumel) {
-      values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, end - first)));
-      decode_blocks(state.state.code, codes_of(tile).from(first - origin), values);
-      visit(first, std::as_bytes(std::span<const float>(values)));
-    }
-  });
+  for_each_tile(streams_.visits(), {{&state.array, TileAccess::kRead}, {&state.scales, TileAccess::kRead}}, index,
+                [&](const Tile& tile) {
+                  const std::int64_t origin = held.offset + tile.begin;
+                  const std::int64_t end = std::min(origin + tile.numel, own.offset + own.numel);
+                  for (std::int64_t first = std::max(origin, own.offset); first < end;
+                       first += TileStream::kTileNumel) {
+                    values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, end - first)));
+                    decode_blocks(state.state.code, codes_of(tile).from(first - origin), values);
+                    visit(first, std::as_bytes(std::span<const float>(values)));
+                  }
+                });
 }
 
 void StateContents::write_coded(int index, const StateArrays::Optimizer& state, const WriteFill& fill) {
   std::vector<float> values;
-  streams_.visit_coded_tiles(state, TileAccess::kWrite, index, [&](const Tile& tile) {
-    for (std::int64_t begin = 0; begin < tile.numel; begin += TileStream::kTileNumel) {
-      values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, tile.numel - begin)));
-      fill(state_.update_range(index).offset + tile.begin + begin, values);
-      encode_blocks(state.state.code, values, codes_of(tile).from(begin));
-    }
-  });
+  for_each_tile(streams_.visits(), {{&state.array, TileAccess::kWrite}, {&state.scales, TileAccess::kWrite}}, index,
+                [&](const Tile& tile) {
+                  for (std::int64_t begin = 0; begin < tile.numel; begin += TileStream::kTileNumel) {
+                    values.resize(static_cast<std::size_t>(std::min(TileStream::kTileNumel, tile.numel - begin)));
+                    fill(state_.update_range(index).offset + tile.begin + begin, values);
+                    encode_blocks(state.state.code, values, codes_of(tile).from(begin));
+                  }
+                });
 }
 
 void StateContents::read_replicated(int index, const ReplicaVisit& visit, HeldStates which) {
@@ -162,7 +166,7 @@ void StateContents::read_sharded(int index, const ReplicaVisit& visit, HeldState
 void StateContents::read_held(int index, bool sharded, std::int64_t numel, const ReplicaVisit& visit,
                               HeldStates which) {
   const auto read = [&](const StateArray& array) {
-    streams_.visit_tiles(array, TileAccess::kRead, index, [&](const Tile& tile) {
+    for_each_tile(streams_.visits(), {{&array, TileAccess::kRead}}, index, [&](const Tile& tile) {
       const std::int64_t count = std::clamp<std::int64_t>(numel - tile.begin, 0, tile.numel);
       if (count > 0) visit({tile.data[0], static_cast<std::size_t>(array.bytes_of(index, count))});
     });
@@ -183,7 +187,7 @@ void StateContents::write_held(int index, int state, const WriteFill& fill) {
   streams_.cancel_prefetches();
   std::vector<float> full;  // fp32 input of a 16-bit tile
   const auto write = [&](const StateArray& array, Shard held, DType dtype) {
-    streams_.visit_tiles(array, TileAccess::kWrite, index, [&](const Tile& tile) {
+    for_each_tile(streams_.visits(), {{&array, TileAccess::kWrite}}, index, [&](const Tile& tile) {
       if (dtype == DType::kFloat32) {
         fill(held.offset + tile.begin, {reinterpret_cast<float*>(tile.data[0]), static_cast<std::size_t>(tile.numel)});
         return;
@@ -205,7 +209,7 @@ void StateContents::write_held(int index, int state, const WriteFill& fill) {
     write(arrays().parameter, state_.parameter_range(index), state_.unit(index).dtype);
     write(arrays().master, state_.update_range(index), DType::kFloat32);
   }
-  streams_.finish_visits();
+  streams_.visits().finish();
 }
 
 void StateContents::read_full_precision_shard(int index, std::span<float> out) {

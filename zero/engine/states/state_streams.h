@@ -52,29 +52,15 @@ class StateStreams {
   // used.
   bool moves_parameters() const { return moves_parameters_; }
 
-  // Calls visit(tile) for every tile of a unit's part of an array, now. Its writes are on their tier after
-  // finish_visits() or the next visit.
-  template <typename Visit>
-  void visit_tiles(const StateArray& array, TileAccess access, int unit, Visit visit) {
-    for_each_tile(visits_, {{&array, access}}, unit, visit);
-  }
-  // Does the same for a state in 8 bits: tile.data[0] are its codes, tile.data[1] their scales.
-  template <typename Visit>
-  void visit_coded_tiles(const StateArrays::Optimizer& state, TileAccess access, int unit, Visit visit) {
-    for_each_tile(visits_, {{&state.array, access}, {&state.scales, access}}, unit, visit);
-  }
-  void finish_visits() { visits_.finish(); }
+  // Returns the pass over states between steps, which reads and writes tiles now.
+  TileStream& visits() { return visits_; }
 
   // Ends everything, and frees staging memory.
   void finish();
   // Call it after states have moved to other tiers.
   void placement_changed();
 
-  Device& device() const { return *tiers_.device; }
-  // Returns the lanes of the device; null: none.
-  LaneLink* lanes() const { return tiers_.lanes; }
-  // Returns the number of tiles in transfer each way; see OffloadTiers.
-  int depth() const { return tiers_.depth; }
+  const OffloadTiers& tiers() const { return tiers_; }
   // Returns the seconds that this rank has waited for disk and link.
   double waited_seconds() const;
 
@@ -82,13 +68,6 @@ class StateStreams {
   void copy_up(int unit, std::span<std::byte> to, std::span<const std::byte> from, bool crosses);
   // Times a copy between host and device that is queued while the span lives. Zero bytes: times nothing.
   LaneSpan time_crossing(Activity direction, int unit, std::size_t bytes) const;
-  template <typename Visit>
-  static void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
-    const StateArray& array = *arrays.front().array;
-    if (!array.has(unit)) return;
-    stream.begin(arrays, {{unit, array.split(unit).numel()}});
-    while (const Tile* tile = stream.next()) visit(*tile);
-  }
 
   const StateArrays& arrays_;
   std::size_t num_units_;

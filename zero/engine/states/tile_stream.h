@@ -138,4 +138,14 @@ class TileStream {
   std::deque<MovingTile> writing_;
 };
 
+// Calls visit(tile) for every tile of a unit's part of the arrays, now. Its writes are on their tiers after
+// TileStream::finish() or the next pass.
+template <typename Visit>
+void for_each_tile(TileStream& stream, const std::vector<TileArray>& arrays, int unit, Visit visit) {
+  const StateArray& array = *arrays.front().array;
+  if (!array.has(unit)) return;
+  stream.begin(arrays, {{unit, array.split(unit).numel()}});
+  while (const Tile* tile = stream.next()) visit(*tile);
+}
+
 }  // namespace zero

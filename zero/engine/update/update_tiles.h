@@ -121,7 +121,7 @@ void UpdateTiles::work_on(const Tile& tile, const UnitGradient& gradient, Change
   const TileMemory there = arrays_.memory_of(tile, gradient);
   const Shard range = range_of(tile);
   TileMemory memory = there;
-  HostTile whole(state_.device(), host_tiles_, state_.streams().lanes(), tile.unit);
+  HostTile whole(state_.device(), host_tiles_, state_.streams().tiers().lanes, tile.unit);
   bring_whole(whole, tile, memory);
   change(memory, tile);
   for_each_span(tile, memory, range, use);
@@ -170,7 +170,7 @@ void UpdateTiles::read_shards(std::vector<TileRange> ranges, const PassStates& s
     const std::int64_t first = std::max(begin, shard.offset);
     const std::int64_t last = std::min(begin + tile->numel, shard.offset + shard.numel);
     if (first >= last) continue;
-    HostTile whole(state_.device(), host_tiles_, state_.streams().lanes(), tile->unit);
+    HostTile whole(state_.device(), host_tiles_, state_.streams().tiers().lanes, tile->unit);
     if (tile->on_host) bring_whole(whole, *tile, memory);
     use(*tile, memory, Shard{first, last - first});
   }

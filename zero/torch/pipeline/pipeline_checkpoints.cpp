@@ -48,18 +48,20 @@ SavedSections PipelineCheckpoints::save(const std::filesystem::path& path, SaveC
 
 LoadedCheckpoint PipelineCheckpoints::load(const std::filesystem::path& path) {
   const FileCalls& calls = FileCalls::kernel();
-  std::vector<std::pair<AttachedModule*, AttachedCheckpoints::Checked>> parts;
+  std::vector<std::pair<AttachedCheckpoints*, AttachedCheckpoints::Checked>> parts;
   require_same_outcome(run_, path.string(), [&] {
     for (const int section : homes_)
-      if (AttachedModule* const module = modules_[static_cast<std::size_t>(section)])
-        parts.emplace_back(module, module->check_load(path, calls, names_));
+      if (AttachedModule* const module = modules_[static_cast<std::size_t>(section)]) {
+        AttachedCheckpoints& checkpoints = module->checkpoints_to_load();
+        parts.emplace_back(&checkpoints, checkpoints.check(path, calls, names_));
+      }
   });
   ZERO_CHECK(!parts.empty(), "this rank has no section with parameters");
   std::vector<LoadedCheckpoint> loaded;
   require_same_outcome(run_, path.string(), [&] {
-    for (auto& [module, checked] : parts) module->begin_load();
-    for (auto& [module, checked] : parts) loaded.push_back(module->fill(checked));
-    for (auto& [module, checked] : parts) module->end_load();
+    for (auto& [checkpoints, checked] : parts) checkpoints->begin_load();
+    for (auto& [checkpoints, checked] : parts) loaded.push_back(checkpoints->fill(checked));
+    for (auto& [checkpoints, checked] : parts) checkpoints->end_load();
   });
   return std::move(loaded.front());
 }

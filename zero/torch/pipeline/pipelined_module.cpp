@@ -20,9 +20,9 @@
 #include "zero/comm/group.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/states/shard_weights.h"
+#include "zero/torch/attached/first_values.h"
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
-#include "zero/torch/first_values.h"
 #include "zero/torch/pipeline/joined_report.h"
 #include "zero/torch/pipeline/section_options.h"
 #include "zero/torch/pipeline/step_generator.h"
@@ -274,7 +274,7 @@ std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss, doubl
   std::vector<double> losses;
   AttachedModule& module = *modules_.front();
   for (int micro = 0; micro < options_.accumulate; ++micro) {
-    module.drop_zeroed();
+    module.steps().drop_zeroed();
     module.engine().begin_micro_batch(micro);
     const double begin = monotonic_seconds();
     const torch::Tensor value = loss(micro);
@@ -328,7 +328,7 @@ std::vector<at::Tensor> PipelinedModule::evaluate(const EvaluationKey& key, cons
 void PipelinedModule::begin(const Pass& pass) {
   for (AttachedModule* const module : {module_of(pass.section), lookup_for(pass.section)}) {
     if (module == nullptr) continue;
-    module->drop_zeroed();
+    module->steps().drop_zeroed();
     module->engine().begin_micro_batch(pass.micro);
   }
 }
@@ -427,10 +427,10 @@ void PipelinedModule::add_other_positions(StepSync& verdict) const {
 
 StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
   require_attached("step");
-  if (line_.pipeline == 1) return modules_.front()->step(rates, limits);
+  if (line_.pipeline == 1) return modules_.front()->steps().step(rates, limits);
   std::vector<std::pair<AttachedModule*, StepSync>> parts;
   for (const auto& module : modules_)
-    if (module != nullptr) parts.emplace_back(module.get(), module->agree_step(rates, limits));
+    if (module != nullptr) parts.emplace_back(module.get(), module->steps().agree(rates, limits));
   StepSync whole = parts.front().second;
   for (std::size_t i = 1; i < parts.size(); ++i) add_part(whole, parts[i].second);
   add_other_positions(whole);
@@ -439,7 +439,7 @@ StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limit
     verdict.sum_squares = whole.sum_squares;
     verdict.exact_squares = whole.exact_squares;
     verdict.num_non_finite = whole.num_non_finite;
-    const StepReport of_section = module->carry_out_step(verdict, rates);
+    const StepReport of_section = module->steps().carry_out(verdict, rates);
     const std::string bad = report.bad_parameter;
     report = of_section;
     if (report.bad_parameter.empty()) report.bad_parameter = bad;
@@ -501,7 +501,7 @@ SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveConte
 LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {
   require_attached("load");
   if (line_.pipeline > 1) return checkpoints_->load(path);
-  return modules_.front()->load(path, FileCalls::kernel());
+  return modules_.front()->checkpoints_to_load().load(path, FileCalls::kernel());
 }
 
 WorkSeconds PipelinedModule::take_work_seconds() {

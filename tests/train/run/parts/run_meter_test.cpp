@@ -1,0 +1,97 @@
+#include "app/train/run/parts/run_meter.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "tests/comm/transport/worlds.h"
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+constexpr int kSteps = 6;
+
+EngineReport report_of(bool off_device) {
+  EngineReport report;
+  report.memory[MemoryTag::kParameter] = 1000;
+  report.sent_bytes_per_step = 77;
+  report.state_bytes[static_cast<std::size_t>(Tier::kDevice)] = 1000;
+  if (off_device) report.state_bytes[static_cast<std::size_t>(Tier::kDisk)] = 3000;
+  report.predicted.busy[0][0] = 0.5;
+  report.disk_per_step = {.read_bytes = 20, .waited_seconds = 0.25};
+  return report;
+}
+
+// The report of one rank after kSteps steps of half a second. `replans_later`: states move after the prediction.
+RunReport measured(const EngineReport& engine, std::string& said, bool replans_later = false) {
+  RunMeter meter(nullptr, 1);
+  EngineReport now = engine;
+  meter.begin(now, kSteps);
+  for (int step = 1; step <= kSteps; ++step) {
+    StepMetrics metrics{.step = step, .seconds = 0.5, .forward = 0.2};
+    meter.complete(metrics, now);
+    EXPECT_EQ(metrics.memory, now.memory);
+    EXPECT_EQ(metrics.sent_bytes, 77);
+    meter.count(step, [&](const std::string& line) { said += line + "\n"; });
+    EXPECT_EQ(meter.num_steps(), step);
+    if (step == kSteps - 1 && replans_later) ++now.replans;
+  }
+  RunReport report;
+  run_ranks(1, [&](World& world) { meter.fill(report, world.communicator()); });
+  return report;
+}
+
+// The report has the engine's last state.
+TEST(RunMeterTest, ReportHasMediansAndLastState) {
+  std::string said;
+  const RunReport report = measured(report_of(false), said);
+  EXPECT_EQ(said, "");
+  ASSERT_EQ(report.ranks.size(), 1U);
+  EXPECT_EQ(report.ranks[0].memory[MemoryTag::kParameter], 1000);
+  EXPECT_EQ(report.ranks[0].sent_bytes_per_step, 77);
+  EXPECT_GT(report.ranks[0].peak_rss, 0);
+  EXPECT_GT(report.ranks[0].steady_rss, 0);
+  EXPECT_GT(report.ranks[0].startup_s, 0);
+  EXPECT_EQ(report.engine.sent_bytes_per_step, 77);
+  EXPECT_EQ(report.profile.forward, 0.2);
+  EXPECT_EQ(report.profile.total, 0.5);
+  EXPECT_EQ(report.profile.exposed, 0.25);
+}
+
+TEST(RunMeterTest, OffDeviceStatesShowTransfers) {
+  std::string said;
+  EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.disk.read_bytes, 0);
+  EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.disk.read_bytes, 20);
+}
+
+TEST(RunMeterTest, OffDeviceStatesShowExpectationOnce) {
+  std::string said;
+  measured(report_of(true), said);
+  EXPECT_TRUE(says(said, "step 3: with the model's computation 500 ms a step are expected")) << said;
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << said;
+}
+
+TEST(RunMeterTest, PredictionNeedsUnmovedStates) {
+  std::string said;
+  ASSERT_TRUE(measured(report_of(true), said).predicted.has_value());
+  EXPECT_EQ(measured(report_of(true), said).predicted->total(), 0.5);
+  EXPECT_FALSE(measured(report_of(true), said, /*replans_later=*/true).predicted.has_value());
+}
+
+TEST(RunMeterTest, EveryRankHasAllFigures) {
+  run_ranks(3, [](World& world) {
+    RunMeter meter(nullptr, 1);
+    EngineReport engine = report_of(false);
+    engine.sent_bytes_per_step = world.rank();
+    meter.begin(engine, 1);
+    RunReport report;
+    meter.fill(report, world.communicator());
+    ASSERT_EQ(report.ranks.size(), 3U);
+    for (int rank = 0; rank < 3; ++rank)
+      EXPECT_EQ(report.ranks[static_cast<std::size_t>(rank)].sent_bytes_per_step, rank);
+  });
+}
+
+}  // namespace
+}  // namespace zero

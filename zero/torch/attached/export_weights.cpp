@@ -1,0 +1,44 @@
+// AttachedStates::export_weights(): one unit is whole at a time, and only rank 0 writes.
+#include <optional>
+
+#include "zero/base/error/check.h"
+#include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/safetensors/safetensors_writer.h"
+#include "zero/torch/attached/attached_states.h"
+
+namespace zero {
+
+void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
+  Communicator& comm = engine_.resources().comm;
+  std::optional<SafetensorsWriter> writer;
+  std::string failure;
+  // If rank 0 fails, it must still take part in the gathers for which the others wait.
+  const auto on_rank_0 = [&](const std::function<void()>& body) {
+    if (comm.rank() == 0 && failure.empty()) failure = failure_of(body);
+  };
+  std::vector<Extra> buffers;
+  on_rank_0([&] {
+    for (const auto& [name, tensor] : buffers_) buffers.push_back(extra_of(name, tensor));
+    std::vector<SafetensorsEntry> entries;
+    for (const ParamSpec& spec : parameters_.specs())
+      entries.push_back({.name = spec.name,
+                         .dtype = element_type_of(full_precision ? DType::kFloat32 : spec.dtype),
+                         .shape = spec.shape});
+    for (const Extra& buffer : buffers)
+      entries.push_back({.name = buffer.name, .dtype = buffer.dtype, .shape = buffer.shape});
+    writer.emplace(path, std::move(entries));
+    for (const Extra& buffer : buffers) writer->write(buffer.name, 0, buffer.bytes);
+  });
+  for_each_parameter(
+      [&](const std::string& name, const torch::Tensor& values) {
+        on_rank_0([&] {
+          ZERO_CHECK(values.is_contiguous() && values.is_cpu());
+          writer->write(name, 0, {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+        });
+      },
+      full_precision);
+  on_rank_0([&] { writer->commit(); });
+  require_same_outcome(comm, path.string(), failure);
+}
+
+}  // namespace zero
