@@ -207,7 +207,7 @@ class CheckReadmes(TreeTest):
 
 class CheckNames(TreeTest):
     def faults(self, first_line, code="class RunLog {};"):
-        self.write("app/train/run/parts/run_log.h", f"{first_line}\n#pragma once\n{code}\n")
+        self.write("app/train/run/run_log.h", f"{first_line}\n#pragma once\n{code}\n")
         return check_layers.check_names(self.root)
 
     def test_a_header_begins_with_a_name_and_says_what_it_is(self):
@@ -215,7 +215,7 @@ class CheckNames(TreeTest):
             self.assertEqual(self.faults(first), [], first)
         for first in ("// The lines of a run.", "#pragma once", "// RunLog:", "// " + "Many words " * 6 + ": the lines."):
             (fault,) = self.faults(first)
-            self.assertTrue(fault.startswith("app/train/run/parts/run_log.h:1: name: a header begins with"), fault)
+            self.assertTrue(fault.startswith("app/train/run/run_log.h:1: name: a header begins with"), fault)
 
     def test_a_name_of_code_is_in_the_header(self):
         self.assertEqual(self.faults("// open_log(): opens it.", "RunLog open_log();"), [])
