@@ -1,4 +1,5 @@
 // `[parallel]`: processes share one model as a pipeline, over each transport. Also plans and refused keys.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +28,25 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
     EXPECT_EQ(cut.at("transport"), "shared_memory");
     for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss", "num_parameters"})
       EXPECT_EQ(cut.at(key), plain.at(key)) << key;
+  }
+}
+
+// States of each rank: two lines of two positions, over which each stage divides the states of a section.
+TEST_F(PipelinesSlow, RanksHoldPlannedStates) {
+  for (const int stage : {0, 1, 2, 3}) {
+    const std::string flags = fmt::format("-n 4 --parallel.pipeline 2 --zero.stage {}", stage);
+    const Ran json = folder_.zero("plan c.toml " + flags + " --json", "timeout 60");
+    const Json plan = Json::parse(json.output, nullptr, /*allow_exceptions=*/false);
+    const Json report = report_of(flags, fmt::format("stage{}", stage));
+    ASSERT_TRUE(plan.is_object() && report.is_object()) << json.errors;
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      const Json& memory = report.at("memory_bytes").at(rank);
+      double states = 0;
+      for (const char* const state : {"parameter", "gradient", "master", "moment"})
+        states += memory.at(state).get<double>();
+      const auto planned = plan.at("positions").at(rank / 2).at("state_bytes").get<double>();
+      EXPECT_NEAR(states / planned, 1, 0.02) << "stage " << stage << ", rank " << rank;
+    }
   }
 }
 
