@@ -24,6 +24,7 @@
 #include "app/cli/gpu_link.h"
 #include "app/config/options/option.h"
 #include "app/config/rules/fit_to_world.h"
+#include "app/config/rules/pipeline_rules.h"
 #include "app/launch/flight_records.h"
 #include "app/launch/launch.h"
 
@@ -72,9 +73,13 @@ void warn_of_launchers_keys(const Config& config, const RankFlags& ranks) {
 // update.
 WorldProgram for_world(int world, std::vector<std::string> program, const Config& config) {
   const TrainKeys& train = config.train;
-  require_whole_groups(world, config);
-  require_secondary_groups(world, config);
-  const std::int64_t accumulate = accumulate_in(world, config);
+  require_divides(config, world, "parallel.pipeline");
+  const int holders = world / config.parallel.pipeline;
+  require_whole_groups(holders, config);
+  require_secondary_groups(holders, config);
+  Config fewer = config;
+  const std::int64_t accumulate = fewer.train.accumulate = accumulate_in(world, config);
+  require_passes(fewer);
   // The last flags override earlier ones.
   program.push_back(fmt::format("--train.batch={}", train.batch));
   program.push_back(fmt::format("--train.accumulate={}", accumulate));

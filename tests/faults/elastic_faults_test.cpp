@@ -76,6 +76,26 @@ TEST_F(ElasticFaults, LeavesKeepBitsWithFewerRanks) {
             report_of("undisturbed").value("parameters_sha256", "no report"));
 }
 
+// Three ranks are no whole lines, so the run continues with one line of two ranks.
+TEST_F(ElasticFaults, PipelineContinuesWithFewerLines) {
+  const std::vector<std::string> lines{"--parallel.pipeline", "2", "--train.accumulate", "2", "--train.sample", "0"};
+  WatchedCommand undisturbed(four_ranks("undisturbed", lines));
+  ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
+  const auto strikes = [](WatchedCommand& started) {
+    const std::string again = "starting all ranks again (1 of 9)";
+    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
+           started.text().find("checkpoint: step 14,") == std::string::npos;
+  };
+  const auto struck_run = struck("run", four_ranks("run", lines), strikes);
+  EXPECT_EQ(struck_run->finish(), 0) << struck_run->text();
+  EXPECT_SAYS(*struck_run, "not with 3 ranks: parallel.pipeline = 2: it must divide the number of ranks");
+  EXPECT_SAYS(*struck_run, "accumulate 2 -> 4 keeps the global batch of 8");
+  const auto expected = losses_of("undisturbed"), losses = losses_of("run");
+  ASSERT_EQ(losses.size(), expected.size());
+  for (std::size_t step = 0; step < losses.size(); ++step)
+    EXPECT_NEAR(losses[step], expected[step], 1e-3) << "step " << step + 1;
+}
+
 TEST_F(ElasticFaults, RefusesMinRanksAboveTheWorld) {
   WatchedCommand command(four_ranks("run", {"--run.min_ranks", "5"}));
   EXPECT_EQ(command.finish(), 2);

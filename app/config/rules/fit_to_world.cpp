@@ -110,10 +110,13 @@ std::int64_t most_samples(const StepOptions& train) {
 std::int64_t accumulate_in(std::int64_t world, const Config& config) {
   const TrainKeys& train = config.train;
   if (train.leaves > 0) return accumulate_of_leaves(world, config);
-  const std::int64_t per_batch = train.batch * world;
+  const bool in_lines = config.parallel.pipeline > 1;
+  const std::int64_t computing = world / config.parallel.pipeline;
+  const std::int64_t per_batch = train.batch * computing;
   if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
   throw ConfigError("train.global_batch", std::to_string(train.global_batch),
-                    fmt::format("no multiple of {} = {} (train.batch) x {} (ranks)", per_batch, train.batch, world),
+                    fmt::format("no multiple of {} = {} (train.batch) x {} ({})", per_batch, train.batch, computing,
+                                in_lines ? "lines" : "ranks"),
                     "a smaller train.batch fits more numbers of ranks");
 }
 

@@ -61,7 +61,6 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
 
 void check_run(const PipelineRefusals& refuse, const Config& config) {
   refuse.unless(config.run.device == "cpu", "run.device", "use cpu");
-  refuse.unless(config.run.min_ranks == 0, "run.min_ranks", "fewer ranks may not divide into lines", "use 0");
   refuse.unless(config.train.sample == 0, "train.sample", "generation and predictions need the whole model on a rank",
                 "use 0, and zero generate after the run");
   refuse.unless(config.checkpoint.memory_every == 0, "checkpoint.memory_every", "use 0, and checkpoint.every");
