@@ -78,7 +78,8 @@ TEST_F(ElasticFaults, LeavesKeepBitsWithFewerRanks) {
 
 // Three ranks are no whole lines, so the run continues with one line of two ranks.
 TEST_F(ElasticFaults, PipelineContinuesWithFewerLines) {
-  const std::vector<std::string> lines{"--parallel.pipeline", "2", "--train.accumulate", "2", "--train.sample", "0"};
+  const std::vector<std::string> lines{"--model.layers",     "2", "--parallel.pipeline", "2",
+                                       "--train.accumulate", "2", "--train.sample",      "0"};
   WatchedCommand undisturbed(four_ranks("undisturbed", lines));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
   const auto strikes = [](WatchedCommand& started) {
