@@ -49,11 +49,30 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
 }
 
+// The run measures anew, so its choice may be another one than the plan's.
+TEST_F(Pipelines, AutoPrintsEachOrder) {
+  const std::string flags = "c.toml -n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.sections 2";
+  const Ran plan = folder_.zero("plan " + flags, "timeout 60");
+  EXPECT_EQ(plan.status, 0) << plan.errors;
+  const Ran run = folder_.zero("train " + flags + " --run.dir run", "timeout 60");
+  EXPECT_EQ(run.status, 0) << run.errors;
+  for (const std::string& text : {plan.output, run.output}) {
+    EXPECT_TRUE(says(text, "interleaved         2 skipped: parallel.sections = 2: ")) << text;
+    EXPECT_TRUE(says(text, "  chosen\n")) << text;
+  }
+  const Json json = Json::parse(folder_.zero("plan " + flags + " --json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  ASSERT_EQ(json.at("orders").size(), 6U);
+  EXPECT_GT(json.at("orders").at(0).at("seconds"), 0);
+}
+
 TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, start] :
        {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
         std::pair("-n 2 --parallel.pipeline 2 --model.dropout 0.1", "model.dropout = 0.1: "),
-        std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: ")}) {
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.activation_memory 100",
+                  "parallel.activation_memory = 100 B: ")}) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;
     EXPECT_TRUE(says(ran.errors, start)) << ran.errors;

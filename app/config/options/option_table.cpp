@@ -471,7 +471,9 @@ constexpr std::array kOptions{
            Range{.lowest = 0, .highest = kMostLayers},
            "parts of the model in a line; 0: one a rank, with parallel.schedule interleaved or zb-v two"},
     Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
-           "order of a pipeline's passes; zb-...: gradients of weights fill the gaps"},
+           "order of a pipeline's passes; zb-...: gradients of weights fill the gaps; auto: the shortest that fits"},
+    Option{"parallel.activation_memory", bytes_at<kParallel, &PipelineOptions::activation_memory>, kAny,
+           "largest bytes of a rank's activations in flight for parallel.schedule auto; auto: no limit"},
 
     Option{"checkpoint.every", kSaveInterval, kNatural,
            "steps, or time such as \"10min\", between two checkpoints; the last step also has one; 0: none"},

@@ -21,14 +21,23 @@ namespace zero {
 
 constexpr int kEverywhere = -1;
 
+// Measured seconds of an operator for one micro-batch.
+struct OperatorSeconds {
+  double forward = 0;
+  double inputs = 0;   // gradients of its inputs, and others that its backward pass makes at once
+  double weights = 0;  // gradients that a pass of weights makes
+  double total() const { return forward + inputs + weights; }
+};
+
 // One operator of a forward pass, in the order of execution.
 struct GraphOperator {
   std::string name;
-  std::vector<int> params;   // numbers of the parameters that it uses
-  std::vector<int> inputs;   // values that it reads
-  std::vector<int> outputs;  // values that it makes, or writes in place
-  double work = 0;           // estimated cost, in any unit
-  bool everywhere = false;   // it has neither parameters nor computed inputs, such as a mask: every rank runs it
+  std::vector<int> params;    // numbers of the parameters that it uses
+  std::vector<int> inputs;    // values that it reads
+  std::vector<int> outputs;   // values that it makes, or writes in place
+  double work = 0;            // estimated cost, in any unit
+  OperatorSeconds seconds{};  // 0: not measured
+  bool everywhere = false;    // it has neither parameters nor computed inputs, such as a mask: every rank runs it
 };
 
 struct GraphValue {

@@ -1,0 +1,203 @@
+#include "zero/plan/pipeline/plan_passes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
+#include "zero/base/text/seconds.h"
+
+namespace zero {
+namespace {
+
+constexpr double kEqualTime = 1.01;
+
+bool is_measured(const ForwardGraph& graph) {
+  return std::ranges::any_of(graph.operators, [](const GraphOperator& op) { return op.seconds.total() > 0; });
+}
+
+PipelineLinks links_between(const CrossingBytes& bytes, const LinkSeconds& link) {
+  const auto seconds = [&](const std::vector<std::int64_t>& of_sections) {
+    std::vector<double> result;
+    for (const std::int64_t each : of_sections)
+      result.push_back(each > 0 ? link.latency + static_cast<double>(each) * link.per_byte : 0);
+    return result;
+  };
+  return {seconds(bytes.forward), seconds(bytes.backward)};
+}
+
+PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, int ranks, int sections, int micros,
+                         const LinkSeconds& link) {
+  if (sections == 0) sections = default_sections(order, ranks);
+  PlannedPasses planned{.order = order, .sections = {}, .plan = build_pipeline(order, ranks, sections, micros)};
+  planned.sections = cut_sections(graph, sections);
+  if (planned.sections.has_lookup) {
+    const auto home = static_cast<std::size_t>(planned.sections.home_of_lookup - 1);
+    planned.plan = with_lookup(planned.plan, planned.plan.rank_of_section[home]);
+  }
+  const CrossingBytes bytes = crossing_bytes(graph, planned.sections, planned.plan.rank_of_section);
+  planned.is_measured = is_measured(graph);
+  planned.time = simulate(planned.plan, costs_of_sections(graph, planned.sections), links_between(bytes, link));
+  return planned;
+}
+
+std::string first_line(const ConfigError& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+std::int64_t most_activation_bytes(const PipelineTime& time) {
+  return std::ranges::max_element(time.ranks, {}, &RankTime::activation_bytes)->activation_bytes;
+}
+
+[[noreturn]] void refuse_all(const std::vector<OrderTrial>& trials, const PipelineOptions& options) {
+  const auto smallest = std::ranges::min_element(
+      trials, {}, [](const OrderTrial& trial) { return std::pair(trial.time.ranks.empty(), trial.activation_bytes); });
+  if (!smallest->time.ranks.empty())
+    throw ConfigError("parallel.activation_memory", format_bytes(options.activation_memory),
+                      fmt::format("a rank holds {} of activations with parallel.schedule = {}, and more with others",
+                                  format_bytes(smallest->activation_bytes), name_of(smallest->order)),
+                      "use that many bytes, or a smaller train.batch");
+  std::string reasons;
+  for (const OrderTrial& trial : trials) reasons += fmt::format("\n  {}: {}", name_of(trial.order), trial.skipped);
+  throw ConfigError("parallel.schedule", "auto", "no order of passes fits the model:" + reasons,
+                    "use fewer ranks in a line (parallel.pipeline)");
+}
+
+PlannedPasses choose_order(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                           const LinkSeconds& link) {
+  std::vector<OrderTrial> trials;
+  std::vector<std::optional<PlannedPasses>> planned;
+  double shortest = 0;
+  for (const Choice<PassOrder>& order : kPassOrders) {
+    if (order.value == PassOrder::kAuto) continue;
+    OrderTrial trial{.order = order.value, .sections = options.sections, .skipped = {}, .time = {}};
+    if (trial.sections == 0) trial.sections = default_sections(order.value, options.pipeline);
+    planned.emplace_back();
+    try {
+      PlannedPasses passes = plan_order(graph, order.value, options.pipeline, trial.sections, micros, link);
+      trial.time = passes.time;
+      trial.activation_bytes = most_activation_bytes(passes.time);
+      if (options.activation_memory > 0 && trial.activation_bytes > options.activation_memory) {
+        trial.skipped = fmt::format("{} of activations, parallel.activation_memory = {}",
+                                    format_bytes(trial.activation_bytes), format_bytes(options.activation_memory));
+      } else {
+        shortest = shortest == 0 ? passes.time.seconds : std::min(shortest, passes.time.seconds);
+        planned.back() = std::move(passes);
+      }
+    } catch (const ConfigError& error) {
+      trial.skipped = first_line(error);
+    }
+    trials.push_back(std::move(trial));
+  }
+  std::optional<std::size_t> best;
+  for (std::size_t at = 0; at < trials.size(); ++at) {
+    if (!planned[at] || trials[at].time.seconds > shortest * kEqualTime) continue;
+    if (!best || trials[at].activation_bytes < trials[*best].activation_bytes) best = at;
+  }
+  if (!best) refuse_all(trials, options);
+  PlannedPasses chosen = std::move(*planned[*best]);
+  chosen.trials = std::move(trials);
+  return chosen;
+}
+
+}  // namespace
+
+CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
+                             const std::vector<int>& rank_of_section) {
+  const auto count = static_cast<std::size_t>(sections.count);
+  CrossingBytes bytes{std::vector<std::int64_t>(count, 0), std::vector<std::int64_t>(count, 0)};
+  const auto rank_of = [&](int section) { return rank_of_section[static_cast<std::size_t>(section)]; };
+  for (const Crossing& crossing : sections.crossings) {
+    if (crossing.from == kEverywhere) continue;
+    const GraphValue& value = graph.values[static_cast<std::size_t>(crossing.value)];
+    int before = crossing.from;
+    std::vector<int> received{rank_of(crossing.from)};
+    for (const int to : crossing.to) {
+      if (to == kEverywhere) continue;
+      const int rank = rank_of(to);
+      if (std::ranges::find(received, rank) == received.end()) {
+        bytes.forward[static_cast<std::size_t>(crossing.from)] += value.bytes;
+        received.push_back(rank);
+      }
+      if (value.differentiable && rank_of(before) != rank) bytes.backward[static_cast<std::size_t>(to)] += value.bytes;
+      before = to;
+    }
+  }
+  return bytes;
+}
+
+std::int64_t result_bytes(const ForwardGraph& graph, const Sections& sections, int section) {
+  std::vector<bool> counted(graph.values.size(), false);
+  std::int64_t bytes = 0;
+  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
+    if (sections.of_operator[op] != section) continue;
+    for (const int value : graph.operators[op].outputs) {
+      const auto at = static_cast<std::size_t>(value);
+      if (!counted[at]) bytes += graph.values[at].bytes;
+      counted[at] = true;
+    }
+  }
+  return bytes;
+}
+
+PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections) {
+  PassCosts costs(static_cast<std::size_t>(sections.count));
+  for (int section = 0; section < sections.count; ++section)
+    costs[static_cast<std::size_t>(section)].activation_bytes = result_bytes(graph, sections, section);
+  if (!is_measured(graph)) {
+    double whole = 0;
+    for (const double work : sections.work) whole += work;
+    for (std::size_t section = 0; section < costs.size(); ++section) {
+      const double share = whole > 0 ? sections.work[section] / whole : 0;
+      costs[section].forward = costs[section].inputs = costs[section].weights = share;
+    }
+    return costs;
+  }
+  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
+    if (sections.of_operator[op] == kEverywhere) continue;
+    SectionCosts& section = costs[static_cast<std::size_t>(sections.of_operator[op])];
+    section.forward += graph.operators[op].seconds.forward;
+    section.inputs += graph.operators[op].seconds.inputs;
+    section.weights += graph.operators[op].seconds.weights;
+  }
+  return costs;
+}
+
+PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                          const LinkSeconds& link) {
+  require_order(options.schedule, options.pipeline,
+                options.sections > 0 || options.schedule == PassOrder::kAuto
+                    ? options.sections
+                    : default_sections(options.schedule, options.pipeline),
+                micros);
+  if (options.schedule == PassOrder::kAuto) return choose_order(graph, options, micros, link);
+  return plan_order(graph, options.schedule, options.pipeline, options.sections, micros, link);
+}
+
+std::string order_table(const PlannedPasses& planned) {
+  if (planned.trials.empty()) return "";
+  std::string text = fmt::format("{:<12} {:>8} {:>10} {:>8} {:>12}  {}\n", "order", "sections", "step", "bubble",
+                                 "activations", "in flight, by rank");
+  const auto out = std::back_inserter(text);
+  for (const OrderTrial& trial : planned.trials) {
+    if (!trial.skipped.empty()) {
+      fmt::format_to(out, "{:<12} {:>8} skipped: {}\n", name_of(trial.order), trial.sections, trial.skipped);
+      continue;
+    }
+    std::vector<int> in_flight;
+    for (const RankTime& rank : trial.time.ranks) in_flight.push_back(rank.in_flight);
+    const double share = trial.time.seconds > 0 ? 100 * trial.time.bubble / trial.time.seconds : 0;
+    fmt::format_to(out, "{:<12} {:>8} {:>10} {:>6.1f} % {:>12}  {}{}\n", name_of(trial.order), trial.sections,
+                   planned.is_measured ? format_seconds(trial.time.seconds) : fmt::format("{:.3g}", trial.time.seconds),
+                   share, format_bytes(trial.activation_bytes), fmt::join(in_flight, " "),
+                   trial.order == planned.order ? "  chosen" : "");
+  }
+  return text;
+}
+
+}  // namespace zero
