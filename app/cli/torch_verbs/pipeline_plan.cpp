@@ -8,9 +8,11 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/mesh.h"
@@ -103,8 +105,13 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   forecast.lines = static_cast<int>(request.world) / config.parallel.pipeline;
   forecast.stage = attach.stage;
   forecast.batch = config.train.batch;
+  forecast.has_links = request.cluster.has_value();
   OperatorTimer timer;
   const bool measures = needs_seconds(config.parallel) || request.cluster.has_value();
+  if (measures) {  // with the cores that a rank would have here
+    const int threads = attach_options(config, static_cast<int>(request.world / request.machines)).threads;
+    at::set_num_threads(std::min(threads, num_usable_cores()));
+  }
   forecast.graph =
       learn_forward(
           parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
@@ -123,9 +130,10 @@ std::string forecast_text(const PipelineForecast& forecast) {
   fmt::format_to(out, "{} in {}, {} of {}, stage {}\n", forecast.model,
                  format_count(forecast.passes.plan.num_sections(), "section"), format_count(forecast.lines, "line"),
                  format_count(forecast.passes.plan.ranks, "rank"), forecast.stage);
-  fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' {}\n\n",
+  fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' {}{}\n\n",
                  name_of(forecast.passes.order), forecast.passes.plan.micros, format_count(forecast.batch, "sample"),
-                 100 * bubble_share(forecast), forecast.passes.is_measured ? "measured seconds" : "work");
+                 100 * bubble_share(forecast), forecast.passes.is_measured ? "seconds on this machine" : "work",
+                 forecast.has_links ? " and the cluster's links" : "");
   const std::string orders = order_table(forecast.passes);
   if (!orders.empty()) text += orders + "\n";
   fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "position", "sections", "parameters",

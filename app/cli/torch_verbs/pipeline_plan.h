@@ -25,6 +25,7 @@ struct PipelineForecast {
   int lines = 1;
   int stage = 0;
   std::int64_t batch = 0;
+  bool has_links = false;  // a cluster's file was given: its links count, and nothing else of it
   ForwardGraph graph;
   PlannedPasses passes;
   struct RankBytes {

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/plan_passes.h"
 
 #include "app/config/options/option.h"
 #include "app/config/rules/read_keys.h"
@@ -97,6 +97,7 @@ void check_pipeline(const LoadedConfig& loaded) {
     require_pipeline_for(loaded, "parallel.sections", parallel.sections > 0);
     require_pipeline_for(loaded, "parallel.schedule", parallel.schedule != PipelineOptions{}.schedule);
     require_pipeline_for(loaded, "parallel.activation_memory", parallel.activation_memory > 0);
+    require_pipeline_for(loaded, "parallel.cut", parallel.cut != CutBy::kWork || !parallel.first_units.empty());
     return;
   }
   if (parallel.activation_memory > 0 && parallel.schedule != PassOrder::kAuto) refuse_unused_memory(loaded);
@@ -118,8 +119,9 @@ void require_passes(const Config& config) {
   const PipelineOptions& parallel = config.parallel;
   if (parallel.pipeline == 1) return;
   const bool chooses = parallel.schedule == PassOrder::kAuto;
-  const int most = default_sections(chooses ? PassOrder::kInterleaved : parallel.schedule, parallel.pipeline);
-  const int sections = parallel.sections > 0 ? parallel.sections : most;
+  const int asked = asked_sections(parallel);
+  const int sections =
+      asked > 0 ? asked : default_sections(chooses ? PassOrder::kInterleaved : parallel.schedule, parallel.pipeline);
   constexpr std::int64_t kMostPasses = 10'000'000;  // of a section's kind in a step: they are listed in memory
   const std::int64_t accumulate = config.train.accumulate;
   if (accumulate > kMostPasses / sections)
@@ -127,8 +129,7 @@ void require_passes(const Config& config) {
         "train.accumulate", std::to_string(accumulate),
         fmt::format("with {} sections a step of a pipeline would have more than {} passes", sections, kMostPasses),
         "use fewer micro-batches");
-  require_order(parallel.schedule, parallel.pipeline, chooses ? parallel.sections : sections,
-                static_cast<int>(accumulate));
+  require_pipeline(parallel, static_cast<int>(accumulate));
 }
 
 }  // namespace zero

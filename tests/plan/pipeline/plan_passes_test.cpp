@@ -111,5 +111,32 @@ TEST(PlanPasses, FixedOrdersHaveNoTable) {
   EXPECT_EQ(order_table(planned), "");
 }
 
+// The first operator takes as long as the three others. Estimates take all for equal.
+TEST(PlanPasses, MeasuredSecondsMoveTheCut) {
+  ForwardGraph graph = chain(4, kEqual);
+  graph.operators[0].seconds = {.forward = 3, .inputs = 3, .weights = 3};
+  EXPECT_EQ(plan_passes(graph, {.pipeline = 2}, 4, {}).sections.of_operator, (std::vector<int>{0, 0, 1, 1}));
+  const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .cut = CutBy::kSeconds}, 4, {});
+  EXPECT_EQ(planned.sections.of_operator, (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_EQ(planned.sections.work, (std::vector<double>{9, 9}));
+}
+
+TEST(PlanPasses, NamedUnitsFixTheSections) {
+  const PlannedPasses planned = choose(chain(4, kEqual), {.pipeline = 2, .first_units = {"layer.1"}}, 4);
+  EXPECT_EQ(planned.sections.of_operator, (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_TRUE(says(trial_of(planned, PassOrder::kZbV).skipped, "parallel.sections = 2: ")) << "zb-v needs four";
+}
+
+TEST(PlanPasses, NumbersOfUnitsMustFit) {
+  EXPECT_EQ(message_of<ConfigError>([] {
+              require_pipeline({.pipeline = 2, .first_units = {"a", "b"}}, 4);
+            }),
+            "parallel.cut = [\"a\", \"b\"]: it cuts the model into 3 sections, and parallel.schedule = 1f1b cannot use "
+            "this number on 2 ranks\n  name 1 unit: the first unit of each section after the first");
+  EXPECT_EQ(message_of<ConfigError>([] { require_pipeline({.pipeline = 2, .sections = 4, .first_units = {"a"}}, 4); }),
+            "parallel.cut = [\"a\"]: it cuts the model into 2 sections, and parallel.sections = 4\n"
+            "  name 3 units: the first unit of each section after the first");
+}
+
 }  // namespace
 }  // namespace zero

@@ -183,7 +183,8 @@ TEST_F(PipelinedRun, TimelineHasThePassesOfAllRanks) {
   made.timeline = {.file = "t.json", .steps = 1};
   run(made, 2);
   std::map<int, std::vector<std::string>> names;
-  for (const auto& event : nlohmann::json::parse(read_file(folder_ / "cut/t.json")).at("traceEvents"))
+  const auto trace = nlohmann::json::parse(read_file(folder_ / "cut/t.json"));
+  for (const auto& event : trace.at("traceEvents"))
     if (event.at("ph") == "X" && event.at("cat") == "compute") names[event.at("pid")].push_back(event.at("name"));
   ASSERT_EQ(names.size(), 2U);
   for (const auto& [rank, of_rank] : names) {

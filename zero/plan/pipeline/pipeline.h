@@ -51,12 +51,21 @@ inline constexpr std::array<Choice<PassOrder>, 7> kPassOrders{{{"gpipe", PassOrd
                                                                {"zb-v", PassOrder::kZbV},
                                                                {"auto", PassOrder::kAuto}}};
 
+// What the work of sections is measured in.
+enum class CutBy : std::uint8_t {
+  kWork,    // an estimate: multiplications and memory accesses
+  kSeconds  // measured seconds of the operators
+};
+
 // [parallel]: how a model is cut into sections over the ranks of a line.
 struct PipelineOptions {
   int pipeline = 1;  // ranks in a line; divides the number of ranks
   int sections = 0;  // parts of the model in a line; 0: as many as the order needs
   PassOrder schedule = PassOrder::kOneForwardOneBackward;
   std::int64_t activation_memory = 0;  // most bytes of a rank's activations with kAuto; 0: no limit
+  CutBy cut = CutBy::kWork;            // what sections have in equal parts
+  // First unit, or first parameter, of each section after the first: "h.2". Empty: the cut is balanced.
+  std::vector<std::string> first_units{};
   bool operator==(const PipelineOptions&) const = default;
 };
 

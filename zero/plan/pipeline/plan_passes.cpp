@@ -30,11 +30,15 @@ PipelineLinks links_between(const CrossingBytes& bytes, const LinkSeconds& link)
   return {seconds(bytes.forward), seconds(bytes.backward)};
 }
 
-PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, int ranks, int sections, int micros,
+// `graph`: its work is what the cut balances.
+PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, const PipelineOptions& options, int micros,
                          const LinkSeconds& link) {
-  if (sections == 0) sections = default_sections(order, ranks);
-  PlannedPasses planned{.order = order, .sections = {}, .plan = build_pipeline(order, ranks, sections, micros)};
-  planned.sections = cut_sections(graph, sections);
+  int sections = asked_sections(options);
+  if (sections == 0) sections = default_sections(order, options.pipeline);
+  PlannedPasses planned{
+      .order = order, .sections = {}, .plan = build_pipeline(order, options.pipeline, sections, micros)};
+  planned.sections =
+      options.first_units.empty() ? cut_sections(graph, sections) : cut_at_units(graph, options.first_units);
   if (planned.sections.has_lookup) {
     const auto home = static_cast<std::size_t>(planned.sections.home_of_lookup - 1);
     planned.plan = with_lookup(planned.plan, planned.plan.rank_of_section[home]);
@@ -75,11 +79,11 @@ PlannedPasses choose_order(const ForwardGraph& graph, const PipelineOptions& opt
   double shortest = 0;
   for (const Choice<PassOrder>& order : kPassOrders) {
     if (order.value == PassOrder::kAuto) continue;
-    OrderTrial trial{.order = order.value, .sections = options.sections, .skipped = {}, .time = {}};
+    OrderTrial trial{.order = order.value, .sections = asked_sections(options), .skipped = {}, .time = {}};
     if (trial.sections == 0) trial.sections = default_sections(order.value, options.pipeline);
     planned.emplace_back();
     try {
-      PlannedPasses passes = plan_order(graph, order.value, options.pipeline, trial.sections, micros, link);
+      PlannedPasses passes = plan_order(graph, order.value, options, micros, link);
       trial.time = passes.time;
       trial.activation_bytes = most_activation_bytes(passes.time);
       if (options.activation_memory > 0 && trial.activation_bytes > options.activation_memory) {
@@ -168,15 +172,40 @@ PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections)
   return costs;
 }
 
+int asked_sections(const PipelineOptions& options) {
+  return options.first_units.empty() ? options.sections : static_cast<int>(options.first_units.size()) + 1;
+}
+
+void require_pipeline(const PipelineOptions& options, int micros) {
+  const int asked = asked_sections(options);
+  const bool chooses = options.schedule == PassOrder::kAuto;
+  const int sections = asked > 0 || chooses ? asked : default_sections(options.schedule, options.pipeline);
+  const auto refuse = [&](const std::string& reason, int needed) {
+    throw ConfigError(
+        "parallel.cut", fmt::format("{}", options.first_units),
+        fmt::format("it cuts the model into {} sections, and {}", asked, reason),
+        fmt::format("name {}: the first unit of each section after the first", format_count(needed - 1, "unit")));
+  };
+  if (!options.first_units.empty() && options.sections > 0 && options.sections != asked)
+    refuse(fmt::format("parallel.sections = {}", options.sections), options.sections);
+  try {
+    require_order(options.schedule, options.pipeline, sections, micros);
+  } catch (const ConfigError& error) {
+    if (options.first_units.empty() || chooses || error.key() != "parallel.sections") throw;
+    refuse(fmt::format("parallel.schedule = {} cannot use this number on {} ranks", name_of(options.schedule),
+                       options.pipeline),
+           default_sections(options.schedule, options.pipeline));
+  }
+}
+
 PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
                           const LinkSeconds& link) {
-  require_order(options.schedule, options.pipeline,
-                options.sections > 0 || options.schedule == PassOrder::kAuto
-                    ? options.sections
-                    : default_sections(options.schedule, options.pipeline),
-                micros);
-  if (options.schedule == PassOrder::kAuto) return choose_order(graph, options, micros, link);
-  return plan_order(graph, options.schedule, options.pipeline, options.sections, micros, link);
+  require_pipeline(options, micros);
+  ForwardGraph weighed = graph;
+  if (options.cut == CutBy::kSeconds && is_measured(graph))
+    for (GraphOperator& op : weighed.operators) op.work = op.seconds.total();
+  return options.schedule == PassOrder::kAuto ? choose_order(weighed, options, micros, link)
+                                              : plan_order(weighed, options.schedule, options, micros, link);
 }
 
 std::string order_table(const PlannedPasses& planned) {

@@ -60,10 +60,16 @@ PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections)
 
 // Returns whether the operators of the graph must be measured.
 inline bool needs_seconds(const PipelineOptions& options) {
-  return options.schedule == PassOrder::kAuto;
+  return options.schedule == PassOrder::kAuto || (options.cut == CutBy::kSeconds && options.first_units.empty());
 }
 
-// Throws what require_order() and cut_sections() throw. With kAuto throws ConfigError under "parallel.schedule" if the
+// Returns the sections that the user asks for; 0: as many as the order needs.
+int asked_sections(const PipelineOptions& options);
+// Throws what require_order() throws for these options, and ConfigError under "parallel.cut" if the number of named
+// units does not fit.
+void require_pipeline(const PipelineOptions& options, int micros);
+
+// Throws what require_pipeline() and cut_sections(), or cut_at_units(), throw. With kAuto throws ConfigError under "parallel.schedule" if the
 // model can be cut for no order, and under "parallel.activation_memory" if no order's activations fit.
 PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
                           const LinkSeconds& link);

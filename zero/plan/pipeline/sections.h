@@ -76,6 +76,13 @@ struct Sections {
 // differ. The message names the reason.
 Sections cut_sections(const ForwardGraph& graph, int count);
 
+// Returns the sections of a model that is cut before named units. `first_units`: a unit or a parameter for each section
+// after the first, by its whole name or by the end of a unit's name ("h.2" for "transformer.h.2"). Operators without
+// parameters before a unit are in the section that lets fewer bytes cross. Throws ConfigError under "parallel.cut" if
+// no parameter or several units have such a name, if units are not in the order of the forward pass, and if the model
+// cannot be cut there.
+Sections cut_at_units(const ForwardGraph& graph, const std::vector<std::string>& first_units);
+
 // Returns the sections of another forward pass of the same model, such as an evaluation: an operator with a parameter
 // is in the parameter's home, and an operator without one is in the section of the operator before it. `cut`: the
 // sections of the training pass; `graph` has the same parameters. Throws ConfigError under "passes" if the pass uses

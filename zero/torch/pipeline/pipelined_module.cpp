@@ -101,13 +101,8 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
       parameters_(parameters_of(model_, options.dtype)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   require_numbers(options_);
-  const bool cuts = line_.pipeline > 1;
-  const PassOrder order = cuts ? pipeline_.schedule : order_;
-  const int sections = pipeline_.sections > 0 || order == PassOrder::kAuto
-                           ? pipeline_.sections
-                           : default_sections(order, pipeline_.pipeline);
-  require_order(order, pipeline_.pipeline, sections, options_.accumulate);
-  if (cuts) {
+  if (line_.pipeline > 1) {
+    require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
     return;
   }
