@@ -36,6 +36,8 @@ constexpr auto kKeepBits = std::to_array<std::string_view>({"train.offload_activ
                                                             "parallel.pipeline",
                                                             "parallel.sections",
                                                             "parallel.schedule",
+                                                            "parallel.cut",
+                                                            "parallel.activation_memory",
                                                             "comm.transport",
                                                             "comm.timeout",
                                                             "run.dir",

@@ -21,7 +21,20 @@ struct RankRecord {
   std::int64_t num_lost = 0;
 };
 
-// Collective. Returns the trace of all ranks, on rank 0.
+// Names are separated by a character that no name has.
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + '\0';
+  return text;
+}
+std::vector<std::string> divided(const std::string& text) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\0', begin)) != std::string::npos; begin = end + 1)
+    names.push_back(text.substr(begin, end - begin));
+  return names;
+}
+
+// Collective. Returns the trace of all ranks, on rank 0. Ranks of a pipeline have units of other names.
 std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_clock) {
   const RankRecord record{mine.origin(), static_cast<std::int64_t>(mine.spans().size()), mine.num_lost()};
   const auto records = gather_ranks<RankRecord>(comm, std::span(&record, 1));
@@ -34,13 +47,17 @@ std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_c
   std::vector<TimelineSpan> padded = mine.spans();
   padded.resize(static_cast<std::size_t>(most));
   const auto spans = gather_ranks<TimelineSpan>(comm, padded);
+  const std::vector<std::string> texts = all_gather_text(comm, joined(mine.unit_names()));
   if (comm.rank() != 0) return "";
+  std::vector<std::vector<std::string>> names;
+  for (const std::string& text : texts) names.push_back(divided(text));
   std::vector<RankTimeline> ranks;
   for (std::size_t rank = 0; rank < spans.size(); ++rank) {
     const RankRecord& its = records[rank].front();
     ranks.push_back({.spans = std::span(spans[rank]).first(static_cast<std::size_t>(its.num_spans)),
                      .origin = one_clock ? earliest : its.origin,
-                     .num_lost = its.num_lost});
+                     .num_lost = its.num_lost,
+                     .unit_names = names[rank]});
   }
   return to_chrome_trace(ranks, mine.unit_names());
 }

@@ -50,6 +50,15 @@ TEST_F(PipelinesSlow, RanksHoldPlannedStates) {
   }
 }
 
+TEST_F(PipelinesSlow, CutsKeepBits) {
+  const Json plain = report_of("-n 1", "plain");
+  for (const auto& [name, cut] : {std::pair("measured", "measured"), std::pair("named", "'[\"ln_f\"]'")}) {
+    const Json run = report_of(std::string("-n 2 --parallel.pipeline 2 --parallel.cut ") + cut, name);
+    ASSERT_TRUE(plain.is_object() && run.is_object()) << cut;
+    EXPECT_EQ(run.at("parameters_sha256"), plain.at("parameters_sha256")) << cut;
+  }
+}
+
 // The sums of a run's checkpoints do not depend on its sections.
 TEST_F(PipelinesSlow, OtherCutsVerifyTheRun) {
   const std::string flags = "-n 2 --parallel.pipeline 2 --parallel.schedule zb-h1 --checkpoint.every 2 --run.threads 1";
@@ -73,11 +82,47 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
 }
 
+// The run measures anew, so its choice may be another one than the plan's.
+TEST_F(Pipelines, AutoPrintsEachOrder) {
+  const std::string flags = "c.toml -n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.sections 2";
+  const Ran plan = folder_.zero("plan " + flags, "timeout 60");
+  EXPECT_EQ(plan.status, 0) << plan.errors;
+  const Ran run = folder_.zero("train " + flags + " --run.dir run", "timeout 60");
+  EXPECT_EQ(run.status, 0) << run.errors;
+  for (const std::string& text : {plan.output, run.output}) {
+    EXPECT_TRUE(says(text, "interleaved         2 skipped: parallel.sections = 2: ")) << text;
+    EXPECT_TRUE(says(text, "  chosen\n")) << text;
+  }
+  const Json json = Json::parse(folder_.zero("plan " + flags + " --json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  ASSERT_EQ(json.at("orders").size(), 6U);
+  EXPECT_GT(json.at("orders").at(0).at("seconds"), 0);
+}
+
+// A kilobyte a second: a step takes the time of its messages.
+TEST_F(Pipelines, PlanCountsTheClustersLinks) {
+  folder_.write("cluster.toml", "[cluster]\nhosts = 2\nranks = 1\nnetwork = \"1KB\"\n");
+  const std::string flags = "--parallel.pipeline 2 --parallel.schedule auto";
+  const Ran ran = folder_.zero("plan c.toml --cluster cluster.toml " + flags, "timeout 60");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "by the operators' seconds on this machine and the cluster's links")) << ran.output;
+  const Ran json = folder_.zero("plan c.toml --cluster cluster.toml --json " + flags, "timeout 60");
+  const Json plan = Json::parse(json.output, nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(plan.is_object()) << json.errors;
+  const double bytes = plan.at("positions").at(0).at("sent_crossing_bytes").get<double>();
+  for (const Json& order : plan.at("orders"))
+    if (!order.contains("skipped") && order.at("sections") == 2) EXPECT_GT(order.at("seconds"), bytes / 1000 / 2);
+}
+
 TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, start] :
        {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
         std::pair("-n 2 --parallel.pipeline 2 --train.gradient_noise 0.1", "train.gradient_noise = 0.1: "),
-        std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: ")}) {
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.activation_memory 100B",
+                  "parallel.activation_memory = 100 B: "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.cut '[\"h.9\"]'",
+                  "parallel.cut = h.9: the model has no such unit")}) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;
     EXPECT_TRUE(says(ran.errors, start)) << ran.errors;

@@ -48,6 +48,7 @@ void change(Config& config, const Option& option) {
     }
     void operator()(TierFractions& member) const { member = {.host = 1.0 / 3, .disk = 0.5}; }
     void operator()(LossScaleChoice& member) const { member = {.fixed = 1.0 / 3}; }
+    void operator()(CutChoice& member) const { member = {.measured = false, .units = {"h.2", "a \"b"}}; }
     void operator()(GroupChoice& member) const { member = {.ranks = 2, .automatic = false}; }
     void operator()(Names& member) const { member.names = {"a b", "\"c\""}; }
     void operator()(std::vector<double>& member) const { member = {1.0 / 3, 2}; }

@@ -69,6 +69,20 @@ TEST_F(StepTimelineTest, HasEveryRanksSpans) {
   EXPECT_EQ(folder_.num_files(), 1u) << "rank 0 writes";
 }
 
+// Ranks of a pipeline hold other units, and other numbers of units.
+TEST_F(StepTimelineTest, RanksNameTheirUnits) {
+  run_ranks(2, [&](World& world) {
+    StepTimeline timeline({.file = "t.json", .steps = 1}, 1, world, folder_.path());
+    timeline.recorder()->name_units(world.rank() == 0 ? std::vector<std::string>{"wte", "h.0"}
+                                                      : std::vector<std::string>{"h.1"});
+    timeline.begin_step(0);
+    { const TimedSpan span(timeline.recorder(), Activity::kUpdate, /*unit=*/0); }
+    timeline.end_step(0);
+  });
+  EXPECT_EQ(names(0), std::vector<std::string>{"update wte"});
+  EXPECT_EQ(names(1), std::vector<std::string>{"update h.1"});
+}
+
 TEST_F(StepTimelineTest, WithoutAFileThereIsNone) {
   EXPECT_EQ(run(2, 4, {}), (std::vector<int>{-1, -1}));
   EXPECT_EQ(folder_.num_files(), 0u);

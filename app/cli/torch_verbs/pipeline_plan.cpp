@@ -9,14 +9,17 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/operator_timer.h"
 
 #include "app/cli/torch_verbs/job.h"
 #include "app/train/tasks/model_kind.h"
@@ -39,93 +42,32 @@ void refuse_flag(bool given, std::string_view flag, std::string_view value) {
                       "leave it out, or set parallel.pipeline = 1");
 }
 
-// Forward, and each half of a backward pass, take as long as the section's share of the work says.
-PassCosts costs_by_work(const Sections& sections) {
-  double whole = 0;
-  for (const double work : sections.work) whole += work;
-  PassCosts costs;
-  for (const double work : sections.work) costs.push_back({work / whole, work / whole, work / whole});
-  return costs;
-}
-
-// By value: the activation checkpoint inside which it is made and used, so that it is not kept; -1: none.
-std::vector<int> checkpoints_of_values(const ForwardGraph& graph) {
-  std::vector<int> checkpoints(graph.values.size(), -1);
-  for (std::size_t part = 0; part < graph.kept_together.size(); ++part) {
-    const auto [first, end] = graph.kept_together[part];
-    std::vector<bool> made(graph.values.size(), false);
-    for (int op = 0; op < static_cast<int>(graph.operators.size()); ++op) {
-      const bool inside = op >= first && op < end;
-      if (inside)
-        for (const int value : graph.operators[static_cast<std::size_t>(op)].outputs)
-          made[static_cast<std::size_t>(value)] = true;
-      if (op < end) continue;
-      for (const int value : graph.operators[static_cast<std::size_t>(op)].inputs)
-        made[static_cast<std::size_t>(value)] = false;
-    }
-    for (std::size_t value = 0; value < made.size(); ++value)
-      if (made[value] && static_cast<int>(value) != graph.loss) checkpoints[value] = static_cast<int>(part);
-  }
-  return checkpoints;
-}
-
-struct ResultBytes {
-  std::int64_t kept = 0;      // of one micro-batch, from its forward to its backward pass
-  std::int64_t repeated = 0;  // of the largest activation checkpoint, during its second run
-};
-
-ResultBytes results_of(const ForwardGraph& graph, const Sections& sections, int section) {
-  const std::vector<int> checkpoints = checkpoints_of_values(graph);
-  std::vector<bool> counted(graph.values.size(), false);
-  std::vector<std::int64_t> inside(graph.kept_together.size(), 0);
-  ResultBytes bytes;
-  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
-    if (sections.of_operator[op] != section) continue;
-    for (const int value : graph.operators[op].outputs) {
-      const auto at = static_cast<std::size_t>(value);
-      if (std::exchange(counted[at], true)) continue;
-      const int checkpoint = checkpoints[at];
-      (checkpoint < 0 ? bytes.kept : inside[static_cast<std::size_t>(checkpoint)]) += graph.values[at].bytes;
-    }
-  }
-  for (const std::int64_t each : inside) bytes.repeated = std::max(bytes.repeated, each);
-  return bytes;
-}
-
-// Values that a section sends for one micro-batch, once to each other rank, and gradients that it returns.
-std::int64_t crossing_bytes(const PipelineForecast& forecast, int section) {
-  const auto position_of = [&](int of) { return forecast.plan.rank_of_section[static_cast<std::size_t>(of)]; };
-  std::int64_t bytes = 0;
-  for (const Crossing& crossing : forecast.sections.crossings) {
-    const GraphValue& value = forecast.graph.values[static_cast<std::size_t>(crossing.value)];
-    int before = crossing.from;
-    std::vector<int> positions;
-    for (const int to : crossing.to) {
-      const int position = position_of(to);
-      const bool is_new =
-          position != position_of(crossing.from) && std::ranges::find(positions, position) == positions.end();
-      if (crossing.from == section && is_new) bytes += value.bytes;
-      if (is_new) positions.push_back(position);
-      if (to == section && value.differentiable && position_of(before) != position) bytes += value.bytes;
-      before = to;
-    }
-  }
-  return bytes;
-}
-
 // A peak counts the micro-batches of each section of a rank.
 int held_micros(const PipelineForecast& forecast, int position) {
-  return forecast.time.ranks[static_cast<std::size_t>(position)].in_flight;
+  return forecast.passes.time.ranks[static_cast<std::size_t>(position)].in_flight;
+}
+
+// `per_byte` and `latency` of messages between neighbours: those between machines, if any neighbours are on two. The
+// lines of a machine share its link.
+LinkSeconds link_of(const Cluster& cluster, int lines, int positions) {
+  const int world = lines * positions;
+  bool leaves = false;
+  for (int rank = 0; rank < world; ++rank)
+    leaves = leaves || cluster.host_of(rank) != cluster.host_of((rank + lines) % world);
+  if (!leaves) return {.latency = 0, .per_byte = cluster.within > 0 ? 1 / cluster.within : 0};
+  return {.latency = cluster.latency, .per_byte = std::min(lines, cluster.ranks) / cluster.network};
 }
 
 void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs, const AttachOptions& attach) {
-  forecast.ranks.resize(static_cast<std::size_t>(forecast.plan.ranks));
-  for (int section = 0; section < forecast.plan.num_sections(); ++section) {
-    const int position = forecast.plan.rank_of_section[static_cast<std::size_t>(section)];
+  forecast.ranks.resize(static_cast<std::size_t>(forecast.passes.plan.ranks));
+  const CrossingBytes crossing =
+      crossing_bytes(forecast.graph, forecast.passes.sections, forecast.passes.plan.rank_of_section);
+  for (int section = 0; section < forecast.passes.plan.num_sections(); ++section) {
+    const int position = forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)];
     PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
     std::vector<ParamSpec> mine;
     for (std::size_t param = 0; param < specs.size(); ++param)
-      if (forecast.sections.home_of_param[param] == section) mine.push_back(specs[param]);
+      if (forecast.passes.sections.home_of_param[param] == section) mine.push_back(specs[param]);
     if (!mine.empty()) {
       const Mesh mesh = mesh_of(forecast.lines, attach.group);
       const StageCost cost = cost_of(units_of(mine, forecast.lines, attach), mesh, attach,
@@ -134,18 +76,19 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
       rank.sent_states += cost.sent;
     }
     for (const ParamSpec& spec : mine) rank.parameters += spec.numel();
-    const ResultBytes results = results_of(forecast.graph, forecast.sections, section);
-    rank.results = std::max(rank.results, results.kept * held_micros(forecast, position) + results.repeated);
-    rank.sent_crossing += crossing_bytes(forecast, section) * forecast.plan.micros;
+    const auto at = static_cast<std::size_t>(section);
+    rank.sent_crossing += (crossing.forward[at] + crossing.backward[at]) * forecast.passes.plan.micros;
   }
+  for (std::size_t position = 0; position < forecast.ranks.size(); ++position)
+    forecast.ranks[position].results = forecast.passes.time.ranks[position].activation_bytes;
 }
 
 std::string sections_of(const PipelineForecast& forecast, int position) {
-  return fmt::format("{}", fmt::join(forecast.plan.sections_of(position), ", "));
+  return fmt::format("{}", fmt::join(forecast.passes.plan.sections_of(position), ", "));
 }
 
 double bubble_share(const PipelineForecast& forecast) {
-  return forecast.time.seconds > 0 ? forecast.time.bubble / forecast.time.seconds : 0;
+  return forecast.passes.time.seconds > 0 ? forecast.passes.time.bubble / forecast.passes.time.seconds : 0;
 }
 
 }  // namespace
@@ -154,27 +97,30 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   const Config& config = request.loaded.config;
   refuse_flag(request.schedule, "--schedule", "");
   refuse_flag(!request.profile.empty(), "--profile", request.profile);
-  refuse_flag(request.cluster.has_value(), "--cluster", "");
   ModelOptions model = model_options(config);
   model.init.clear();  // only shapes are needed, not weights
   const SampleShape shape = planned_shape(config);
   const auto task = make_task(model, shape, 0);
   const ModuleParameters parameters = parameters_of(task->module(), attach.dtype);
-  PipelineForecast forecast{.model = model.name, .options = config.parallel};
+  PipelineForecast forecast{.model = model.name};
   forecast.lines = static_cast<int>(request.world) / config.parallel.pipeline;
   forecast.stage = attach.stage;
   forecast.batch = config.train.batch;
-  forecast.graph = learn_forward(parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }).graph;
-  const int sections = config.parallel.sections > 0
-                           ? config.parallel.sections
-                           : default_sections(config.parallel.schedule, config.parallel.pipeline);
-  forecast.plan = build_pipeline(config.parallel.schedule, config.parallel.pipeline, sections, attach.accumulate);
-  forecast.sections = cut_sections(forecast.graph, sections);
-  if (forecast.sections.has_lookup) {
-    const auto home = static_cast<std::size_t>(forecast.sections.home_of_lookup - 1);
-    forecast.plan = with_lookup(forecast.plan, forecast.plan.rank_of_section[home]);
+  forecast.has_links = request.cluster.has_value();
+  OperatorTimer timer;
+  const bool measures = needs_seconds(config.parallel) || request.cluster.has_value();
+  if (measures) {  // with the cores that a rank would have here
+    const int threads = attach_options(config, static_cast<int>(request.world / request.machines)).threads;
+    at::set_num_threads(std::min(threads, num_usable_cores()));
   }
-  forecast.time = simulate(forecast.plan, costs_by_work(forecast.sections), {});
+  forecast.graph =
+      learn_forward(
+          parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
+          .graph;
+  OperatorTimer::fill_gaps(forecast.graph);
+  const LinkSeconds link =
+      request.cluster ? link_of(*request.cluster, forecast.lines, config.parallel.pipeline) : LinkSeconds{};
+  forecast.passes = plan_passes(forecast.graph, config.parallel, attach.accumulate, link);
   count_ranks(forecast, parameters.specs, attach);
   return forecast;
 }
@@ -183,14 +129,17 @@ std::string forecast_text(const PipelineForecast& forecast) {
   std::string text;
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "{} in {}, {} of {}, stage {}\n", forecast.model,
-                 format_count(forecast.plan.num_sections(), "section"), format_count(forecast.lines, "line"),
-                 format_count(forecast.plan.ranks, "rank"), forecast.stage);
-  fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' work\n\n",
-                 name_of(forecast.options.schedule), forecast.plan.micros, format_count(forecast.batch, "sample"),
-                 100 * bubble_share(forecast));
+                 format_count(forecast.passes.plan.num_sections(), "section"), format_count(forecast.lines, "line"),
+                 format_count(forecast.passes.plan.ranks, "rank"), forecast.stage);
+  fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' {}{}\n\n",
+                 name_of(forecast.passes.order), forecast.passes.plan.micros, format_count(forecast.batch, "sample"),
+                 100 * bubble_share(forecast), forecast.passes.is_measured ? "seconds on this machine" : "work",
+                 forecast.has_links ? " and the cluster's links" : "");
+  const std::string orders = order_table(forecast.passes);
+  if (!orders.empty()) text += orders + "\n";
   fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "position", "sections", "parameters",
                  "states", "results, most", "sent: lines", "sent: ZeRO");
-  for (int position = 0; position < forecast.plan.ranks; ++position) {
+  for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
     fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", position, sections_of(forecast, position),
                    format_count(rank.parameters), format_bytes(rank.states), format_bytes(rank.results),
@@ -198,44 +147,57 @@ std::string forecast_text(const PipelineForecast& forecast) {
   }
   text +=
       "bytes of a rank of each position; results: of all operators, for the micro-batches that it holds at once\n\n";
-  for (int section = 0; section < forecast.sections.count; ++section)
+  for (int section = 0; section < forecast.passes.sections.count; ++section)
     fmt::format_to(out, "section {} at position {}: {}{}\n", section,
-                   forecast.plan.rank_of_section[static_cast<std::size_t>(section)],
-                   format_count(std::ranges::count(forecast.sections.of_operator, section), "operator"),
-                   forecast.sections.has_lookup && section == 0 ? ", lookups of tied parameters" : "");
-  for (const Crossing& crossing : forecast.sections.crossings)
+                   forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)],
+                   format_count(std::ranges::count(forecast.passes.sections.of_operator, section), "operator"),
+                   forecast.passes.sections.has_lookup && section == 0 ? ", lookups of tied parameters" : "");
+  for (const Crossing& crossing : forecast.passes.sections.crossings)
     fmt::format_to(out, "from section {} to {}: result of {}, {} a micro-batch\n", crossing.from,
                    fmt::join(crossing.to, ", "),
                    forecast.graph.operators[static_cast<std::size_t>(crossing.made_by)].name,
                    format_bytes(forecast.graph.values[static_cast<std::size_t>(crossing.value)].bytes));
-  for (std::size_t position = 0; position < forecast.plan.passes.size(); ++position)
+  for (std::size_t position = 0; position < forecast.passes.plan.passes.size(); ++position)
     fmt::format_to(out, "position {}: {}\n", position,
-                   text_of(forecast.plan.passes[position], forecast.plan.num_sections() > forecast.plan.ranks));
+                   text_of(forecast.passes.plan.passes[position],
+                           forecast.passes.plan.num_sections() > forecast.passes.plan.ranks));
   return text;
 }
 
 std::string forecast_json(const PipelineForecast& forecast) {
   nlohmann::ordered_json json{{"model", forecast.model},
-                              {"pipeline", forecast.plan.ranks},
+                              {"pipeline", forecast.passes.plan.ranks},
                               {"lines", forecast.lines},
                               {"stage", forecast.stage},
-                              {"schedule", name_of(forecast.options.schedule)},
-                              {"micro_batches", forecast.plan.micros},
+                              {"schedule", name_of(forecast.passes.order)},
+                              {"micro_batches", forecast.passes.plan.micros},
                               {"bubble", bubble_share(forecast)}};
-  for (int position = 0; position < forecast.plan.ranks; ++position) {
+  for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
-    json["positions"].push_back({{"sections", forecast.plan.sections_of(position)},
-                                 {"parameters", rank.parameters},
-                                 {"state_bytes", rank.states},
-                                 {"most_result_bytes", rank.results},
-                                 {"micro_batches_held", held_micros(forecast, position)},
-                                 {"sent_crossing_bytes", rank.sent_crossing},
-                                 {"sent_state_bytes", rank.sent_states},
-                                 {"passes", text_of(forecast.plan.passes[static_cast<std::size_t>(position)],
-                                                    forecast.plan.num_sections() > forecast.plan.ranks)}});
+    json["positions"].push_back(
+        {{"sections", forecast.passes.plan.sections_of(position)},
+         {"parameters", rank.parameters},
+         {"state_bytes", rank.states},
+         {"most_result_bytes", rank.results},
+         {"micro_batches_held", held_micros(forecast, position)},
+         {"sent_crossing_bytes", rank.sent_crossing},
+         {"sent_state_bytes", rank.sent_states},
+         {"passes", text_of(forecast.passes.plan.passes[static_cast<std::size_t>(position)],
+                            forecast.passes.plan.num_sections() > forecast.passes.plan.ranks)}});
+  }
+  for (const OrderTrial& trial : forecast.passes.trials) {
+    nlohmann::ordered_json order{{"order", name_of(trial.order)}, {"sections", trial.sections}};
+    if (trial.time.seconds > 0) {
+      order["seconds"] = trial.time.seconds;
+      order["bubble"] = trial.time.bubble / trial.time.seconds;
+      order["activation_bytes"] = trial.activation_bytes;
+      for (const RankTime& rank : trial.time.ranks) order["micro_batches_held"].push_back(rank.in_flight);
+    }
+    if (!trial.skipped.empty()) order["skipped"] = trial.skipped;
+    json["orders"].push_back(std::move(order));
   }
   json["crossings"] = nlohmann::ordered_json::array();
-  for (const Crossing& crossing : forecast.sections.crossings)
+  for (const Crossing& crossing : forecast.passes.sections.crossings)
     json["crossings"].push_back(
         {{"from", crossing.from},
          {"to", crossing.to},

@@ -3,7 +3,8 @@
 //   const PipelineForecast forecast = forecast_pipeline(request, attach);
 //   std::cout << forecast_text(forecast);            // or forecast_json()
 //
-// Computed from shapes: the operators of one micro-batch run on the meta device. Local. Throws ConfigError under
+// Computed from shapes: the operators of one micro-batch run on the meta device. With parallel.schedule = auto, or with
+// a cluster whose links count, each distinct operator is measured once on this machine. Local. Throws ConfigError under
 // "parallel.sections" if the model has too few parts, and under the name of a flag that has no meaning for a pipeline.
 #pragma once
 
@@ -12,8 +13,7 @@
 #include <vector>
 
 #include "zero/engine/options/options.h"
-#include "zero/plan/pipeline/pipeline.h"
-#include "zero/plan/pipeline/pipeline_time.h"
+#include "zero/plan/pipeline/plan_passes.h"
 #include "zero/plan/pipeline/sections.h"
 
 #include "app/cli/command/torch_entry.h"
@@ -22,14 +22,12 @@ namespace zero::cli {
 
 struct PipelineForecast {
   std::string model;
-  PipelineOptions options;
   int lines = 1;
   int stage = 0;
   std::int64_t batch = 0;
-  PipelinePlan plan;
+  bool has_links = false;  // a cluster's file was given: its links count, and nothing else of it
   ForwardGraph graph;
-  Sections sections;
-  PipelineTime time;  // in units of the model's work: a forward pass, and as much for each half of a backward pass
+  PlannedPasses passes;
   struct RankBytes {
     std::int64_t parameters = 0;  // number of elements of its sections
     std::int64_t states = 0;

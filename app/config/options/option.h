@@ -60,6 +60,12 @@ struct GroupChoice {
   bool automatic = true;
 };
 
+// What a pipeline's cut balances, or where it is.
+struct CutChoice {
+  bool measured = false;
+  std::vector<std::string> units;  // first unit of each section after the first; empty: balanced
+};
+
 // Names of columns or of classes.
 struct Names {
   std::vector<std::string> names;
@@ -87,8 +93,9 @@ using Field =
                  OptionAccess<MemoryBudget>, OptionAccess<std::vector<std::string>>, OptionAccess<TierFractions>,
                  OptionAccess<std::vector<GroupKeys>>, Converted<std::int64_t>, Converted<LossScaleChoice>,
                  Converted<ShareChoice>, Converted<WeightsChoice>, OptionAccess<DataFiles>, Converted<GroupChoice>,
-                 Converted<MemoryBudget>, OptionAccess<std::optional<bool>>, OptionAccess<std::vector<double>>,
-                 OptionAccess<ImageSize>, Converted<Names>, OptionAccess<std::filesystem::path>, WordAccess>;
+                 Converted<CutChoice>, Converted<MemoryBudget>, OptionAccess<std::optional<bool>>,
+                 OptionAccess<std::vector<double>>, OptionAccess<ImageSize>, Converted<Names>,
+                 OptionAccess<std::filesystem::path>, WordAccess>;
 
 struct Option {
   std::string_view name;  // "section.key"
@@ -112,6 +119,9 @@ const Option* find_option(std::string_view name);
 
 std::string environment_name(const Option& option);  // "ZERO_TRAIN_BATCH"
 std::string allowed(const Option& option);           // "an integer, 1 or more", "one of: text, tokens, mnist, csv"
+
+// Returns whether the option is a budget for which "min" is allowed.
+bool takes_min(const Option& option);
 
 // Checks a value and sets it. Throws ConfigError "ORIGIN: NAME = VALUE: ALLOWED VALUES".
 void set_option(Config& config, const Option& option, const Setting& setting);

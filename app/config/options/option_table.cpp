@@ -192,6 +192,15 @@ constexpr Converted<WeightsChoice> kShardWeights{
       return weights;
     }};
 
+constexpr Converted<CutChoice> kSectionCut{
+    [](Config& config, const CutChoice& cut) {
+      config.parallel.cut = cut.measured ? CutBy::kSeconds : CutBy::kWork;
+      config.parallel.first_units = cut.units;
+    },
+    [](const Config& config) {
+      return CutChoice{config.parallel.cut == CutBy::kSeconds, config.parallel.first_units};
+    }};
+
 struct Mode {
   SyncMode plan = SyncMode::kSync;
   bool is_local = false;
@@ -471,7 +480,11 @@ constexpr std::array kOptions{
            Range{.lowest = 0, .highest = kMostLayers},
            "parts of the model in a line; 0: one a rank, with parallel.schedule interleaved or zb-v two"},
     Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
-           "order of a pipeline's passes; zb-...: gradients of weights fill the gaps"},
+           "order of a pipeline's passes; zb-...: gradients of weights fill the gaps; auto: the shortest that fits"},
+    Option{"parallel.cut", kSectionCut, kAny,
+           "equal parts of a cut: estimated work or measured seconds; or names of the units that begin sections 1 and up"},
+    Option{"parallel.activation_memory", bytes_at<kParallel, &PipelineOptions::activation_memory>, kAny,
+           "largest bytes of a rank's activations in flight for parallel.schedule auto; auto: no limit"},
 
     Option{"checkpoint.every", kSaveInterval, kNatural,
            "steps, or time such as \"10min\", between two checkpoints; the last step also has one; 0: none"},

@@ -30,8 +30,8 @@ void require_secondary_groups(std::int64_t world, const Config& config, std::str
 void settle_epochs(LoadedConfig& loaded, std::int64_t samples);
 
 // Returns the accumulate that keeps the samples of a step in another world: batch * accumulate * world == global_batch.
-// With a pipeline the lines count instead of the ranks. `config` must be fitted to the first world. With leaves it is a rank's number of micro-batches. Throws ConfigError if
-// no accumulate does.
+// With a pipeline its lines count instead of the ranks. `config` must be fitted to the first world. With leaves it is a
+// rank's number of micro-batches. Throws ConfigError if no accumulate does.
 std::int64_t accumulate_in(std::int64_t world, const Config& config);
 
 // Returns the samples of the largest share. Measured shares have no bound without train.share_most; then it returns

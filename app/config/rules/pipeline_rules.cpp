@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
-#include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/plan_passes.h"
 
 #include "app/config/options/option.h"
 #include "app/config/rules/read_keys.h"
@@ -47,6 +47,16 @@ void require_pipeline_for(const LoadedConfig& loaded, std::string_view name, boo
                     "set parallel.pipeline to 2 or more, or leave it out");
 }
 
+void refuse_unused_memory(const LoadedConfig& loaded) {
+  constexpr std::string_view kName = "parallel.activation_memory";
+  const auto origin = loaded.origins.find(kName);
+  throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, kName),
+                    shown(to_toml(get_option(loaded.config, *find_option(kName)))),
+                    fmt::format("it has no effect with parallel.schedule = {}: it limits the choice of an order",
+                                name_of(loaded.config.parallel.schedule)),
+                    "leave it out, or set parallel.schedule to auto");
+}
+
 void check_updates(const PipelineRefusals& refuse, const Config& config) {
   const AttachOptions& engine = config.engine;
   refuse.unless(engine.sync.mode == SyncMode::kSync && !config.local.on, "sync.mode", "use sync.mode sync");
@@ -78,8 +88,11 @@ void check_pipeline(const LoadedConfig& loaded) {
   if (parallel.pipeline == 1) {
     require_pipeline_for(loaded, "parallel.sections", parallel.sections > 0);
     require_pipeline_for(loaded, "parallel.schedule", parallel.schedule != PipelineOptions{}.schedule);
+    require_pipeline_for(loaded, "parallel.activation_memory", parallel.activation_memory > 0);
+    require_pipeline_for(loaded, "parallel.cut", parallel.cut != CutBy::kWork || !parallel.first_units.empty());
     return;
   }
+  if (parallel.activation_memory > 0 && parallel.schedule != PassOrder::kAuto) refuse_unused_memory(loaded);
   const PipelineRefusals refuse(loaded);
   check_updates(refuse, config);
   check_run(refuse, config);
@@ -96,8 +109,10 @@ void require_divides(const Config& config, std::int64_t world, std::string_view 
 void require_passes(const Config& config) {
   const PipelineOptions& parallel = config.parallel;
   if (parallel.pipeline == 1) return;
+  const bool chooses = parallel.schedule == PassOrder::kAuto;
+  const int asked = asked_sections(parallel);
   const int sections =
-      parallel.sections > 0 ? parallel.sections : default_sections(parallel.schedule, parallel.pipeline);
+      asked > 0 ? asked : default_sections(chooses ? PassOrder::kInterleaved : parallel.schedule, parallel.pipeline);
   constexpr std::int64_t kMostPasses = 10'000'000;  // of a section's kind in a step: they are listed in memory
   const std::int64_t accumulate = config.train.accumulate;
   if (accumulate > kMostPasses / sections)
@@ -105,7 +120,7 @@ void require_passes(const Config& config) {
         "train.accumulate", std::to_string(accumulate),
         fmt::format("with {} sections a step of a pipeline would have more than {} passes", sections, kMostPasses),
         "use fewer micro-batches");
-  build_pipeline(parallel.schedule, parallel.pipeline, sections, static_cast<int>(config.train.accumulate));
+  require_pipeline(parallel, static_cast<int>(accumulate));
 }
 
 }  // namespace zero

@@ -49,20 +49,25 @@ Trace events_of(const Json& events) {
   return trace;
 }
 
+// A pass of a pipeline has its micro-batch and section after the name.
+bool is_forward(const std::string& name) {
+  return name == "forward" || name.starts_with("forward ");
+}
+
 // Returns begin and end, in microseconds, of the last step that has an end. A step begins with a forward pass. With
 // several micro-batches, that is the first forward pass after a "step".
 std::pair<double, double> last_step(const Trace& trace) {
   std::vector<std::pair<double, const Json*>> of_first;
   for (const Json* span : trace.spans) {
     const std::string name = name_at(*span);
-    if (number_at(*span, "pid") == 0 && (name == "forward" || name == "step"))
+    if (number_at(*span, "pid") == 0 && (is_forward(name) || name == "step"))
       of_first.emplace_back(number_at(*span, "ts"), span);
   }
   std::ranges::stable_sort(of_first, {}, &std::pair<double, const Json*>::first);
   std::pair<double, double> found{0, 0};
   double begin = std::nan("");
   for (const auto& [at, span] : of_first) {
-    if (name_at(*span) == "forward") {
+    if (is_forward(name_at(*span))) {
       if (std::isnan(begin)) begin = at;
     } else if (!std::isnan(begin)) {
       found = {begin, at + number_at(*span, "dur")};

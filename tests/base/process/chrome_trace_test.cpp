@@ -71,6 +71,25 @@ TEST(ChromeTrace, UnnamedUnitHasItsNumber) {
   EXPECT_EQ(events.at(0).at("name"), "update 4");
 }
 
+TEST(ChromeTrace, PassesHaveMicroBatchAndSection) {
+  const auto events = events_of(
+      trace_of({{.begin = 0, .end = 1, .activity = Activity::kForward, .pass = {.micro = 3, .section = 1}},
+                {.begin = 1, .end = 2, .activity = Activity::kBackwardWeights, .pass = {.micro = 0, .section = 2}}}),
+      "X");
+  EXPECT_EQ(events.at(0).at("name"), "forward 3.1");
+  EXPECT_EQ(events.at(1).at("name"), "backward weights 0.2");
+}
+
+// Ranks of a pipeline have other units.
+TEST(ChromeTrace, RanksNameTheirUnits) {
+  const std::vector<TimelineSpan> spans{{.begin = 0, .end = 1, .unit = 0, .activity = Activity::kGather}};
+  const std::vector<std::string> own{"h.2"}, all{"h.0"};
+  const std::array ranks{RankTimeline{.spans = spans}, RankTimeline{.spans = spans, .unit_names = own}};
+  const auto events = events_of(Json::parse(to_chrome_trace(ranks, all)), "X");
+  EXPECT_EQ(events.at(0).at("name"), "gather h.0");
+  EXPECT_EQ(events.at(1).at("name"), "gather h.2");
+}
+
 TEST(ChromeTrace, NamesAreEscaped) {
   const std::vector<std::string> names{"a\"b\\c\n\t{}", "Schicht.Größe", "not \xff UTF-8"};
   std::vector<TimelineSpan> spans;

@@ -127,5 +127,14 @@ TEST(TimedSpan, EndsWhenAnotherTakesItsPlace) {
   EXPECT_EQ(activities_of(timeline), (std::vector<Activity>{Activity::kForward, Activity::kBackward}));
 }
 
+// The engines of two sections of a pipeline.
+TEST(Timeline, UnitsOfSeveralEnginesShareNames) {
+  Timeline timeline;
+  timeline.name_units({"h.0", "h.1"});
+  timeline.name_units({"h.2"});
+  timeline.name_units({"h.2"});
+  EXPECT_EQ(timeline.unit_names(), (std::vector<std::string>{"h.0, h.2", "h.1"}));
+}
+
 }  // namespace
 }  // namespace zero

@@ -55,6 +55,42 @@ TEST(PipelineRules, KeysWithoutAPipelineAreRefused) {
             "  set parallel.pipeline to 2 or more, or leave it out");
 }
 
+TEST(PipelineRules, ActivationMemoryNeedsAChoice) {
+  const auto limited = [](PassOrder schedule) {
+    return [schedule](Config& config) {
+      config.parallel.schedule = schedule;
+      config.parallel.activation_memory = 1 << 20;
+    };
+  };
+  EXPECT_EQ(refusal(limited(PassOrder::kZbH1)),
+            "parallel.activation_memory = \"1048576B\": it has no effect with parallel.schedule = zb-h1: it limits the "
+            "choice of an order\n  leave it out, or set parallel.schedule to auto");
+  LoadedConfig chosen;
+  chosen.config.parallel.pipeline = 2;
+  limited(PassOrder::kAuto)(chosen.config);
+  EXPECT_NO_THROW(check_rules(chosen));
+}
+
+TEST(PipelineRules, NamedUnitsMustFitTheOrder) {
+  LoadedConfig loaded;
+  loaded.config.parallel = {.pipeline = 2, .first_units = {"h.1", "h.2"}};
+  const std::string text = message_of<ConfigError>([&] { fit_to_world(loaded, 2); });
+  EXPECT_TRUE(text.starts_with("parallel.cut = [\"h.1\", \"h.2\"]: it cuts the model into 3 sections")) << text;
+  EXPECT_TRUE(says(refusal([](Config& config) { config.parallel = {.pipeline = 1, .cut = CutBy::kSeconds}; }),
+                   "parallel.cut = \"measured\": it has no effect without a pipeline"));
+}
+
+// Three micro-batches fit all orders but interleaved. Three sections on two ranks fit no order.
+TEST(PipelineRules, AutoNeedsOnePossibleOrder) {
+  LoadedConfig loaded;
+  loaded.config.parallel = {.pipeline = 2, .schedule = PassOrder::kAuto};
+  loaded.config.train.accumulate = 3;
+  EXPECT_NO_THROW(fit_to_world(loaded, 2));
+  loaded.config.parallel.sections = 3;
+  const std::string text = message_of<ConfigError>([&] { fit_to_world(loaded, 2); });
+  EXPECT_TRUE(text.starts_with("parallel.schedule = auto: no order can use these numbers:")) << text;
+}
+
 TEST(PipelineRules, LinesDivideTheWorld) {
   LoadedConfig loaded;
   loaded.config.parallel.pipeline = 2;

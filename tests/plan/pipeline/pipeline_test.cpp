@@ -38,11 +38,11 @@ TEST(Pipeline, ZbVPutsLastBesideFirst) {
 }
 
 TEST(Pipeline, NamesAreFoundAgain) {
-  for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v"})
+  for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "auto"})
     EXPECT_EQ(name_of(pass_order_of(name)), name);
   EXPECT_EQ(message_of<ConfigError>([] { pass_order_of("zigzag"); }),
             "parallel.schedule = zigzag: not an allowed value\n"
-            "  use one of: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v");
+            "  use one of: gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, auto");
 }
 
 TEST(Pipeline, ImpossibleNumbersAreRefused) {

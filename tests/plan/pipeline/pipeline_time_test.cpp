@@ -106,13 +106,13 @@ TEST(PipelineTime, ZbVHasOnlyTheSkew) {
 
 TEST(PipelineTime, LinksAddToTheFill) {
   const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 3, 3, 1);
-  EXPECT_EQ(simulate(plan, costs_of({1, 1, 1}, 3), {.forward = 10, .backward = 100}).seconds, 9 + 20 + 200);
+  EXPECT_EQ(simulate(plan, costs_of({1, 1, 1}, 3), links_of(10, 100, 3)).seconds, 9 + 20 + 200);
 }
 
 // Messages of one direction share the link: four micro-batches take four times as long as one.
 TEST(PipelineTime, MessagesFollowEachOther) {
   const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 4);
-  const PipelineTime time = simulate(plan, costs_of({1, 0, 0}, 2), {.forward = 10, .backward = 0});
+  const PipelineTime time = simulate(plan, costs_of({1, 0, 0}, 2), links_of(10, 0, 2));
   EXPECT_EQ(time.seconds, 1 + 4 * 10 + 1);
 }
 

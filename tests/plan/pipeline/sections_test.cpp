@@ -128,5 +128,47 @@ TEST(Sections, TooManyAreRefused) {
             "checkpoint");
 }
 
+TEST(Sections, NamedUnitsBeginSections) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  graph.params = {"h.0.weight", "h.1.weight", "h.10.weight", "head"};
+  EXPECT_EQ(cut_at_units(graph, {"h.1"}).of_operator, (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_EQ(cut_at_units(graph, {"h.1.", "head"}).of_operator, (std::vector<int>{0, 1, 1, 2}));
+  EXPECT_EQ(cut_at_units(graph, {"h.10.weight"}).work, (std::vector<double>{2, 2}));
+}
+
+// Operator 1 has no parameter, as an addition. Fewer bytes cross after it.
+TEST(Sections, NamedUnitsCutWhereFewBytesCross) {
+  ForwardGraph graph = chain({1, 1, 1});
+  graph.operators[1].params.clear();
+  EXPECT_EQ(cut_at_units(graph, {"w2"}).of_operator, (std::vector<int>{0, 0, 1}));
+  graph.values[1].bytes = 1000;
+  EXPECT_EQ(cut_at_units(graph, {"w2"}).of_operator, (std::vector<int>{0, 1, 1}));
+}
+
+TEST(Sections, ImpossibleUnitsAreNamed) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  const auto refusal = [&](const std::vector<std::string>& units) {
+    return message_of<ConfigError>([&] { cut_at_units(graph, units); });
+  };
+  EXPECT_EQ(refusal({"w9"}),
+            "parallel.cut = w9: the model has no such unit and no such parameter\n"
+            "  use the begin of a parameter's name, such as w3");
+  EXPECT_EQ(refusal({"w0"}),
+            "parallel.cut = w0: the model's first unit begins section 0\n"
+            "  name the first units of the other sections");
+  EXPECT_EQ(refusal({"w2", "w1"}),
+            "parallel.cut = w1: the forward pass uses it before the unit that is named before it\n"
+            "  name units in the order of the forward pass");
+  graph.params = {"a.h.0", "a.h.1", "b.h.1", "b.x"};
+  EXPECT_EQ(refusal({"h.1"}), "parallel.cut = h.1: it may be a.h.1 or b.h.1\n  use the whole name");
+  EXPECT_EQ(cut_at_units(graph, {"x"}).of_operator, (std::vector<int>{0, 0, 0, 1}));
+  graph.params = {"w0", "w1", "w2", "w3"};
+  graph.operators[3].params = {1};  // tied, and not by a lookup
+  EXPECT_EQ(refusal({"w2"}),
+            "parallel.cut = w2: parts before and after it share a parameter, or a value that is written in place\n"
+            "  cut at another unit");
+  EXPECT_EQ(refusal({"w3"}), "parallel.cut = w3: the forward pass does not use it\n  cut at another unit");
+}
+
 }  // namespace
 }  // namespace zero

@@ -41,6 +41,21 @@ TEST(TimelineFile, TheLastWholeStepIsTaken) {
   EXPECT_EQ(timeline->spans[1].bytes, 4096);
 }
 
+// A step of a pipeline begins with its first pass.
+TEST(TimelineFile, PassesBeginAStep) {
+  std::vector<TimelineSpan> spans;
+  for (int micro = 0; micro < 2; ++micro)
+    spans.push_back({.begin = 1.0 + micro, .end = 2.0 + micro, .activity = Activity::kForward, .pass = {micro, 0}});
+  spans.push_back({.begin = 3, .end = 5, .activity = Activity::kBackwardInputs, .pass = {0, 0}});
+  spans.push_back({.begin = 5, .end = 6, .activity = Activity::kStep});
+  const std::array ranks{RankTimeline{.spans = spans, .origin = 0}};
+  TemporaryFolder folder;
+  const auto timeline = read_timeline(folder.write("timeline.json", to_chrome_trace(ranks, {})));
+  ASSERT_TRUE(timeline);
+  EXPECT_DOUBLE_EQ(timeline->seconds, 5);
+  EXPECT_EQ(timeline->names, (std::vector<std::string>{"forward 0.0", "forward 1.0", "backward inputs 0.0", "step"}));
+}
+
 TEST(TimelineFile, KeepsLongestOfTooManySpans) {
   std::vector<TimelineSpan> spans{{.begin = 0, .end = 100, .activity = Activity::kForward}};
   for (int i = 0; i < 5000; ++i)

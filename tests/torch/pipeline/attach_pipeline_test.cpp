@@ -163,6 +163,32 @@ TEST(AttachPipeline, OrdersKeepBits) {
   }
 }
 
+TEST(AttachPipeline, CutsKeepBits) {
+  const AttachOptions options{.stage = 2, .accumulate = 4};
+  const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, mlp);
+  const PipelineOptions measured{.pipeline = 2, .cut = CutBy::kSeconds};
+  expect_same_bits(train_pipelined(4, kSteps, options, measured, mlp), plain);
+  const PipelineOptions named{.pipeline = 3, .first_units = {"2", "10"}};  // layers of a Sequential have numbers
+  const PipelinedRun cut = train_pipelined(6, kSteps, options, named, mlp);
+  expect_same_bits(cut, plain);
+  EXPECT_NE(cut.text.find("section 2 on rank 2 of a line: 2 operators, 39 parameters"), std::string::npos) << cut.text;
+}
+
+// Whatever the measurements say, all ranks take the same order.
+TEST(AttachPipeline, AutoKeepsBits) {
+  const AttachOptions options{.stage = 1, .accumulate = 6};
+  for (const Case& subject : cases())
+    for (const int pipeline : {2, 3}) {
+      if (subject.name == "tied" && pipeline == 3) continue;  // too few parts
+      SCOPED_TRACE(subject.name);
+      const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, subject.make);
+      const PipelinedRun cut = train_pipelined(2 * pipeline, kSteps, options,
+                                               {.pipeline = pipeline, .schedule = PassOrder::kAuto}, subject.make);
+      expect_same_bits(cut, plain);
+      EXPECT_NE(cut.text.find("  chosen\n"), std::string::npos) << cut.text;
+    }
+}
+
 // Every rank sends the planned bytes: values, gradients with their strides, and its section's reductions.
 TEST(AttachPipeline, SendsThePlannedBytes) {
   for (const PipelineOptions& pipeline :

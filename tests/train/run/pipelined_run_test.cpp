@@ -1,5 +1,9 @@
 // Whole runs with a pipeline: losses, evaluations, weights and checkpoints have the bits of the run without a pipeline.
+#include <algorithm>
+#include <map>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "zero/base/error/error.h"
 
@@ -154,6 +158,42 @@ TEST_F(PipelinedRun, CheckpointsLoadIntoOtherSections) {
   EXPECT_TRUE(says(out_, "continuing after step 2 of 4")) << out_;
   expect_same_run(run(until(6, {.pipeline = 3}, "cut"), 3), plain);
   EXPECT_TRUE(says(out_, "continuing after step 4 of 6")) << out_;
+}
+
+// The order is chosen anew when the run continues, and printed.
+TEST_F(PipelinedRun, ContinuedRunsChooseTheirOrder) {
+  const auto until = [&](std::int64_t step, PipelineOptions pipeline, const std::string& name) {
+    TrainJob made = job(4, pipeline, name);
+    made.train.steps = step;
+    made.checkpoint = {.every_steps = 2};
+    return made;
+  };
+  const PipelineOptions chosen{.pipeline = 2, .schedule = PassOrder::kAuto};
+  const TrainResult plain = run(until(4, {}, "plain"), 1);
+  run(until(2, chosen, "cut"), 2);
+  EXPECT_TRUE(says(out_, "  chosen\n")) << out_;
+  expect_same_run(run(until(4, chosen, "cut"), 2), plain);
+  EXPECT_TRUE(says(out_, "continuing after step 2 of 4")) << out_;
+  EXPECT_TRUE(says(out_, "  chosen\n")) << out_;
+}
+
+// The first rank waits for gradients, the last for values.
+TEST_F(PipelinedRun, TimelineHasThePassesOfAllRanks) {
+  TrainJob made = job(2, {.pipeline = 2, .schedule = PassOrder::kZbH1}, "cut");
+  made.timeline = {.file = "t.json", .steps = 1};
+  run(made, 2);
+  std::map<int, std::vector<std::string>> names;
+  const auto trace = nlohmann::json::parse(read_file(folder_ / "cut/t.json"));
+  for (const auto& event : trace.at("traceEvents"))
+    if (event.at("ph") == "X" && event.at("cat") == "compute") names[event.at("pid")].push_back(event.at("name"));
+  ASSERT_EQ(names.size(), 2U);
+  for (const auto& [rank, of_rank] : names) {
+    const int section = rank + 1;  // section 0 has the lookups, on the last rank
+    for (const char* const kind : {"forward", "backward inputs", "backward weights"})
+      for (int micro = 0; micro < 4; ++micro)
+        EXPECT_EQ(std::ranges::count(of_rank, fmt::format("{} {}.{}", kind, micro, section)), 1) << rank << kind;
+    EXPECT_GT(std::ranges::count(of_rank, "wait section"), 0);
+  }
 }
 
 TEST_F(PipelinedRun, MoreSectionsThanPartsAreRefused) {

@@ -29,9 +29,10 @@ std::string quoted(const std::string& text) {
 
 class Writer {
  public:
-  explicit Writer(std::span<const std::string> unit_names) : unit_names_(unit_names) {}
+  explicit Writer(std::span<const std::string> unit_names) : names_of_all_(unit_names) {}
 
   void add_rank(int rank, const RankTimeline& timeline) {
+    unit_names_ = timeline.unit_names.empty() ? names_of_all_ : timeline.unit_names;
     describe(rank, 0, "process", fmt::format("rank {}", rank), rank);
     std::array<std::vector<TimelineSpan>, kNumTimelineRows> rows;
     for (const TimelineSpan& span : timeline.spans)
@@ -103,12 +104,13 @@ class Writer {
   std::string title(const TimelineSpan& span) const {
     const std::string_view activity = name_of(span.activity);
     const auto unit = static_cast<std::size_t>(span.unit);
+    if (span.pass.micro >= 0) return quoted(fmt::format("{} {}.{}", activity, span.pass.micro, span.pass.section));
     if (span.unit < 0) return quoted(std::string(activity));
     return quoted(unit < unit_names_.size() ? fmt::format("{} {}", activity, unit_names_[unit])
                                             : fmt::format("{} {}", activity, unit));
   }
 
-  std::span<const std::string> unit_names_;
+  std::span<const std::string> names_of_all_, unit_names_;  // unit_names_: of the rank that is added
   std::string text_ = "{\"traceEvents\": [\n";
   bool has_events_ = false;
   std::int64_t num_lost_ = 0;

@@ -5,7 +5,7 @@
 //
 // A rank is a process (pid), and a row is one of its threads (tid). Viewers need a thread's spans to be nested or to
 // follow each other. So concurrent transfers are spread over several lanes: "disk read", "disk read 2". Empty rows are
-// left out. Times are microseconds since the rank's origin. Local.
+// left out. The name of a pipeline's pass ends with its micro-batch and section: "forward 3.1". Times are microseconds since the rank's origin. Local.
 #pragma once
 
 #include <span>
@@ -19,6 +19,7 @@ struct RankTimeline {
   std::span<const TimelineSpan> spans;
   double origin = 0;  // time that is shown as 0
   std::int64_t num_lost = 0;
+  std::span<const std::string> unit_names{};  // of this rank; empty: those of all ranks
 };
 
 std::string to_chrome_trace(std::span<const RankTimeline> ranks, std::span<const std::string> unit_names);

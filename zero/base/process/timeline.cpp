@@ -1,5 +1,6 @@
 #include "zero/base/process/timeline.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace zero {
@@ -13,6 +14,8 @@ struct NamedActivity {
 // in the order of Activity
 constexpr std::array<NamedActivity, kNumActivities> kActivities{{{TimelineRow::kCompute, "forward"},
                                                                  {TimelineRow::kCompute, "backward"},
+                                                                 {TimelineRow::kCompute, "backward inputs"},
+                                                                 {TimelineRow::kCompute, "backward weights"},
                                                                  {TimelineRow::kCompute, "step"},
                                                                  {TimelineRow::kCompute, "evaluate"},
                                                                  {TimelineRow::kCompute, "wait data"},
@@ -20,6 +23,7 @@ constexpr std::array<NamedActivity, kNumActivities> kActivities{{{TimelineRow::k
                                                                  {TimelineRow::kCompute, "wait reduce"},
                                                                  {TimelineRow::kCompute, "wait disk"},
                                                                  {TimelineRow::kCompute, "wait link"},
+                                                                 {TimelineRow::kCompute, "wait section"},
                                                                  {TimelineRow::kGather, "gather"},
                                                                  {TimelineRow::kReduce, "reduce"},
                                                                  {TimelineRow::kReduce, "gather gradient"},
@@ -44,6 +48,16 @@ std::string_view name_of(Activity activity) {
 
 TimelineRow row_of(Activity activity) {
   return kActivities[static_cast<std::size_t>(activity)].row;
+}
+
+void Timeline::name_units(const std::vector<std::string>& names) {
+  unit_names_.resize(std::max(unit_names_.size(), names.size()));
+  for (std::size_t unit = 0; unit < names.size(); ++unit) {
+    std::string& known = unit_names_[unit];
+    const std::string listed = ", " + known + ", ";
+    if (listed.find(", " + names[unit] + ", ") != std::string::npos) continue;
+    known += (known.empty() ? "" : ", ") + names[unit];
+  }
 }
 
 void Timeline::start() {

@@ -46,6 +46,8 @@ std::string_view name_of(TimelineRow row);  // "disk read"
 enum class Activity : std::uint8_t {
   kForward,
   kBackward,
+  kBackwardInputs,   // of a pipeline: only gradients of inputs
+  kBackwardWeights,  // of a pipeline: only gradients of weights
   kStep,
   kEvaluate,
   kWaitData,
@@ -53,6 +55,7 @@ enum class Activity : std::uint8_t {
   kWaitReduce,
   kWaitDisk,
   kWaitLink,
+  kWaitSection,  // for a tensor of a pipeline's other rank
   kGather,
   kReduce,
   kGatherGradient,
@@ -62,15 +65,21 @@ enum class Activity : std::uint8_t {
   kLinkUp,
   kLinkDown
 };
-constexpr int kNumActivities = 17;
+constexpr int kNumActivities = 20;
 
 // Returns whether the activity is a pass of the model in a step, or a wait for a transfer.
 constexpr bool is_of_passes(Activity activity) {
-  return activity <= Activity::kStep || (activity >= Activity::kWaitGather && activity <= Activity::kWaitLink);
+  return activity <= Activity::kStep || (activity >= Activity::kWaitGather && activity <= Activity::kWaitSection);
 }
 
 std::string_view name_of(Activity activity);  // "wait gather"
 TimelineRow row_of(Activity activity);
+
+// The pass of a pipeline to which a span belongs.
+struct TimelinePass {
+  std::int32_t micro = -1;  // micro-batch; -1: no pipeline
+  std::int32_t section = -1;
+};
 
 // Trivially copyable, because ranks send spans to each other.
 struct TimelineSpan {
@@ -79,6 +88,7 @@ struct TimelineSpan {
   std::int64_t bytes = 0;  // moved or processed bytes; 0 if meaningless
   std::int32_t unit = -1;  // -1: no unit
   Activity activity = Activity::kForward;
+  TimelinePass pass{};
 };
 
 class Timeline {
@@ -86,8 +96,9 @@ class Timeline {
   static constexpr std::size_t kDefaultCapacity = std::size_t{1} << 18;  // 10 MiB, touched as it fills
   explicit Timeline(std::size_t capacity = kDefaultCapacity) : capacity_(capacity) {}
 
-  // Sets the names of units; the engine calls it.
-  void name_units(std::vector<std::string> names) { unit_names_ = std::move(names); }
+  // Sets the names of units; the engine calls it. If a rank has several engines, such as those of a pipeline's sections,
+  // units of one number share a name: "h.0, h.2".
+  void name_units(const std::vector<std::string>& names);
 
   // Begins recording, and forgets earlier spans.
   void start();
@@ -130,6 +141,9 @@ class [[nodiscard]] TimedSpan {
     if (timeline == nullptr || !timeline->keeps_timed(activity)) return;
     timeline_ = timeline;
     span_ = {.begin = monotonic_seconds(), .bytes = bytes, .unit = unit, .activity = activity};
+  }
+  TimedSpan(Timeline* timeline, Activity activity, TimelinePass pass) : TimedSpan(timeline, activity) {
+    span_.pass = pass;
   }
   TimedSpan(TimedSpan&& other) noexcept : timeline_(std::exchange(other.timeline_, nullptr)), span_(other.span_) {}
   TimedSpan& operator=(TimedSpan&& other) noexcept {

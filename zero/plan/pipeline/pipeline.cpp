@@ -136,6 +136,23 @@ void require_sections(PassOrder order, int ranks, int sections) {
   }
 }
 
+// One line for each order.
+void require_any_order(int ranks, int sections, int micros) {
+  std::string reasons;
+  for (const Choice<PassOrder>& order : kPassOrders) {
+    if (order.value == PassOrder::kAuto) continue;
+    try {
+      const int count = sections > 0 ? sections : default_sections(order.value, ranks);
+      return require_order(order.value, ranks, count, micros);
+    } catch (const ConfigError& error) {
+      const std::string text = error.what();
+      reasons += "\n  " + text.substr(0, text.find('\n'));
+    }
+  }
+  throw ConfigError("parallel.schedule", "auto", "no order can use these numbers:" + reasons,
+                    fmt::format("use parallel.sections = {}, or 0", ranks));
+}
+
 }  // namespace
 
 std::string_view name_of(PassOrder order) {
@@ -161,18 +178,24 @@ std::vector<int> PipelinePlan::sections_of(int rank) const {
   return sections;
 }
 
-PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros) {
+void require_order(PassOrder order, int ranks, int sections, int micros) {
   if (ranks < 1)
     throw ConfigError("parallel.pipeline", fmt::format("{}", ranks), "a pipeline needs at least one rank",
                       "use the number of ranks in a line, or 1 for no pipeline");
   if (micros < 1)
     throw ConfigError("train.accumulate", fmt::format("{}", micros), "a step needs at least one micro-batch",
                       "use 1 or more");
+  if (order == PassOrder::kAuto) return require_any_order(ranks, sections, micros);
   require_sections(order, ranks, sections);
   if (order == PassOrder::kInterleaved && micros % ranks != 0)
     throw ConfigError("train.accumulate", fmt::format("{}", micros),
                       fmt::format("parallel.schedule = interleaved needs a multiple of parallel.pipeline = {}", ranks),
                       fmt::format("use {}, or parallel.schedule = 1f1b", (micros / ranks + 1) * ranks));
+}
+
+PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros) {
+  ZERO_CHECK(order != PassOrder::kAuto, "no order is chosen");
+  require_order(order, ranks, sections, micros);
   PipelinePlan plan{.ranks = ranks, .micros = micros, .rank_of_section = {}, .passes = {}};
   for (int section = 0; section < sections; ++section) {
     const bool returns = order == PassOrder::kZbV && section >= ranks;

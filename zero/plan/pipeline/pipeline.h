@@ -40,20 +40,32 @@ enum class PassOrder : std::uint8_t {
   kInterleaved,            // 1f1b with several sections a rank: rank r has the sections r, r + ranks, ...
   kZbH1,                   // gradients of weights fill the gaps, memory of 1f1b's first rank
   kZbH2,                   // the same with twice the memory: no gaps if all three passes take equal time
-  kZbV                     // two sections a rank, the last with the first: no gaps with the memory of 1f1b's first rank
+  kZbV,                    // two sections a rank, the last with the first: no gaps with the memory of 1f1b's first rank
+  kAuto                    // the shortest of the others that fits (plan_passes.h)
 };
-inline constexpr std::array<Choice<PassOrder>, 6> kPassOrders{{{"gpipe", PassOrder::kGpipe},
+inline constexpr std::array<Choice<PassOrder>, 7> kPassOrders{{{"gpipe", PassOrder::kGpipe},
                                                                {"1f1b", PassOrder::kOneForwardOneBackward},
                                                                {"interleaved", PassOrder::kInterleaved},
                                                                {"zb-h1", PassOrder::kZbH1},
                                                                {"zb-h2", PassOrder::kZbH2},
-                                                               {"zb-v", PassOrder::kZbV}}};
+                                                               {"zb-v", PassOrder::kZbV},
+                                                               {"auto", PassOrder::kAuto}}};
+
+// What the work of sections is measured in.
+enum class CutBy : std::uint8_t {
+  kWork,    // an estimate: multiplications and memory accesses
+  kSeconds  // measured seconds of the operators
+};
 
 // [parallel]: how a model is cut into sections over the ranks of a line.
 struct PipelineOptions {
   int pipeline = 1;  // ranks in a line; divides the number of ranks
   int sections = 0;  // parts of the model in a line; 0: as many as the order needs
   PassOrder schedule = PassOrder::kOneForwardOneBackward;
+  std::int64_t activation_memory = 0;  // most bytes of a rank's activations with kAuto; 0: no limit
+  CutBy cut = CutBy::kWork;            // what sections have in equal parts
+  // First unit, or first parameter, of each section after the first: "h.2". Empty: the cut is balanced.
+  std::vector<std::string> first_units{};
   bool operator==(const PipelineOptions&) const = default;
 };
 
@@ -75,10 +87,14 @@ struct PipelinePlan {
   std::vector<int> sections_of(int rank) const;
 };
 
-// Throws ConfigError before anything is built, under
+// Throws ConfigError under
 //   "parallel.pipeline"  no rank
 //   "parallel.sections"  a number of sections that the order cannot use
-//   "train.accumulate"   no micro-batch, or with kInterleaved not a multiple of the ranks.
+//   "train.accumulate"   no micro-batch, or with kInterleaved not a multiple of the ranks
+//   "parallel.schedule"  kAuto, if no order can use the numbers. `sections`: 0 with kAuto means those of each order.
+void require_order(PassOrder order, int ranks, int sections, int micros);
+
+// Throws what require_order() throws, before anything is built. `order`: not kAuto.
 PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros);
 
 // Adds a section 0 on `rank` before all others, whose numbers grow by one. The new section reads weights that another

@@ -45,6 +45,7 @@ class Simulation {
         links_(links),
         next_(plan.passes.size(), 0),
         open_(plan.passes.size(), 0),
+        held_(plan.passes.size(), 0),
         arrived_(static_cast<std::size_t>(plan.num_sections()),
                  std::vector<Arrived>(static_cast<std::size_t>(plan.micros))) {
     time_.ranks.resize(plan.passes.size());
@@ -120,28 +121,34 @@ class Simulation {
     if (pass.kind == PassKind::kForward) {
       arrived.own = end;
       if (pass.section + 1 < plan_.num_sections())
-        at(pass.section + 1, pass.micro).input = deliver(pass.section, pass.section + 1, end, links_.forward);
+        at(pass.section + 1, pass.micro).input = deliver(pass.section, pass.section + 1, end);
     } else if (pass.kind != PassKind::kWeights) {
       arrived.inputs_done = end;
-      if (pass.section > 0)
-        at(pass.section - 1, pass.micro).gradient = deliver(pass.section, pass.section - 1, end, links_.backward);
+      if (pass.section > 0) at(pass.section - 1, pass.micro).gradient = deliver(pass.section, pass.section - 1, end);
     }
   }
 
-  double deliver(int from, int to, double made, double seconds) {
+  double deliver(int from, int to, double made) {
     const int sender = plan_.rank_of_section[static_cast<std::size_t>(from)];
     const int receiver = plan_.rank_of_section[static_cast<std::size_t>(to)];
     if (sender == receiver) return made;
+    const std::vector<double>& of_section = to > from ? links_.forward : links_.backward;
+    const double seconds = of_section.empty() ? 0 : of_section.at(static_cast<std::size_t>(from));
     double& free_at = link_free_[{sender, receiver}];
     return free_at = std::max(free_at, made) + seconds;
   }
 
   void hold(std::size_t rank, const Pass& pass) {
-    if (pass.kind == PassKind::kForward) {
-      time_.ranks[rank].in_flight = std::max(time_.ranks[rank].in_flight, ++open_[rank]);
-    } else if (pass.kind != PassKind::kInputs) {
-      --open_[rank];
-    }
+    RankTime& time = time_.ranks[rank];
+    const SectionCosts& costs = costs_.at(static_cast<std::size_t>(pass.section));
+    const bool begins = pass.kind == PassKind::kForward;
+    const bool runs_again = pass.kind == PassKind::kBackward || pass.kind == PassKind::kInputs;
+    if (runs_again) time.activation_bytes = std::max(time.activation_bytes, held_[rank] + costs.repeated_bytes);
+    if (pass.kind == PassKind::kInputs) return;
+    open_[rank] += begins ? 1 : -1;
+    held_[rank] += begins ? costs.activation_bytes : -costs.activation_bytes;
+    time.in_flight = std::max(time.in_flight, open_[rank]);
+    time.activation_bytes = std::max(time.activation_bytes, held_[rank]);
   }
 
   // Goes from a waiting pass to the pass that it waits for, on another rank, until two ranks wait for each other.
@@ -175,7 +182,8 @@ class Simulation {
   const PipelineLinks& links_;
   PipelineTime time_;
   std::vector<std::size_t> next_;              // by rank: number of its next pass
-  std::vector<int> open_;                      // by rank: activations that it holds
+  std::vector<int> open_;                      // by rank: micro-batches of sections whose activations it holds
+  std::vector<std::int64_t> held_;             // by rank: bytes of them
   std::vector<std::vector<Arrived>> arrived_;  // by section and micro-batch
   std::map<std::pair<int, int>, double> link_free_;
 };
@@ -184,6 +192,11 @@ class Simulation {
 
 PassCosts costs_of(const SectionCosts& each, int sections) {
   return PassCosts(static_cast<std::size_t>(sections), each);
+}
+
+PipelineLinks links_of(double forward, double backward, int sections) {
+  const auto count = static_cast<std::size_t>(sections);
+  return {std::vector<double>(count, forward), std::vector<double>(count, backward)};
 }
 
 PipelineTime simulate(const PipelinePlan& plan, const PassCosts& costs, const PipelineLinks& links) {

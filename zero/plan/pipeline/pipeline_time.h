@@ -8,6 +8,7 @@
 // pass. With whole numbers as costs all results are exact. Local.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "zero/plan/pipeline/pipeline.h"
@@ -15,25 +16,30 @@
 namespace zero {
 
 struct SectionCosts {
-  double forward = 0;  // seconds of one micro-batch
-  double inputs = 0;   // gradients of inputs
-  double weights = 0;  // gradients of weights; a kBackward pass takes `inputs + weights`
+  double forward = 0;                 // seconds of one micro-batch
+  double inputs = 0;                  // gradients of inputs
+  double weights = 0;                 // gradients of weights; a kBackward pass takes `inputs + weights`
+  std::int64_t activation_bytes = 0;  // of one micro-batch, from its forward pass to its last pass
+  std::int64_t repeated_bytes = 0;    // more during a backward pass: the second run of an activation checkpoint
 };
 using PassCosts = std::vector<SectionCosts>;  // by section
 
 PassCosts costs_of(const SectionCosts& each, int sections);
 
-// Seconds of a message between two ranks. Messages from one rank to another follow each other.
+// Seconds of each section's messages between two ranks. Messages from one rank to another follow each other. Empty: the
+// messages take no time.
 struct PipelineLinks {
-  double forward = 0;   // of activations
-  double backward = 0;  // of gradients
+  std::vector<double> forward;   // of activations, to the next section
+  std::vector<double> backward;  // of gradients, to the section before
 };
+PipelineLinks links_of(double forward, double backward, int sections);
 
 struct RankTime {
-  double start = 0;   // of its first pass
-  double end = 0;     // of its last pass
-  double busy = 0;    // seconds of its passes
-  int in_flight = 0;  // most micro-batches of a section whose activations it holds at once
+  double start = 0;                   // of its first pass
+  double end = 0;                     // of its last pass
+  double busy = 0;                    // seconds of its passes
+  int in_flight = 0;                  // most micro-batches of a section whose activations it holds at once
+  std::int64_t activation_bytes = 0;  // most at once
 };
 
 struct PipelineTime {

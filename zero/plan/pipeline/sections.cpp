@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -27,6 +28,27 @@ class Cutter {
     const double best = least_longest();
     if (best == kImpossible) refuse_few();
     return fewest_bytes(best * kBalanceTolerance);
+  }
+
+  std::vector<std::size_t> cuts_before(const std::vector<std::string>& units) const {
+    std::vector<std::size_t> cuts{0};
+    for (const std::string& unit : units) {
+      const std::size_t use = first_use(unit);
+      if (has_params_[use] == 0)
+        refuse_unit(unit, "the model's first unit begins section 0", "name the first units of the other sections");
+      std::size_t best = 0;
+      for (std::size_t cut = use; has_params_[cut] == has_params_[use]; --cut)
+        if (allowed_[cut] && (best == 0 || bytes_[cut] < bytes_[best])) best = cut;
+      if (best == 0)
+        refuse_unit(unit, "parts before and after it share a parameter, or a value that is written in place",
+                    "cut at another unit");
+      if (best <= cuts.back())
+        refuse_unit(unit, "the forward pass uses it before the unit that is named before it",
+                    "name units in the order of the forward pass");
+      cuts.push_back(best);
+    }
+    cuts.push_back(size_);
+    return cuts;
   }
 
   bool is_lookup(std::size_t op) const {
@@ -55,6 +77,41 @@ class Cutter {
         last_written_[at] = op;
       }
     }
+  }
+
+  // Returns the parameters of a unit: by its whole name, else by a name within ("h.2" of "transformer.h.2.ln_1.weight").
+  std::vector<std::size_t> params_of(const std::string& unit) const {
+    const std::string name = unit.ends_with('.') ? unit : unit + ".";
+    std::vector<std::size_t> whole, within;
+    std::set<std::string> outer;  // names around it
+    for (std::size_t param = 0; param < graph_.params.size(); ++param) {
+      const std::string dotted = graph_.params[param] + ".";
+      const std::size_t at = dotted.find("." + name);
+      if (dotted.starts_with(name)) whole.push_back(param);
+      if (at == std::string::npos) continue;
+      within.push_back(param);
+      outer.insert(dotted.substr(0, at + 1));
+    }
+    if (whole.empty() && outer.size() > 1)
+      refuse_unit(unit, fmt::format("it may be {}{} or {}{}", *outer.begin(), unit, *outer.rbegin(), unit),
+                  "use the whole name");
+    if (whole.empty() && within.empty())
+      refuse_unit(unit, "the model has no such unit and no such parameter",
+                  fmt::format("use the begin of a parameter's name, such as {}", graph_.params.back()));
+    return whole.empty() ? within : whole;
+  }
+
+  // Returns the first operator with a parameter of the unit.
+  std::size_t first_use(const std::string& unit) const {
+    std::size_t use = size_;
+    for (const std::size_t param : params_of(unit))
+      if (!uses_[param].empty()) use = std::min(use, uses_[param].front());
+    if (use == size_) refuse_unit(unit, "the forward pass does not use it", "cut at another unit");
+    return use;
+  }
+
+  [[noreturn]] static void refuse_unit(const std::string& unit, std::string_view reason, std::string_view remedy) {
+    throw ConfigError("parallel.cut", unit, reason, remedy);
   }
 
   void forbid(std::size_t first, std::size_t last) {
@@ -220,11 +277,8 @@ void find_crossings(const ForwardGraph& graph, Sections& sections) {
   }
 }
 
-}  // namespace
-
-Sections cut_sections(const ForwardGraph& graph, int count) {
-  Cutter cutter(graph, count);
-  const std::vector<std::size_t> cuts = cutter.cuts();
+Sections sections_between(const ForwardGraph& graph, const Cutter& cutter, const std::vector<std::size_t>& cuts) {
+  const int count = static_cast<int>(cuts.size()) - 1;
   Sections sections{.count = count,
                     .of_operator = std::vector<int>(graph.operators.size(), kEverywhere),
                     .home_of_param = std::vector<int>(graph.params.size(), kEverywhere),
@@ -245,6 +299,18 @@ Sections cut_sections(const ForwardGraph& graph, int count) {
   }
   find_crossings(graph, sections);
   return sections;
+}
+
+}  // namespace
+
+Sections cut_sections(const ForwardGraph& graph, int count) {
+  Cutter cutter(graph, count);
+  return sections_between(graph, cutter, cutter.cuts());
+}
+
+Sections cut_at_units(const ForwardGraph& graph, const std::vector<std::string>& first_units) {
+  const Cutter cutter(graph, static_cast<int>(first_units.size()) + 1);
+  return sections_between(graph, cutter, cutter.cuts_before(first_units));
 }
 
 Sections follow_sections(const ForwardGraph& graph, const Sections& cut) {

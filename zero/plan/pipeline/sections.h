@@ -23,14 +23,23 @@ namespace zero {
 
 constexpr int kEverywhere = -1;
 
+// Measured seconds of an operator for one micro-batch.
+struct OperatorSeconds {
+  double forward = 0;
+  double inputs = 0;   // gradients of its inputs, and others that its backward pass makes at once
+  double weights = 0;  // gradients that a pass of weights makes
+  double total() const { return forward + inputs + weights; }
+};
+
 // One operator of a forward pass, in the order of execution.
 struct GraphOperator {
   std::string name;
-  std::vector<int> params;   // numbers of the parameters that it uses
-  std::vector<int> inputs;   // values that it reads
-  std::vector<int> outputs;  // values that it makes, or writes in place
-  double work = 0;           // estimated cost, in any unit
-  bool everywhere = false;   // it has neither parameters nor computed inputs, such as a mask: every rank runs it
+  std::vector<int> params;    // numbers of the parameters that it uses
+  std::vector<int> inputs;    // values that it reads
+  std::vector<int> outputs;   // values that it makes, or writes in place
+  double work = 0;            // estimated cost, in any unit
+  OperatorSeconds seconds{};  // 0: not measured
+  bool everywhere = false;    // it has neither parameters nor computed inputs, such as a mask: every rank runs it
 };
 
 struct GraphValue {
@@ -70,6 +79,13 @@ struct Sections {
 // Throws ConfigError under "parallel.sections" if the graph has fewer possible cuts, or tied parameters whose homes
 // differ. The message names the reason.
 Sections cut_sections(const ForwardGraph& graph, int count);
+
+// Returns the sections of a model that is cut before named units. `first_units`: a unit or a parameter for each section
+// after the first, by its whole name or by the end of a unit's name ("h.2" for "transformer.h.2"). Operators without
+// parameters before a unit are in the section that lets fewer bytes cross. Throws ConfigError under "parallel.cut" if
+// no parameter or several units have such a name, if units are not in the order of the forward pass, and if the model
+// cannot be cut there.
+Sections cut_at_units(const ForwardGraph& graph, const std::vector<std::string>& first_units);
 
 // Returns the sections of another forward pass of the same model, such as an evaluation: an operator with a parameter
 // is in the parameter's home, and an operator without one is in the section of the operator before it. `cut`: the

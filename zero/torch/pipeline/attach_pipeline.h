@@ -17,9 +17,12 @@
 // ranks 0 and 2 are a line. The data ranks of a position share the states of its sections, as attach() does over all
 // ranks.
 //
-// Refused by name for now: orders that delay gradients of weights (zb-h1, zb-h2, zb-v), checkpoint(), dropout, running
-// statistics, GPUs, and the options sync, local and delayed_update (docs/guide/pipeline.md has the table). Outside of
-// passes() and evaluate(), operators on parameters of other positions throw.
+// With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take the
+// shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
+//
+// Refused by name for now: checkpoint(), dropout, running statistics, GPUs, and the options sync, local and
+// delayed_update (docs/guide/pipeline.md has the table). Outside of passes() and evaluate(), operators on parameters of
+// other positions throw.
 #pragma once
 
 #include <filesystem>
@@ -94,7 +97,8 @@ class PipelineEngine {
   // Local; empty before the first passes().
   const Sections& sections() const;
   const PipelinePlan& plan() const;
-  // Sections with their operators and parameters, crossings with their bytes, and the order of passes.
+  // The orders that kAuto considered, sections with their operators and parameters, crossings with their bytes, and the
+  // order of passes.
   std::string text() const;
   // This rank's figures, added over its sections.
   EngineReport report() const;

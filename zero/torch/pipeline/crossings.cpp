@@ -80,11 +80,13 @@ at::Tensor unpack_gradient(const at::Tensor& bytes, const TensorLayout& layout) 
 
 }  // namespace
 
-Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward)
+Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward,
+                     Timeline* timeline)
     : run_(run),
       line_(line),
       plan_(plan),
       forward_(forward),
+      timeline_(timeline),
       crossing_of_value_(forward.values.size(), -1),
       next_(static_cast<std::size_t>(plan.ranks), 0) {
   const std::vector<Crossing>& all = forward.sections.crossings;
@@ -225,7 +227,9 @@ void Crossings::receive_next(int position) {
   const c10::AutoGradMode no_gradients(false);
   const at::Tensor bytes =
       empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
+  TimedSpan waiting(timeline_, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
   run_.receive(span_of(bytes), line_.rank_at(position), {}).wait();
+  waiting.end();
   if (message.is_gradient) {
     kept_[{true, message.micro, message.value, message.to}] = {unpack_gradient(bytes, layout), 1};
   } else {

@@ -21,6 +21,7 @@
 #include <tuple>
 #include <vector>
 
+#include "zero/base/process/timeline.h"
 #include "zero/comm/communicator.h"
 #include "zero/plan/pipeline/line.h"
 #include "zero/plan/pipeline/pipeline.h"
@@ -30,7 +31,9 @@ namespace zero {
 
 class Crossings {
  public:
-  Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward);
+  // `timeline`: records the waits for other sections; null: none.
+  Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward,
+            Timeline* timeline = nullptr);
 
   void send_value(int micro, int value, const at::Tensor& tensor);
   at::Tensor take_value(int micro, int value);
@@ -80,6 +83,7 @@ class Crossings {
   const Line line_;
   const PipelinePlan& plan_;
   const ForwardPlan& forward_;
+  Timeline* const timeline_;
   std::vector<int> crossing_of_value_;          // index of its crossing; -1: none
   std::vector<std::vector<Message>> expected_;  // by position: messages of one step to this rank
   std::vector<std::size_t> next_;               // by position: number of the next message

@@ -22,6 +22,8 @@
 
 namespace zero {
 
+class OperatorTimer;
+
 struct PlannedTensor {
   TensorLayout layout{};
   int value = -1;    // -1: undefined
@@ -75,8 +77,9 @@ std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int6
 //   - draws from a generator that the program passes, or numbers whose count depends on absent values (multinomial)
 //   - writes a parameter, a buffer, or another tensor that is older than the pass
 // and if the function does not return one number that depends on the parameters. The default generator is left as it
-// was.
-ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss);
+// was. `timer`: measures each operator that has a section; null: the graph has no seconds.
+ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss,
+                          OperatorTimer* timer = nullptr);
 
 // The same for a forward pass without gradients, such as an evaluation. Its results are any tensors.
 using ForwardResults = std::function<std::vector<at::Tensor>()>;

@@ -19,6 +19,7 @@
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/operator_timer.h"
 #include "zero/torch/pipeline/region.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/operator_taker.h"
@@ -121,7 +122,8 @@ double work_of(const std::string& name, const std::vector<at::Tensor>& arguments
 
 class ForwardLearner final : public OperatorTaker {
  public:
-  explicit ForwardLearner(const ModuleParameters& parameters) {
+  // `timer`: measures the operators; null: they have no seconds.
+  explicit ForwardLearner(const ModuleParameters& parameters, OperatorTimer* timer = nullptr) : timer_(timer) {
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
       plan_.graph.params.push_back(parameters.specs[param].name);
@@ -296,6 +298,11 @@ class ForwardLearner final : public OperatorTaker {
       metas.push_back(meta_of(tensor, /*needs_gradient=*/!in_place));
       return metas.back();
     });
+    if (timer_ != nullptr) {
+      std::vector<bool> of_params;
+      for (const at::Tensor& tensor : arguments) of_params.push_back(tensor.defined() && param_of(tensor).has_value());
+      described.seconds = timer_->time(op, stack, of_params);
+    }
     const auto& formals = op.schema().arguments();
     for (std::size_t i = 0; i < formals.size(); ++i) {
       c10::IValue& value = stack[stack.size() - formals.size() + i];
@@ -373,6 +380,7 @@ class ForwardLearner final : public OperatorTaker {
   };
 
   ForwardPlan plan_;
+  OperatorTimer* const timer_;
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_set<const c10::StorageImpl*> made_here_;
@@ -390,9 +398,10 @@ class ForwardLearner final : public OperatorTaker {
 
 }  // namespace
 
-ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss) {
+ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss,
+                          OperatorTimer* timer) {
   const GeneratorScope unchanged(generator_state());
-  ForwardLearner learner(parameters);
+  ForwardLearner learner(parameters, timer);
   at::Tensor result;
   {
     const TakeOperators scope(learner);

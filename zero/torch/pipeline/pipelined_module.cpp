@@ -1,6 +1,7 @@
 #include "zero/torch/pipeline/pipelined_module.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -23,7 +24,9 @@
 #include "zero/torch/attached/first_values.h"
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/pipeline/agree_passes.h"
 #include "zero/torch/pipeline/joined_report.h"
+#include "zero/torch/pipeline/operator_timer.h"
 #include "zero/torch/pipeline/section_options.h"
 #include "zero/torch/pipeline/step_generator.h"
 #include "zero/torch/seam/tensor_type.h"
@@ -77,6 +80,12 @@ class HeldLayouts {
   std::vector<std::pair<at::Tensor, at::Tensor>> own_;  // parameters, and their own data
 };
 
+Activity activity_of(PassKind kind) {
+  constexpr std::array<Activity, 4> kActivities{Activity::kForward, Activity::kBackward, Activity::kBackwardInputs,
+                                                Activity::kBackwardWeights};
+  return kActivities[static_cast<std::size_t>(kind)];
+}
+
 torch::Tensor part_of(const torch::Tensor& loss, double parts) {
   return parts == 1 ? loss : loss / parts;
 }
@@ -93,13 +102,12 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
       parameters_(parameters_of(model_, options.dtype)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   require_numbers(options_);
-  const int sections =
-      pipeline_.sections > 0 ? pipeline_.sections : default_sections(pipeline_.schedule, pipeline_.pipeline);
-  plan_ = build_pipeline(pipeline_.schedule, pipeline_.pipeline, sections, options_.accumulate);
   if (line_.pipeline > 1) {
+    require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
     return;
   }
+  plan_ = build_pipeline(order_, 1, 1, options_.accumulate);
   AttachOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
   modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineHost{}));
   attached_ = true;
@@ -137,12 +145,17 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   first_buffers(model_.buffers, options_.dtype, c10::kCPU, world_.communicator());  // operators may depend on them
   {
     const HeldLayouts layouts(parameters_);
-    forward_ = learn_forward(parameters_, [&] { return loss(0); });
+    OperatorTimer timer;
+    const bool measures = needs_seconds(pipeline_) && world_.rank() == 0;
+    forward_ = learn_forward(
+        parameters_, [&] { return loss(0); }, measures ? &timer : nullptr);
   }
-  forward_.sections = cut_sections(forward_.graph, plan_.num_sections());
   require_same_plan();
-  if (forward_.sections.has_lookup)
-    plan_ = with_lookup(plan_, plan_.rank_of_section[static_cast<std::size_t>(forward_.sections.home_of_lookup - 1)]);
+  PlannedPasses planned = agree_passes(forward_.graph, pipeline_, options_.accumulate, world_.communicator(), line_);
+  choice_ = order_table(planned);
+  order_ = planned.order;
+  plan_ = std::move(planned.plan);
+  forward_.sections = std::move(planned.sections);
   share_first_values();
   open_groups();
   modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
@@ -162,7 +175,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   ZERO_CHECK(any, "position {} has no parameter", line_.position);
   leave_absent();
   Communicator& run = world_.communicator();
-  crossings_ = std::make_unique<Crossings>(run, line_, plan_, forward_);
+  crossings_ = std::make_unique<Crossings>(run, line_, plan_, forward_, options_.timeline);
   evaluation_ = std::make_unique<PipelineEvaluation>(parameters_, run, line_, *line_comm_, plan_, forward_.sections,
                                                      [this](int section) { return lookup_for(section); });
   std::vector<std::string> names;
@@ -299,7 +312,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
     begin(pass);
     const bool is_forward = pass.kind == PassKind::kForward;
     const double begin = monotonic_seconds();
-    const TimedSpan span(options_.timeline, is_forward ? Activity::kForward : Activity::kBackward);
+    const TimedSpan span(options_.timeline, activity_of(pass.kind), {pass.micro, pass.section});
     if (is_forward) {
       generator.begin(pass.micro);
       run_forward(pass, loss, open, losses);
@@ -337,7 +350,7 @@ void PipelinedModule::run_forward(const Pass& pass, const LossOfMicro& loss, Ope
                                   std::vector<double>& losses) {
   auto forward =
       std::make_unique<SectionPass>(forward_, *crossings_, pass.section, pass.micro, lookup_for(pass.section),
-                                    splits_backward(pipeline_.schedule) ? module_of(pass.section) : nullptr);
+                                    splits_backward(order_) ? module_of(pass.section) : nullptr);
   forward->forward([&] { return loss(pass.micro); });
   if (forward->loss().defined()) losses[static_cast<std::size_t>(pass.micro)] = forward->loss().detach().item<double>();
   open[{pass.section, pass.micro}] = std::move(forward);
@@ -558,6 +571,7 @@ std::string PipelinedModule::text() const {
   std::string text;
   const Sections& sections = forward_.sections;
   if (forward_.operators.empty()) return text;  // no pipeline, or not cut yet
+  if (!choice_.empty()) text += choice_ + "\n";
   for (int section = 0; section < sections.count; ++section) {
     std::int64_t numel = 0;
     for (const int param : params_of(section)) numel += parameters_.specs[static_cast<std::size_t>(param)].numel();

@@ -95,6 +95,8 @@ class PipelinedModule {
   const Line line_;
   const ModuleParameters parameters_;
   PipelinePlan plan_;
+  PassOrder order_ = PassOrder::kOneForwardOneBackward;
+  std::string choice_;  // table of the orders that were considered; empty: the user named the order
   ForwardPlan forward_;
   std::unique_ptr<Communicator> line_comm_;     // the ranks of this line
   std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its position; null: another position

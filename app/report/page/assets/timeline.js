@@ -6,6 +6,13 @@ const phase = (name) => [name, kPhaseColors[name]];
 const kActivityColors = [...["forward", "backward"].map(phase), ["step", colorOf(3)],
   ...["wait", "gather", "reduce", "update"].map(phase), ["read, up", colorOf(6)], ["write, down", "var(--write)"]];
 
+// "F3.1" of a pipeline's "forward 3.1": micro-batch 3 in section 1.
+const kPassLetters = {forward: "F", backward: "B", "backward inputs": "I", "backward weights": "W"};
+function passOf(name) {
+  const found = name.match(/^(.*) (\d+\.\d+)$/);
+  return found && kPassLetters[found[1]] ? kPassLetters[found[1]] + found[2] : "";
+}
+
 const activityOf = (name) => kActivityColors.find(([words]) => words.split(", ").includes(name.split(" ")[0]));
 
 // Those that go on in one of these.
@@ -43,13 +50,18 @@ function drawTimeline(host, timeline, most) {
     svg.append(element("text", {x: 8, y: top + 12}, name),
       element("line", {class: "grid-line", x1: left, x2: right, y1: top + kRowHeight - 1, y2: top + kRowHeight - 1}));
   }
+  const labels = [];
   for (const [place, begin, seconds, name, bytes] of timeline.spans) {
     const text = timeline.names[name], waits = text.startsWith("wait"), {row, lane} = places[place];
-    const height = (kRowHeight - 4) / row.lanes;
+    const height = (kRowHeight - 4) / row.lanes, pass = passOf(text);
     svg.append(element("rect", {x: X(begin), width: Math.max(0.6, X(begin + seconds) - X(begin)), y: row.top + 1 + (waits ? 5 : lane * height),
       height: waits ? 6 : Math.max(0.8, height - (row.lanes > 1 ? 0.5 : 0)), style: `fill: ${(activityOf(text) || ["", "var(--soft)"])[1]}`,
       "data-say": `${text}: ${say(seconds, "seconds")}${bytes ? ", " + say(bytes, "bytes") : ""}, from ${say(begin, "seconds")}`}));
+    if (pass && X(begin + seconds) - X(begin) > 8 * pass.length)
+      labels.push(element("text", {x: (X(begin) + X(begin + seconds)) / 2, y: row.top + 12, "text-anchor": "middle",
+        style: "pointer-events: none; font-size: 10px"}, pass));
   }
+  svg.append(...labels);
   host.replaceChildren(svg);
   const tip = new Tip(host);
   svg.addEventListener("pointermove", (event) => {

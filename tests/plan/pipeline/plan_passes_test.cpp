@@ -1,0 +1,156 @@
+#include "zero/plan/pipeline/plan_passes.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "zero/base/error/error.h"
+
+#include "tests/support/expect_contains.h"
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+// A chain of operators with a parameter each. A result has 1,000 bytes.
+ForwardGraph chain(int length, const OperatorSeconds& seconds) {
+  ForwardGraph graph;
+  for (int op = 0; op < length; ++op) {
+    graph.params.push_back("layer." + std::to_string(op) + ".weight");
+    graph.operators.push_back({.name = "mm",
+                               .params = {op},
+                               .inputs = op > 0 ? std::vector<int>{op - 1} : std::vector<int>(),
+                               .outputs = {op},
+                               .work = 1,
+                               .seconds = seconds});
+    graph.values.push_back({.bytes = 1000, .differentiable = true});
+  }
+  graph.loss = length - 1;
+  return graph;
+}
+
+const OperatorSeconds kEqual{.forward = 1, .inputs = 1, .weights = 1};
+
+const OrderTrial& trial_of(const PlannedPasses& planned, PassOrder order) {
+  return *std::ranges::find(planned.trials, order, &OrderTrial::order);
+}
+
+PlannedPasses choose(const ForwardGraph& graph, PipelineOptions options, int micros, const LinkSeconds& link = {}) {
+  options.schedule = PassOrder::kAuto;
+  return plan_passes(graph, options, micros, link);
+}
+
+// Two ranks and equal passes: zb-v and zb-h2 have only the skew. A section of zb-v takes half of the time.
+TEST(PlanPasses, AutoTakesTheShortestOrder) {
+  const PlannedPasses planned = choose(chain(8, kEqual), {.pipeline = 2}, 8);
+  EXPECT_EQ(planned.order, PassOrder::kZbV);
+  EXPECT_EQ(planned.plan.num_sections(), 4);
+  for (const OrderTrial& trial : planned.trials) {
+    EXPECT_EQ(trial.skipped, "");
+    EXPECT_GE(trial.time.seconds, planned.time.seconds) << name_of(trial.order);
+  }
+  EXPECT_EQ(trial_of(planned, PassOrder::kOneForwardOneBackward).time.bubble, 4 * 3);
+  EXPECT_EQ(trial_of(planned, PassOrder::kZbH1).time.bubble, 4);
+}
+
+// Operators 1 to 3 are an activation checkpoint: results 1 and 2 are used only inside it.
+TEST(PlanPasses, CheckpointsHoldLessAndRunAgain) {
+  ForwardGraph graph = chain(4, kEqual);
+  graph.kept_together = {{1, 4}};
+  const PlannedPasses planned = plan_passes(graph, {.pipeline = 1}, 2, {});
+  const ResultBytes bytes = result_bytes(graph, planned.sections, 0);
+  EXPECT_EQ(bytes.kept, 2 * 1000);
+  EXPECT_EQ(bytes.repeated, 2 * 1000);
+  const SectionCosts costs = costs_of_sections(graph, planned.sections).front();
+  EXPECT_EQ(costs.forward, 4);
+  EXPECT_EQ(costs.inputs, 4 + 3);
+  EXPECT_EQ(planned.time.ranks.front().activation_bytes, bytes.kept + bytes.repeated) << "1f1b holds one micro-batch";
+}
+
+// Without passes of weights all orders with one section a rank take equal time.
+TEST(PlanPasses, EqualTimesTakeTheSmallestMemory) {
+  const PlannedPasses planned =
+      choose(chain(8, {.forward = 1, .inputs = 2, .weights = 0}), {.pipeline = 2, .sections = 2}, 8);
+  EXPECT_EQ(planned.order, PassOrder::kOneForwardOneBackward);
+  EXPECT_EQ(trial_of(planned, PassOrder::kGpipe).time.seconds, planned.time.seconds);
+  EXPECT_EQ(trial_of(planned, PassOrder::kGpipe).activation_bytes, 8 * 4 * 1000);
+  EXPECT_EQ(trial_of(planned, PassOrder::kOneForwardOneBackward).activation_bytes, 2 * 4 * 1000);
+}
+
+// More forward passes ahead hide a slow link: gpipe needs no answer before it continues.
+TEST(PlanPasses, SlowLinksChangeTheChoice) {
+  const ForwardGraph graph = chain(2, {.forward = 1, .inputs = 2, .weights = 0});
+  const PlannedPasses planned = choose(graph, {.pipeline = 2, .sections = 2}, 8, {.latency = 0, .per_byte = 3e-3});
+  EXPECT_NE(planned.order, PassOrder::kOneForwardOneBackward);
+  EXPECT_LT(planned.time.seconds, trial_of(planned, PassOrder::kOneForwardOneBackward).time.seconds);
+}
+
+TEST(PlanPasses, ActivationMemoryLimitsTheChoice) {
+  const ForwardGraph graph = chain(8, kEqual);
+  const PlannedPasses planned = choose(graph, {.pipeline = 2, .sections = 2, .activation_memory = 2 * 4 * 1000}, 8);
+  EXPECT_EQ(planned.order, PassOrder::kZbH1);
+  EXPECT_EQ(trial_of(planned, PassOrder::kZbH2).skipped,
+            "11.7 KiB of activations, parallel.activation_memory = 7.81 KiB");
+  const std::string text =
+      message_of<ConfigError>([&] { choose(graph, {.pipeline = 2, .sections = 2, .activation_memory = 100}, 8); });
+  EXPECT_TRUE(says(text, "parallel.activation_memory = 100 B: a rank holds 7.81 KiB of activations")) << text;
+}
+
+TEST(PlanPasses, ImpossibleOrdersAreSkippedWithReasons) {
+  const PlannedPasses planned = choose(chain(3, kEqual), {.pipeline = 2}, 3);
+  EXPECT_TRUE(says(trial_of(planned, PassOrder::kInterleaved).skipped, "train.accumulate = 3: "));
+  EXPECT_TRUE(says(trial_of(planned, PassOrder::kZbV).skipped, "parallel.sections = 4: the model can be cut into"));
+  const std::string table = order_table(planned);
+  EXPECT_TRUE(says(table, "interleaved         4 skipped: train.accumulate = 3")) << table;
+  EXPECT_EQ(std::ranges::count(table, '\n'), 7);
+  EXPECT_TRUE(says(table, "  chosen\n")) << table;
+}
+
+TEST(PlanPasses, ImpossibleNumbersNameEachOrder) {
+  const std::string text = message_of<ConfigError>([] { choose(chain(8, kEqual), {.pipeline = 2, .sections = 3}, 4); });
+  EXPECT_TRUE(text.starts_with("parallel.schedule = auto: no order can use these numbers:\n")) << text;
+  EXPECT_TRUE(says(text, "parallel.schedule = zb-v cannot use this number on 2 ranks")) << text;
+  EXPECT_TRUE(text.ends_with("use parallel.sections = 2, or 0")) << text;
+}
+
+TEST(PlanPasses, ModelsWithTooFewPartsAreRefused) {
+  const std::string text = message_of<ConfigError>([] { choose(chain(1, kEqual), {.pipeline = 2}, 4); });
+  EXPECT_TRUE(says(text, "parallel.schedule = auto: no order of passes fits the model:")) << text;
+}
+
+TEST(PlanPasses, FixedOrdersHaveNoTable) {
+  const PlannedPasses planned = plan_passes(chain(4, {}), {.pipeline = 2}, 4, {});
+  EXPECT_EQ(planned.order, PassOrder::kOneForwardOneBackward);
+  EXPECT_FALSE(planned.is_measured);
+  EXPECT_EQ(order_table(planned), "");
+}
+
+// The first operator takes as long as the three others. Estimates take all for equal.
+TEST(PlanPasses, MeasuredSecondsMoveTheCut) {
+  ForwardGraph graph = chain(4, kEqual);
+  graph.operators[0].seconds = {.forward = 3, .inputs = 3, .weights = 3};
+  EXPECT_EQ(plan_passes(graph, {.pipeline = 2}, 4, {}).sections.of_operator, (std::vector<int>{0, 0, 1, 1}));
+  const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .cut = CutBy::kSeconds}, 4, {});
+  EXPECT_EQ(planned.sections.of_operator, (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_EQ(planned.sections.work, (std::vector<double>{9, 9}));
+}
+
+TEST(PlanPasses, NamedUnitsFixTheSections) {
+  const PlannedPasses planned = choose(chain(4, kEqual), {.pipeline = 2, .first_units = {"layer.1"}}, 4);
+  EXPECT_EQ(planned.sections.of_operator, (std::vector<int>{0, 1, 1, 1}));
+  EXPECT_TRUE(says(trial_of(planned, PassOrder::kZbV).skipped, "parallel.sections = 2: ")) << "zb-v needs four";
+}
+
+TEST(PlanPasses, NumbersOfUnitsMustFit) {
+  EXPECT_EQ(message_of<ConfigError>([] {
+              require_pipeline({.pipeline = 2, .first_units = {"a", "b"}}, 4);
+            }),
+            "parallel.cut = [\"a\", \"b\"]: it cuts the model into 3 sections, and parallel.schedule = 1f1b cannot use "
+            "this number on 2 ranks\n  name 1 unit: the first unit of each section after the first");
+  EXPECT_EQ(message_of<ConfigError>([] { require_pipeline({.pipeline = 2, .sections = 4, .first_units = {"a"}}, 4); }),
+            "parallel.cut = [\"a\"]: it cuts the model into 2 sections, and parallel.sections = 4\n"
+            "  name 3 units: the first unit of each section after the first");
+}
+
+}  // namespace
+}  // namespace zero

@@ -1,0 +1,265 @@
+#include "zero/plan/pipeline/plan_passes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
+#include "zero/base/text/seconds.h"
+
+namespace zero {
+namespace {
+
+constexpr double kEqualTime = 1.01;
+
+bool is_measured(const ForwardGraph& graph) {
+  return std::ranges::any_of(graph.operators, [](const GraphOperator& op) { return op.seconds.total() > 0; });
+}
+
+PipelineLinks links_between(const CrossingBytes& bytes, const LinkSeconds& link) {
+  const auto seconds = [&](const std::vector<std::int64_t>& of_sections) {
+    std::vector<double> result;
+    for (const std::int64_t each : of_sections)
+      result.push_back(each > 0 ? link.latency + static_cast<double>(each) * link.per_byte : 0);
+    return result;
+  };
+  return {seconds(bytes.forward), seconds(bytes.backward)};
+}
+
+// `graph`: its work is what the cut balances.
+PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, const PipelineOptions& options, int micros,
+                         const LinkSeconds& link) {
+  int sections = asked_sections(options);
+  if (sections == 0) sections = default_sections(order, options.pipeline);
+  PlannedPasses planned{
+      .order = order, .sections = {}, .plan = build_pipeline(order, options.pipeline, sections, micros)};
+  planned.sections =
+      options.first_units.empty() ? cut_sections(graph, sections) : cut_at_units(graph, options.first_units);
+  if (planned.sections.has_lookup) {
+    const auto home = static_cast<std::size_t>(planned.sections.home_of_lookup - 1);
+    planned.plan = with_lookup(planned.plan, planned.plan.rank_of_section[home]);
+  }
+  const CrossingBytes bytes = crossing_bytes(graph, planned.sections, planned.plan.rank_of_section);
+  planned.is_measured = is_measured(graph);
+  planned.time = simulate(planned.plan, costs_of_sections(graph, planned.sections), links_between(bytes, link));
+  return planned;
+}
+
+std::vector<bool> repeated_operators(const ForwardGraph& graph) {
+  std::vector<bool> repeated(graph.operators.size(), false);
+  for (const auto& [first, end] : graph.kept_together)
+    std::fill(repeated.begin() + first, repeated.begin() + end, true);
+  return repeated;
+}
+
+// By value: the activation checkpoint inside which it is made and used, so that it is not kept; -1: none.
+std::vector<int> checkpoints_of_values(const ForwardGraph& graph) {
+  std::vector<int> checkpoints(graph.values.size(), -1);
+  for (std::size_t part = 0; part < graph.kept_together.size(); ++part) {
+    const auto [first, end] = graph.kept_together[part];
+    std::vector<bool> inside(graph.values.size(), false), older(graph.values.size(), false);
+    for (int number = 0; number < first; ++number)
+      for (const int value : graph.operators[static_cast<std::size_t>(number)].outputs)
+        older[static_cast<std::size_t>(value)] = true;
+    for (int number = first; number < static_cast<int>(graph.operators.size()); ++number) {
+      const GraphOperator& op = graph.operators[static_cast<std::size_t>(number)];
+      for (const int value : number < end ? op.outputs : op.inputs)
+        inside[static_cast<std::size_t>(value)] = number < end;
+    }
+    for (std::size_t value = 0; value < inside.size(); ++value)
+      if (inside[value] && !older[value] && static_cast<int>(value) != graph.loss)
+        checkpoints[value] = static_cast<int>(part);
+  }
+  return checkpoints;
+}
+
+std::string first_line(const ConfigError& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+std::int64_t most_activation_bytes(const PipelineTime& time) {
+  return std::ranges::max_element(time.ranks, {}, &RankTime::activation_bytes)->activation_bytes;
+}
+
+[[noreturn]] void refuse_all(const std::vector<OrderTrial>& trials, const PipelineOptions& options) {
+  const auto smallest = std::ranges::min_element(
+      trials, {}, [](const OrderTrial& trial) { return std::pair(trial.time.ranks.empty(), trial.activation_bytes); });
+  if (!smallest->time.ranks.empty())
+    throw ConfigError("parallel.activation_memory", format_bytes(options.activation_memory),
+                      fmt::format("a rank holds {} of activations with parallel.schedule = {}, and more with others",
+                                  format_bytes(smallest->activation_bytes), name_of(smallest->order)),
+                      "use that many bytes, or a smaller train.batch");
+  std::string reasons;
+  for (const OrderTrial& trial : trials) reasons += fmt::format("\n  {}: {}", name_of(trial.order), trial.skipped);
+  throw ConfigError("parallel.schedule", "auto", "no order of passes fits the model:" + reasons,
+                    "use fewer ranks in a line (parallel.pipeline)");
+}
+
+PlannedPasses choose_order(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                           const LinkSeconds& link) {
+  std::vector<OrderTrial> trials;
+  std::vector<std::optional<PlannedPasses>> planned;
+  double shortest = 0;
+  for (const Choice<PassOrder>& order : kPassOrders) {
+    if (order.value == PassOrder::kAuto) continue;
+    OrderTrial trial{.order = order.value, .sections = asked_sections(options), .skipped = {}, .time = {}};
+    if (trial.sections == 0) trial.sections = default_sections(order.value, options.pipeline);
+    planned.emplace_back();
+    try {
+      PlannedPasses passes = plan_order(graph, order.value, options, micros, link);
+      trial.time = passes.time;
+      trial.activation_bytes = most_activation_bytes(passes.time);
+      if (options.activation_memory > 0 && trial.activation_bytes > options.activation_memory) {
+        trial.skipped = fmt::format("{} of activations, parallel.activation_memory = {}",
+                                    format_bytes(trial.activation_bytes), format_bytes(options.activation_memory));
+      } else {
+        shortest = shortest == 0 ? passes.time.seconds : std::min(shortest, passes.time.seconds);
+        planned.back() = std::move(passes);
+      }
+    } catch (const ConfigError& error) {
+      trial.skipped = first_line(error);
+    }
+    trials.push_back(std::move(trial));
+  }
+  std::optional<std::size_t> best;
+  for (std::size_t at = 0; at < trials.size(); ++at) {
+    if (!planned[at] || trials[at].time.seconds > shortest * kEqualTime) continue;
+    if (!best || trials[at].activation_bytes < trials[*best].activation_bytes) best = at;
+  }
+  if (!best) refuse_all(trials, options);
+  PlannedPasses chosen = std::move(*planned[*best]);
+  chosen.trials = std::move(trials);
+  return chosen;
+}
+
+}  // namespace
+
+CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
+                             const std::vector<int>& rank_of_section) {
+  const auto count = static_cast<std::size_t>(sections.count);
+  CrossingBytes bytes{std::vector<std::int64_t>(count, 0), std::vector<std::int64_t>(count, 0)};
+  const auto rank_of = [&](int section) { return rank_of_section[static_cast<std::size_t>(section)]; };
+  for (const Crossing& crossing : sections.crossings) {
+    if (crossing.from == kEverywhere) continue;
+    const GraphValue& value = graph.values[static_cast<std::size_t>(crossing.value)];
+    int before = crossing.from;
+    std::vector<int> received{rank_of(crossing.from)};
+    for (const int to : crossing.to) {
+      if (to == kEverywhere) continue;
+      const int rank = rank_of(to);
+      if (std::ranges::find(received, rank) == received.end()) {
+        bytes.forward[static_cast<std::size_t>(crossing.from)] += value.bytes;
+        received.push_back(rank);
+      }
+      if (value.differentiable && rank_of(before) != rank) bytes.backward[static_cast<std::size_t>(to)] += value.bytes;
+      before = to;
+    }
+  }
+  return bytes;
+}
+
+ResultBytes result_bytes(const ForwardGraph& graph, const Sections& sections, int section) {
+  const std::vector<int> checkpoints = checkpoints_of_values(graph);
+  std::vector<bool> counted(graph.values.size(), false);
+  std::vector<std::int64_t> inside(graph.kept_together.size(), 0);
+  ResultBytes bytes;
+  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
+    if (sections.of_operator[op] != section) continue;
+    for (const int value : graph.operators[op].outputs) {
+      const auto at = static_cast<std::size_t>(value);
+      if (counted[at]) continue;
+      counted[at] = true;
+      const int checkpoint = checkpoints[at];
+      (checkpoint < 0 ? bytes.kept : inside[static_cast<std::size_t>(checkpoint)]) += graph.values[at].bytes;
+    }
+  }
+  for (const std::int64_t each : inside) bytes.repeated = std::max(bytes.repeated, each);
+  return bytes;
+}
+
+PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections) {
+  PassCosts costs(static_cast<std::size_t>(sections.count));
+  for (int section = 0; section < sections.count; ++section) {
+    const ResultBytes bytes = result_bytes(graph, sections, section);
+    costs[static_cast<std::size_t>(section)].activation_bytes = bytes.kept;
+    costs[static_cast<std::size_t>(section)].repeated_bytes = bytes.repeated;
+  }
+  const bool measured = is_measured(graph);
+  double whole = 0;
+  for (const double work : sections.work) whole += work;
+  const std::vector<bool> repeated = repeated_operators(graph);
+  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
+    if (sections.of_operator[op] == kEverywhere) continue;
+    SectionCosts& section = costs[static_cast<std::size_t>(sections.of_operator[op])];
+    const double share = whole > 0 ? graph.operators[op].work / whole : 0;
+    const OperatorSeconds seconds = measured ? graph.operators[op].seconds : OperatorSeconds{share, share, share};
+    section.forward += seconds.forward;
+    section.inputs += seconds.inputs + (repeated[op] ? seconds.forward : 0);
+    section.weights += seconds.weights;
+  }
+  return costs;
+}
+
+int asked_sections(const PipelineOptions& options) {
+  return options.first_units.empty() ? options.sections : static_cast<int>(options.first_units.size()) + 1;
+}
+
+void require_pipeline(const PipelineOptions& options, int micros) {
+  const int asked = asked_sections(options);
+  const bool chooses = options.schedule == PassOrder::kAuto;
+  const int sections = asked > 0 || chooses ? asked : default_sections(options.schedule, options.pipeline);
+  const auto refuse = [&](const std::string& reason, int needed) {
+    throw ConfigError(
+        "parallel.cut", fmt::format("{}", options.first_units),
+        fmt::format("it cuts the model into {} sections, and {}", asked, reason),
+        fmt::format("name {}: the first unit of each section after the first", format_count(needed - 1, "unit")));
+  };
+  if (!options.first_units.empty() && options.sections > 0 && options.sections != asked)
+    refuse(fmt::format("parallel.sections = {}", options.sections), options.sections);
+  try {
+    require_order(options.schedule, options.pipeline, sections, micros);
+  } catch (const ConfigError& error) {
+    if (options.first_units.empty() || chooses || error.key() != "parallel.sections") throw;
+    refuse(fmt::format("parallel.schedule = {} cannot use this number on {} ranks", name_of(options.schedule),
+                       options.pipeline),
+           default_sections(options.schedule, options.pipeline));
+  }
+}
+
+PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                          const LinkSeconds& link) {
+  require_pipeline(options, micros);
+  ForwardGraph weighed = graph;
+  if (options.cut == CutBy::kSeconds && is_measured(graph))
+    for (GraphOperator& op : weighed.operators) op.work = op.seconds.total();
+  return options.schedule == PassOrder::kAuto ? choose_order(weighed, options, micros, link)
+                                              : plan_order(weighed, options.schedule, options, micros, link);
+}
+
+std::string order_table(const PlannedPasses& planned) {
+  if (planned.trials.empty()) return "";
+  std::string text = fmt::format("{:<12} {:>8} {:>10} {:>8} {:>12}  {}\n", "order", "sections", "step", "bubble",
+                                 "activations", "in flight, by rank");
+  const auto out = std::back_inserter(text);
+  for (const OrderTrial& trial : planned.trials) {
+    if (!trial.skipped.empty()) {
+      fmt::format_to(out, "{:<12} {:>8} skipped: {}\n", name_of(trial.order), trial.sections, trial.skipped);
+      continue;
+    }
+    std::vector<int> in_flight;
+    for (const RankTime& rank : trial.time.ranks) in_flight.push_back(rank.in_flight);
+    const double share = trial.time.seconds > 0 ? 100 * trial.time.bubble / trial.time.seconds : 0;
+    fmt::format_to(out, "{:<12} {:>8} {:>10} {:>6.1f} % {:>12}  {}{}\n", name_of(trial.order), trial.sections,
+                   planned.is_measured ? format_seconds(trial.time.seconds) : fmt::format("{:.3g}", trial.time.seconds),
+                   share, format_bytes(trial.activation_bytes), fmt::join(in_flight, " "),
+                   trial.order == planned.order ? "  chosen" : "");
+  }
+  return text;
+}
+
+}  // namespace zero

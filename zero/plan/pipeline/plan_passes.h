@@ -1,0 +1,84 @@
+// plan_passes(): the sections of a model, the order of passes, and the time of a step, from the graph of a forward pass.
+//
+//   const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .schedule = PassOrder::kAuto}, /*micros=*/8, link);
+//   planned.order              // PassOrder::kZbH1
+//   order_table(planned)       // each order with its seconds, bubble and memory
+//
+// With PassOrder::kAuto every order is simulated with its own cut, and the shortest one is taken whose activations fit
+// into `activation_memory`. Orders within 1 % of the shortest count as equal: of these the one with the smallest
+// activations is taken. The result depends only on the arguments, so ranks that agree on them agree on the order.
+// Local, values only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/pipeline_time.h"
+#include "zero/plan/pipeline/sections.h"
+
+namespace zero {
+
+// A message takes `latency + bytes * per_byte` seconds.
+struct LinkSeconds {
+  double latency = 0;
+  double per_byte = 0;
+};
+
+// An order that kAuto considered.
+struct OrderTrial {
+  PassOrder order = PassOrder::kGpipe;
+  int sections = 0;     // without a section of lookups
+  std::string skipped;  // reason; empty: simulated
+  PipelineTime time;
+  std::int64_t activation_bytes = 0;  // of the rank that holds most
+};
+
+struct PlannedPasses {
+  PassOrder order = PassOrder::kOneForwardOneBackward;
+  Sections sections;
+  PipelinePlan plan;  // with the lookups of tied parameters
+  PipelineTime time;
+  bool is_measured = false;        // true: `time` is in seconds; false: in shares of the model's work
+  std::vector<OrderTrial> trials;  // in the order of kPassOrders; empty unless the order was kAuto
+};
+
+// Bytes that sections send for one micro-batch, once to each other rank.
+struct CrossingBytes {
+  std::vector<std::int64_t> forward;   // by section: values
+  std::vector<std::int64_t> backward;  // by section: gradients
+};
+CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
+                             const std::vector<int>& rank_of_section);
+// Bytes of the results of a section's operators: at least those of its activations.
+struct ResultBytes {
+  std::int64_t kept = 0;      // of one micro-batch, from its forward to its backward pass
+  std::int64_t repeated = 0;  // of the largest activation checkpoint, in its second run
+};
+ResultBytes result_bytes(const ForwardGraph& graph, const Sections& sections, int section);
+
+// Returns the measured seconds by section. If no operator was measured, each of a section's three passes costs its
+// share of the model's work. The operators of an activation checkpoint run again in the backward pass.
+PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections);
+
+// Returns whether the operators of the graph must be measured.
+inline bool needs_seconds(const PipelineOptions& options) {
+  return options.schedule == PassOrder::kAuto || (options.cut == CutBy::kSeconds && options.first_units.empty());
+}
+
+// Returns the sections that the user asks for; 0: as many as the order needs.
+int asked_sections(const PipelineOptions& options);
+// Throws what require_order() throws for these options, and ConfigError under "parallel.cut" if the number of named
+// units does not fit.
+void require_pipeline(const PipelineOptions& options, int micros);
+
+// Throws what require_pipeline() and cut_sections(), or cut_at_units(), throw. With kAuto throws ConfigError under "parallel.schedule" if the
+// model can be cut for no order, and under "parallel.activation_memory" if no order's activations fit.
+PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                          const LinkSeconds& link);
+
+// One line for each order, and which is taken; empty unless the order was kAuto.
+std::string order_table(const PlannedPasses& planned);
+
+}  // namespace zero

@@ -1,0 +1,20 @@
+// agree_passes(): the sections and the order of passes, the same on every rank.
+//
+//   forward = learn_forward(parameters, loss, run.rank() == 0 && needs_seconds(options) ? &timer : nullptr);
+//   PlannedPasses planned = agree_passes(forward.graph, options, /*micros=*/8, run, line);
+//
+// Rank 0's seconds of operators count. Neighbours measure their link if the order depends on it. All ranks then plan
+// with the same numbers. Collective. Throws what plan_passes() throws, on every rank.
+#pragma once
+
+#include "zero/comm/communicator.h"
+#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/plan_passes.h"
+
+namespace zero {
+
+// `graph`: the same on every rank, but for the seconds, which change to those of rank 0.
+PlannedPasses agree_passes(ForwardGraph& graph, const PipelineOptions& options, int micros, Communicator& run,
+                           const Line& line);
+
+}  // namespace zero

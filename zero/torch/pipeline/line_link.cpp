@@ -1,0 +1,64 @@
+#include "zero/torch/pipeline/line_link.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "zero/base/process/clock.h"
+#include "zero/comm/collectives.h"
+
+namespace zero {
+namespace {
+
+constexpr std::size_t kSmall = std::size_t{1} << 10, kLarge = std::size_t{1} << 20;
+constexpr int kRuns = 3;
+constexpr double kNanosecond = 1e-9;
+
+// Returns the shortest seconds of a message to `peer`, which answers. `begins`: this rank sends first.
+double message_seconds(Communicator& run, int peer, bool begins, std::size_t bytes) {
+  std::vector<std::byte> sent(bytes), received(bytes);
+  const auto send = [&] { run.send(sent, peer, {.control = true}).wait(); };
+  const auto receive = [&] { run.receive(received, peer, {.control = true}).wait(); };
+  double shortest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRuns; ++i) {
+    const double begin = monotonic_seconds();
+    if (begins) {
+      send();
+      receive();
+    } else {
+      receive();
+      send();
+    }
+    shortest = std::min(shortest, (monotonic_seconds() - begin) / 2);
+  }
+  run.drain();
+  return shortest;
+}
+
+}  // namespace
+
+LinkSeconds measure_link(Communicator& run, const Line& line) {
+  double small = 0, large = 0;
+  const int links = line.pipeline == 2 ? 1 : line.pipeline;  // the last position also sends to the first
+  for (int at = 0; at < links && line.pipeline > 1; ++at) {
+    const int next = (at + 1) % line.pipeline;
+    if (line.position != at && line.position != next) continue;
+    const bool begins = line.position == at;
+    const int peer = line.rank_at(begins ? next : at);
+    const double of_small = message_seconds(run, peer, begins, kSmall);
+    const double of_large = message_seconds(run, peer, begins, kLarge);
+    if (!begins) continue;  // its first wait is for the peer's begin
+    small = of_small;
+    large = of_large;
+  }
+  const auto slowest = [&](double seconds) {
+    return static_cast<double>(all_reduce_max(run, std::llround(seconds / kNanosecond))) * kNanosecond;
+  };
+  LinkSeconds link{.latency = slowest(small), .per_byte = 0};
+  link.per_byte = std::max(0.0, slowest(large) - link.latency) / static_cast<double>(kLarge - kSmall);
+  return link;
+}
+
+}  // namespace zero
