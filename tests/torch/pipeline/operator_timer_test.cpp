@@ -33,11 +33,7 @@ class OperatorTimerTest : public ::testing::Test {
   ForwardGraph learn(OperatorTimer* timer) {
     const ModuleParameters parameters = parameters_of(*net_, std::nullopt);
     return learn_forward(
-               parameters,
-               [&] {
-                 return net_->forward(torch::zeros({32}, torch::kLong));
-               },
-               timer)
+               parameters, [&] { return net_->forward(torch::zeros({32}, torch::kLong)); }, timer)
         .graph;
   }
   std::shared_ptr<Net> net_ = std::make_shared<Net>();

@@ -110,8 +110,8 @@ class PipelineEngine {
 };
 
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
-// "parallel.schedule", "parallel.cut" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
-// options that no pipeline can have (sync, local, delayed_update).
+// "parallel.schedule", "parallel.cut" or "train.accumulate" for numbers that do not fit each other, and under the
+// option's name for options that no pipeline can have (sync, local, delayed_update).
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,
