@@ -482,7 +482,7 @@ constexpr std::array kOptions{
     Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
            "order of a pipeline's passes; zb-...: gradients of weights fill the gaps; auto: the shortest that fits"},
     Option{"parallel.cut", kSectionCut, kAny,
-           "equal parts of a cut: estimated work or measured seconds; or names of the units that begin sections 1 and up"},
+           "equal parts of a cut: estimated work or measured seconds; or the units that begin sections 1 and up"},
     Option{"parallel.activation_memory", bytes_at<kParallel, &PipelineOptions::activation_memory>, kAny,
            "largest bytes of a rank's activations in flight for parallel.schedule auto; auto: no limit"},
 

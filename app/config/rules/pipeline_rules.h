@@ -21,8 +21,8 @@ void check_pipeline(const LoadedConfig& loaded);
 // Throws under `key` if the pipeline's ranks do not divide the world.
 void require_divides(const Config& config, std::int64_t world, std::string_view key);
 
-// Throws under "parallel.sections", "parallel.cut" or "train.accumulate" if the order of passes cannot use their numbers, and under
-// "parallel.schedule" if that is auto and no order can.
+// Throws under "parallel.sections", "parallel.cut" or "train.accumulate" if the order of passes cannot use their
+// numbers, and under "parallel.schedule" if that is auto and no order can.
 void require_passes(const Config& config);
 
 }  // namespace zero

@@ -27,7 +27,7 @@ namespace zero {
 namespace {
 
 constexpr int kBatch = 3, kWidth = 4;  // products that sum over the batch are gradients of weights
-constexpr double kForward = .02, kInputs = .025, kWeights = .015;
+constexpr double kForward = .04, kInputs = .05, kWeights = .03;
 
 void sleep_for(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));

@@ -62,7 +62,8 @@ class PipelineEngine {
   //
   // The first call cuts the model and attaches its sections. Throws ConfigError under "passes" with an operator's name,
   // if the function cannot be cut (learn_forward()) or runs other operators than planned; under "parallel.sections" if
-  // the model has too few parts.
+  // the model has too few parts; under "parallel.cut" for names that it does not have; with kAuto under
+  // "parallel.schedule" or "parallel.activation_memory" if no order fits.
   //
   // `parts`: each loss is divided by it before its backward pass, as in `loss / parts`. The result is not divided.
   std::vector<double> passes(const LossOfMicro& loss, double parts = 1);
@@ -109,8 +110,8 @@ class PipelineEngine {
 };
 
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
-// "parallel.schedule" or "train.accumulate" for numbers that do not fit each other, and under the option's name for
-// options that no pipeline can have (sync, local, delayed_update).
+// "parallel.schedule", "parallel.cut" or "train.accumulate" for numbers that do not fit each other, and under the
+// option's name for options that no pipeline can have (sync, local, delayed_update).
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,

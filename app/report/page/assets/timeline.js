@@ -59,7 +59,7 @@ function drawTimeline(host, timeline, most) {
       "data-say": `${text}: ${say(seconds, "seconds")}${bytes ? ", " + say(bytes, "bytes") : ""}, from ${say(begin, "seconds")}`}));
     if (pass && X(begin + seconds) - X(begin) > 8 * pass.length)
       labels.push(element("text", {x: (X(begin) + X(begin + seconds)) / 2, y: row.top + 12, "text-anchor": "middle",
-        style: "pointer-events: none; font-size: 10px"}, pass));
+        style: "fill: #fff; font-size: 10px; pointer-events: none"}, pass));
   }
   svg.append(...labels);
   host.replaceChildren(svg);
