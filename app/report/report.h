@@ -76,7 +76,7 @@ struct WorkReport {
   double flops = 0;
 };
 
-// Where rank 0 computed, and where its states and activations were.
+// The device of rank 0's model, and the tiers of its states and activations.
 struct MachineReport {
   std::string ranks_source;
   int threads = 1;
