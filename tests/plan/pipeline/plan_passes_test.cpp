@@ -113,7 +113,7 @@ TEST(PlanPasses, ImpossibleNumbersNameEachOrder) {
   EXPECT_TRUE(text.ends_with("use parallel.sections = 2, or 0")) << text;
 }
 
-TEST(PlanPasses, ModelsWithTooFewPartsAreRefused) {
+TEST(PlanPasses, TooFewPartsAreRefused) {
   const std::string text = message_of<ConfigError>([] { choose(chain(1, kEqual), {.pipeline = 2}, 4); });
   EXPECT_TRUE(says(text, "parallel.schedule = auto: no order of passes fits the model:")) << text;
 }

@@ -137,7 +137,7 @@ TEST(Sections, NamedUnitsBeginSections) {
 }
 
 // Operator 1 has no parameter, as an addition. Fewer bytes cross after it.
-TEST(Sections, NamedUnitsCutWhereFewBytesCross) {
+TEST(Sections, NamedUnitsCutAtFewBytes) {
   ForwardGraph graph = chain({1, 1, 1});
   graph.operators[1].params.clear();
   EXPECT_EQ(cut_at_units(graph, {"w2"}).of_operator, (std::vector<int>{0, 0, 1}));

@@ -67,7 +67,7 @@ TEST_F(OperatorTimerTest, NobodyMeasuresWithoutATimer) {
   for (const GraphOperator& op : learn(nullptr).operators) EXPECT_EQ(op.seconds.total(), 0) << op.name;
 }
 
-TEST(OperatorTimer, GapsTakeTheMeanOfTheirWork) {
+TEST(OperatorTimer, GapsTakeTheirWorksMean) {
   ForwardGraph graph;
   graph.operators = {{.name = "a", .work = 10, .seconds = {.forward = 1, .inputs = 2, .weights = 2}},
                      {.name = "b", .work = 30},

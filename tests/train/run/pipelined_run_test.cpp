@@ -178,7 +178,7 @@ TEST_F(PipelinedRun, ContinuedRunsChooseTheirOrder) {
 }
 
 // The first rank waits for gradients, the last for values.
-TEST_F(PipelinedRun, TimelineHasThePassesOfAllRanks) {
+TEST_F(PipelinedRun, TimelineHasAllPasses) {
   TrainJob made = job(2, {.pipeline = 2, .schedule = PassOrder::kZbH1}, "cut");
   made.timeline = {.file = "t.json", .steps = 1};
   run(made, 2);

@@ -5,7 +5,8 @@
 //
 // A rank is a process (pid), and a row is one of its threads (tid). Viewers need a thread's spans to be nested or to
 // follow each other. So concurrent transfers are spread over several lanes: "disk read", "disk read 2". Empty rows are
-// left out. The name of a pipeline's pass ends with its micro-batch and section: "forward 3.1". Times are microseconds since the rank's origin. Local.
+// left out. The name of a pipeline's pass ends with its micro-batch and section: "forward 3.1". Times are microseconds
+// since the rank's origin. Local.
 #pragma once
 
 #include <span>

@@ -96,8 +96,8 @@ class Timeline {
   static constexpr std::size_t kDefaultCapacity = std::size_t{1} << 18;  // 10 MiB, touched as it fills
   explicit Timeline(std::size_t capacity = kDefaultCapacity) : capacity_(capacity) {}
 
-  // Sets the names of units; the engine calls it. If a rank has several engines, such as those of a pipeline's sections,
-  // units of one number share a name: "h.0, h.2".
+  // Sets the names of units; the engine calls it. If a rank has several engines (a pipeline's sections), units of one
+  // number share a name: "h.0, h.2".
   void name_units(const std::vector<std::string>& names);
 
   // Begins recording, and forgets earlier spans.

@@ -1,6 +1,6 @@
-// plan_passes(): the sections of a model, the order of passes, and the time of a step, from the graph of a forward pass.
+// plan_passes(): the sections of a model, the order of passes and the time of a step, from the graph of a forward pass.
 //
-//   const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .schedule = PassOrder::kAuto}, /*micros=*/8, link);
+//   const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .schedule = PassOrder::kAuto}, /*micros=*/8, {});
 //   planned.order              // PassOrder::kZbH1
 //   order_table(planned)       // each order with its seconds, bubble and memory
 //
@@ -73,8 +73,9 @@ int asked_sections(const PipelineOptions& options);
 // units does not fit.
 void require_pipeline(const PipelineOptions& options, int micros);
 
-// Throws what require_pipeline() and cut_sections(), or cut_at_units(), throw. With kAuto throws ConfigError under "parallel.schedule" if the
-// model can be cut for no order, and under "parallel.activation_memory" if no order's activations fit.
+// Throws what require_pipeline() and cut_sections(), or cut_at_units(), throw. With kAuto it throws ConfigError under
+// "parallel.schedule" if the model can be cut for no order, and under "parallel.activation_memory" if no order's
+// activations fit.
 PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
                           const LinkSeconds& link);
 

@@ -79,7 +79,7 @@ class Cutter {
     }
   }
 
-  // Returns the parameters of a unit: by its whole name, else by a name within ("h.2" of "transformer.h.2.ln_1.weight").
+  // Returns the parameters of a unit: by its whole name, else by a part ("h.2" of "transformer.h.2.ln_1.weight").
   std::vector<std::size_t> params_of(const std::string& unit) const {
     const std::string name = unit.ends_with('.') ? unit : unit + ".";
     std::vector<std::size_t> whole, within;

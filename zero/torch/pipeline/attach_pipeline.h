@@ -17,11 +17,11 @@
 // ranks 0 and 2 are a line. The data ranks of a position share the states of its sections, as attach() does over all
 // ranks.
 //
-// With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take the
-// shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
+// With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take
+// the shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
 //
-// Refused by name for now: checkpoint(), dropout, running statistics, GPUs, and the options sync, local and
-// delayed_update (docs/guide/pipeline.md has the table). Outside of passes() and evaluate(), operators on parameters of
+// Refused by name for now: running statistics, GPUs, and the options sync, local and delayed_update
+// (docs/guide/pipeline.md has the table). Outside of passes() and evaluate(), operators on parameters of
 // other positions throw.
 #pragma once
 
