@@ -20,7 +20,6 @@
 #include "zero/plan/pipeline/pipeline_time.h"
 #include "zero/torch/pipeline/attach_pipeline.h"
 
-#include "tests/support/tier.h"
 #include "tests/torch/training_run.h"
 
 namespace zero {
@@ -135,9 +134,8 @@ double shortest_step(const PipelineOptions& pipeline, int sections, int micros, 
   return shortest;
 }
 
-TEST(SleepingRanksSlow, BubblesAreSimulated) {
-  const std::vector<int> lines = in_full_tier() ? std::vector<int>{2, 4, 8} : std::vector<int>{2, 4};
-  for (const int ranks : lines) {
+TEST(SleepingRanksFull, BubblesAreSimulated) {
+  for (const int ranks : {2, 4, 8}) {
     const int micros = 2 * ranks;
     for (const Choice<PassOrder>& order : kPassOrders) {
       if (order.value == PassOrder::kAuto) continue;
