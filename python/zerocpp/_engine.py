@@ -199,7 +199,7 @@ class Engine:
 
         -1: the rank is idle. It computes any leaf, and its gradient is dropped. docs/guide/equal_bits.md
         """
-        options = {name: self.options[name] for name in ("leaves", "reduce") if name in self.options}
+        options: dict[str, object] = {name: self.options.get(name) for name in ("leaves", "reduce")}
         return _C.leaves_of_rank(options, self.world.size, self.world.rank)
 
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
