@@ -80,9 +80,9 @@ def main(order, micro_batches, steps, samples, folder, report, addresses, **_):
         rows = torch.stack([text[at:at + CONTEXT + 1] for at in windows_of(step - 1, 0, 1, samples, len(text))])
         losses = []
         if rank == 0:
-            schedule.step(rows[:, :-1])
+            schedule.step(rows[:, :-1].contiguous())
         else:
-            schedule.step(target=rows[:, 1:], losses=losses)
+            schedule.step(target=rows[:, 1:].contiguous(), losses=losses)
         dist.all_reduce(stage.tokens.weight.grad)
         clip(stage, rank, 1.0)
         optimizer.step()

@@ -62,6 +62,7 @@ EVAL_EVERY, LOSS_AFTER = 10, 100
 ROUND = 50  # steps in the longest round of local steps
 COPIES, LOCAL = {"zero.stage": 0, "zero.group": 1}, {"zero.stage": 0, "zero.group": 1, "sync.mode": "local"}
 PAIRS, SERVED = {"zero.stage": 2, "zero.group": 2}, {"sync.servers": 1}
+PIPELINE = {"parallel.pipeline": 2, "train.batch": 3, "train.accumulate": 4}
 PAIRS_3 = {"zero.stage": 3, "zero.group": 2}  # the keys that zero plan tries with codecs and with local steps
 
 
@@ -87,7 +88,8 @@ SETS = {1: [System("stage 2", {"zero.stage": 2}),
             System("stage 2, int8", {"zero.stage": 2, "comm.reduce_wire": "int8"}),
             System("stage 3", {"zero.stage": 3}),
             System("stage 3, int8 both ways", {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"}),
-            System("a pipeline, 4 micro-batches", {"parallel.pipeline": 2, "train.batch": 3, "train.accumulate": 4}),
+            System("a pipeline, 4 micro-batches, 1f1b", PIPELINE),
+            System("a pipeline, 4 micro-batches, auto", {**PIPELINE, "parallel.schedule": "auto"}),
             System("each rank a copy", COPIES),
             System("each rank a copy, int8 between copies", {**COPIES, "comm.outer_wire": "int8"}),
             System("each rank a copy, int4 between copies", {**COPIES, "comm.outer_wire": "int4"}),
@@ -131,7 +133,7 @@ def arguments():
     a.add_argument("--steps", type=int, default=20, help="steps after the first; at least 50 for exchanges in rounds")
     a.add_argument("--loss", type=float, default=2.7, help="validation loss to be reached; 0: no such column")
     a.add_argument("--give-up", type=int, default=300, help="most steps to that loss")
-    a.add_argument("--only", default="", help="run only systems whose names contain this text")
+    a.add_argument("--only", default="", help="run only systems whose names contain this text, or one of several: 'pipelin|DDP'")
     a.add_argument("--output", help="file for the figures of every run, as JSON")
     a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run only zero plan")
     a.add_argument("--zero", default=find_zero())
@@ -387,7 +389,7 @@ def run_all(args, machines, folder, rounds):
     prepare(args.zero, folder, EVALUATED)
     for bench.ranks in map(int, args.ranks.split(",")):
         systems = [system for system in SETS[bench.ranks]
-                   if args.only in system.name and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
+                   if any(part in system.name for part in args.only.split("|")) and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
         if systems:
             measure(bench, systems, [int(link) for link in args.mbits.split(",")], rounds)
 
