@@ -178,10 +178,18 @@ Json secondary_json(const RunReport& r) {
           {"planned_sent_between_groups", secondary.planned_sent_between_groups}};
 }
 
+// The largest value of a formula, as text: with a pipeline ranks hold different parts of the model.
+std::string most_formula(const RunReport& r, double of_engine, double RankReport::*value) {
+  double most = of_engine;
+  for (const RankReport& rank : r.ranks) most = std::max(most, rank.*value);
+  return format_bytes(std::llround(most));
+}
+
 // Returns true for stage 3 with memory for units that stay gathered from forward to backward.
 bool sends_less(const RunReport& r) {
   return r.engine.stage == 3 && std::ranges::all_of(r.ranks, [&](const RankReport& rank) {
-           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * r.engine.sent_formula_bytes;
+           const double formula = rank.sent_formula_bytes > 0 ? rank.sent_formula_bytes : r.engine.sent_formula_bytes;
+           return static_cast<double>(rank.sent_bytes_per_step) < 0.99 * formula;
          });
 }
 
@@ -394,14 +402,14 @@ std::string ranks_text(const RunReport& r) {
       has_servers ? ""
                   : fmt::format("; sends {} a step (formula {}{})",
                                 most_bytes(r.ranks, [](const RankReport& rank) { return rank.sent_bytes_per_step; }),
-                                format_bytes(std::llround(r.engine.sent_formula_bytes)),
+                                most_formula(r, r.engine.sent_formula_bytes, &RankReport::sent_formula_bytes),
                                 sends_less(r) ? "; what device_memory kept was gathered once" : "");
   add(fmt::format("  a {}: state {} (formula {}), peak {}, process {}{}", has_servers ? "server" : "rank",
                   most_bytes(r.ranks,
                              [](const RankReport& rank) {
                                return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
                              }),
-                  format_bytes(std::llround(r.engine.state_formula_bytes)),
+                  most_formula(r, r.engine.state_formula_bytes, &RankReport::state_formula_bytes),
                   most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
                   most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }), sends));
   if (has_servers)

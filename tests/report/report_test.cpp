@@ -303,6 +303,16 @@ TEST(Report, WithoutValidationTheLossIsNull) {
 }
 
 // The summary has only the important values.
+// Positions of a pipeline hold different parts of the model, so the largest formula stands beside the largest state.
+TEST(Report, FormulasAreOfTheLargestRank) {
+  auto report = some_report();
+  report.ranks.back().state_formula_bytes = 16 << 10;
+  report.ranks.back().sent_formula_bytes = 7 << 10;
+  const auto text = one_line(summary(report));
+  EXPECT_NE(text.find("(formula 16.0 KiB)"), std::string::npos) << text;
+  EXPECT_NE(text.find("a step (formula 7.00 KiB)"), std::string::npos) << text;
+}
+
 TEST(Report, SummaryIsShort) {
   auto report = some_report();
   const auto text = one_line(summary(report));
