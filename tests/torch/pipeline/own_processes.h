@@ -40,7 +40,19 @@ inline World world_of_process(int world) {
                                             .run_id = std::getenv("ZERO_TEST_PIPELINE_RUN")}});
 }
 
+// A filter that selects no test would pass.
+inline bool has_test(const std::string& name) {
+  const testing::UnitTest& program = *testing::UnitTest::GetInstance();
+  for (int suite = 0; suite < program.total_test_suite_count(); ++suite) {
+    const testing::TestSuite& tests = *program.GetTestSuite(suite);
+    for (int test = 0; test < tests.total_test_count(); ++test)
+      if (std::string(tests.name()) + "." + tests.GetTestInfo(test)->name() == name) return true;
+  }
+  return false;
+}
+
 inline void expect_processes_pass(int world, const std::string& test) {
+  ASSERT_TRUE(has_test(test)) << test;
   static int runs = 0;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   const std::string run = "ZERO_TEST_PIPELINE_RUN=pipeline-" + std::to_string(::getpid()) + std::to_string(runs++);

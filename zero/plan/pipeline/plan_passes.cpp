@@ -56,7 +56,7 @@ std::vector<bool> repeated_operators(const ForwardGraph& graph) {
   return repeated;
 }
 
-// By value: the activation checkpoint inside which it is made and used, so that it is not kept; -1: none.
+// By value: the activation checkpoint that makes it and has all its uses, so it is not kept; -1: none.
 std::vector<int> checkpoints_of_values(const ForwardGraph& graph) {
   std::vector<int> checkpoints(graph.values.size(), -1);
   for (std::size_t part = 0; part < graph.kept_together.size(); ++part) {

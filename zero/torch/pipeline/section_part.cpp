@@ -74,7 +74,7 @@ std::vector<at::Tensor> SectionPass::Part::run_again(const std::function<std::ve
   return outputs;
 }
 
-// The ranges that begin at one operator are nested, and lie in one section.
+// The ranges that begin at one operator are nested, and belong to one section.
 std::unique_ptr<RepeatedPart> SectionPass::begin_checkpoint() {
   if (region_.is_open()) return nullptr;
   for (const auto& [first, end] : plan_.graph.kept_together) {

@@ -1,8 +1,8 @@
 // SectionPass::Part: an activation checkpoint whose operators a section's pass computes.
 //
-// All operators of the checkpoint lie in this section, so its second run needs no other rank: it reads received inputs
-// again, and sends nothing. Results that cross to other sections are outputs of the checkpoint, also if its function
-// does not return them, because their gradients come from there. Local.
+// All operators of the checkpoint belong to this section, so its second run needs no other rank: it reads received
+// inputs again, and sends nothing. Results that cross to other sections are outputs of the checkpoint, also if its
+// function does not return them, because their gradients come from there. Local.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,7 @@
 // them, as it does without a pipeline.
 //
 // An operator that draws random numbers draws as many in a section that walks past it, so every section's generator
-// continues as without a pipeline. The operators of an activation checkpoint lie in one section. Its pass runs them
+// continues as without a pipeline. The operators of an activation checkpoint belong to one section. Its pass runs them
 // again in the backward pass (section_part.cpp).
 //
 // If the order of passes delays gradients of weights (`split`), all parameters of the section are replaced by aliases.
@@ -107,7 +107,7 @@ class SectionPass final : public OperatorTaker {
   Region region_;
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
-  std::map<int, at::Tensor>* made_now_ = &made_;       // where new ones are kept: a second run has its own
+  std::map<int, at::Tensor>* made_now_ = &made_;       // the map that takes new ones: a second run has its own
   int first_runs_ = 0;                                 // activation checkpoints whose first run is not over
   // By owner and its parameter.
   std::map<std::pair<const ParameterOwner*, int>, std::unique_ptr<Received>> aliases_;
