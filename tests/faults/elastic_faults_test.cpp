@@ -25,6 +25,13 @@ class ElasticFaults : public TrainFaultTest {
                  more);
   }
 
+  // Both kills come before the next checkpoint.
+  static bool kill_rank_three_twice(WatchedCommand& started) {
+    const std::string again = "starting all ranks again (1 of 9)";
+    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
+           started.text().find("checkpoint: step 14,") == std::string::npos;
+  }
+
   std::vector<double> losses_of(const std::string& run) const {
     return report_of(run).value("losses", std::vector<double>());
   }
@@ -34,13 +41,7 @@ class ElasticFaults : public TrainFaultTest {
 TEST_F(ElasticFaults, GivesUpARepeatedlyDyingRank) {
   WatchedCommand undisturbed(four_ranks("undisturbed"));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  // Both kills come before the next checkpoint.
-  const auto strikes = [](WatchedCommand& started) {
-    const std::string again = "starting all ranks again (1 of 9)";
-    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
-           started.text().find("checkpoint: step 14,") == std::string::npos;
-  };
-  const auto struck_run = struck("run", four_ranks("run"), strikes);
+  const auto struck_run = struck("run", four_ranks("run"), kill_rank_three_twice);
   WatchedCommand& command = *struck_run;
   EXPECT_EQ(command.finish(), 0) << command.text();
   EXPECT_SAYS(command, "not with 3 ranks: train.global_batch = 8: no multiple of 6");
@@ -63,12 +64,7 @@ TEST_F(ElasticFaults, LeavesKeepBitsWithFewerRanks) {
   const std::vector<std::string> leaves{"--train.leaves", "4"};
   WatchedCommand undisturbed(four_ranks("undisturbed", leaves));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  const auto strikes = [](WatchedCommand& started) {
-    const std::string again = "starting all ranks again (1 of 9)";
-    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
-           started.text().find("checkpoint: step 14,") == std::string::npos;
-  };
-  const auto struck_run = struck("run", four_ranks("run", leaves), strikes);
+  const auto struck_run = struck("run", four_ranks("run", leaves), kill_rank_three_twice);
   EXPECT_EQ(struck_run->finish(), 0) << struck_run->text();
   EXPECT_SAYS(*struck_run, "continuing with 3 of 4 ranks (2 of 9): rank 3 failed twice after step 7");
   EXPECT_EQ(losses_of("run"), losses_of("undisturbed"));
@@ -82,12 +78,7 @@ TEST_F(ElasticFaults, PipelineContinuesWithFewerLines) {
                                        "--train.accumulate", "2", "--train.sample",      "0"};
   WatchedCommand undisturbed(four_ranks("undisturbed", lines));
   ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
-  const auto strikes = [](WatchedCommand& started) {
-    const std::string again = "starting all ranks again (1 of 9)";
-    return kill_at(started, "checkpoint: step 7,", 3, again) && kill_at(started, again, 3, "continuing with ") &&
-           started.text().find("checkpoint: step 14,") == std::string::npos;
-  };
-  const auto struck_run = struck("run", four_ranks("run", lines), strikes);
+  const auto struck_run = struck("run", four_ranks("run", lines), kill_rank_three_twice);
   EXPECT_EQ(struck_run->finish(), 0) << struck_run->text();
   EXPECT_SAYS(*struck_run, "not with 3 ranks: parallel.pipeline = 2: it must divide the number of ranks");
   EXPECT_SAYS(*struck_run, "accumulate 2 -> 4 keeps the global batch of 8");
