@@ -7,4 +7,4 @@
 #pragma once
 
 #include "zero/torch/pipeline/attach_pipeline.h"
-#include "zero/torch/pipeline/together.h"
+#include "zero/torch/pipeline/forward/together.h"

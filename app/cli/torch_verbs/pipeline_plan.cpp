@@ -18,8 +18,8 @@
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/torch/module/module_parameters.h"
-#include "zero/torch/pipeline/forward_plan.h"
-#include "zero/torch/pipeline/operator_timer.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/operator_timer.h"
 
 #include "app/cli/torch_verbs/job.h"
 #include "app/train/tasks/model_kind.h"

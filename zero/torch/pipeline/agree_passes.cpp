@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "zero/comm/collectives.h"
+#include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/line_link.h"
-#include "zero/torch/pipeline/operator_timer.h"
 
 namespace zero {
 namespace {

@@ -8,10 +8,10 @@
 //   engine.step();
 //
 // Each rank calls the function once for each of its passes, and the whole forward pass runs each time: operators of the
-// rank's own section compute, all others are walked past (zero/torch/pipeline/section_pass.h). The first passes() calls
-// the function once more, to learn its operators. So the function must run the same operators on the same sizes each
-// time, and change nothing outside. Losses, gradients and weights have the bits of a run without a pipeline that has as
-// many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
+// rank's own section compute, all others are walked past (zero/torch/pipeline/pass/section_pass.h). The first
+// passes() calls the function once more, to learn its operators. So the function must run the same operators on the
+// same sizes each time, and change nothing outside. Losses, gradients and weights have the bits of a run without a
+// pipeline that has as many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
 //
 // Ranks are numbered position by position: with 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
 // ranks 0 and 2 are a line. The data ranks of a position share the states of its sections, as attach() does over all

@@ -7,8 +7,8 @@
 #include <c10/core/GradMode.h>
 
 #include "zero/comm/collectives.h"
-#include "zero/torch/pipeline/section_pass.h"
-#include "zero/torch/pipeline/step_generator.h"
+#include "zero/torch/pipeline/pass/section_pass.h"
+#include "zero/torch/pipeline/pass/step_generator.h"
 
 namespace zero {
 namespace {

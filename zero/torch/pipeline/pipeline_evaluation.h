@@ -16,8 +16,8 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/plan/pipeline/line.h"
-#include "zero/torch/pipeline/crossings.h"
-#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/pass/crossings.h"
 #include "zero/torch/seam/parameter_storage.h"
 
 namespace zero {

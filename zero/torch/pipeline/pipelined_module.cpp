@@ -25,10 +25,10 @@
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/pipeline/agree_passes.h"
+#include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/joined_report.h"
-#include "zero/torch/pipeline/operator_timer.h"
+#include "zero/torch/pipeline/pass/step_generator.h"
 #include "zero/torch/pipeline/section_options.h"
-#include "zero/torch/pipeline/step_generator.h"
 #include "zero/torch/seam/tensor_type.h"
 
 namespace zero {

@@ -14,11 +14,11 @@
 #include "zero/plan/pipeline/line.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/pipeline/attach_pipeline.h"
-#include "zero/torch/pipeline/crossings.h"
-#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/pass/crossings.h"
+#include "zero/torch/pipeline/pass/section_pass.h"
 #include "zero/torch/pipeline/pipeline_checkpoints.h"
 #include "zero/torch/pipeline/pipeline_evaluation.h"
-#include "zero/torch/pipeline/section_pass.h"
 
 namespace zero {
 

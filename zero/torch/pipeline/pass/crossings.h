@@ -25,7 +25,7 @@
 #include "zero/comm/communicator.h"
 #include "zero/plan/pipeline/line.h"
 #include "zero/plan/pipeline/pipeline.h"
-#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
 
 namespace zero {
 

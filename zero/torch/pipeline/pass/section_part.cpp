@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/section_part.h"
+#include "zero/torch/pipeline/pass/section_part.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/region.h"
+#include "zero/torch/pipeline/forward/region.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,8 +12,8 @@
 
 #include "zero/base/error/error.h"
 #include "zero/torch/deferred/surroundings.h"
-#include "zero/torch/pipeline/absent_tensor.h"
-#include "zero/torch/pipeline/together.h"
+#include "zero/torch/pipeline/forward/absent_tensor.h"
+#include "zero/torch/pipeline/forward/together.h"
 #include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/operator_timer.h"
+#include "zero/torch/pipeline/forward/operator_timer.h"
 
 #include <algorithm>
 #include <mutex>
@@ -13,8 +13,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "zero/base/process/clock.h"
-#include "zero/torch/pipeline/forward_plan.h"
-#include "zero/torch/pipeline/weight_product.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/weight_product.h"
 
 namespace zero {
 namespace {

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/operator_timer.h"
+#include "zero/torch/pipeline/forward/operator_timer.h"
 
 #include <set>
 #include <string>
@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/torch/module/module_parameters.h"
-#include "zero/torch/pipeline/forward_plan.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
 
 namespace zero {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "zero/torch/pipeline/section_pass.h"
+#include "zero/torch/pipeline/pass/section_pass.h"
 #include "zero/torch/seam/operator_taker.h"
 
 namespace zero {

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/section_pass.h"
+#include "zero/torch/pipeline/pass/section_pass.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/step_generator.h"
+#include "zero/torch/pipeline/pass/step_generator.h"
 
 #include <cstddef>
 #include <span>

@@ -18,7 +18,7 @@
 
 #include "zero/plan/pipeline/sections.h"
 #include "zero/torch/module/module_parameters.h"
-#include "zero/torch/pipeline/absent_tensor.h"
+#include "zero/torch/pipeline/forward/absent_tensor.h"
 
 namespace zero {
 

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/absent_tensor.h"
+#include "zero/torch/pipeline/forward/absent_tensor.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/crossings.h"
+#include "zero/torch/pipeline/pass/crossings.h"
 
 #include <algorithm>
 #include <array>

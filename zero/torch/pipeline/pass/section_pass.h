@@ -29,10 +29,10 @@
 
 #include <torch/csrc/autograd/function.h>
 
-#include "zero/torch/pipeline/crossings.h"
-#include "zero/torch/pipeline/forward_plan.h"
-#include "zero/torch/pipeline/region.h"
-#include "zero/torch/pipeline/weight_product.h"
+#include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/region.h"
+#include "zero/torch/pipeline/forward/weight_product.h"
+#include "zero/torch/pipeline/pass/crossings.h"
 #include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/parameter_storage.h"
 

@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/together.h"
+#include "zero/torch/pipeline/forward/together.h"
 
 #include <array>
 

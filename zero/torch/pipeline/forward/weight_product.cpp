@@ -1,4 +1,4 @@
-#include "zero/torch/pipeline/weight_product.h"
+#include "zero/torch/pipeline/forward/weight_product.h"
 
 #include <ATen/ops/mm.h>
 
