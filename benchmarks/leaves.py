@@ -3,18 +3,26 @@
 
     python3 benchmarks/leaves.py                          # 1 and 2 ranks, 4 leaves, 12 samples a step
     python3 benchmarks/leaves.py --leaves 8 --samples 24 --repeat 7
+    python3 benchmarks/leaves.py --python PYTHON          # also the limit: plain PyTorch, if PYTHON has torch
 
 For each number of ranks a round runs, in turn: the plain step (a rank computes its samples at once), the step with as
 many micro-batches as leaves (train.accumulate), and the step with leaves for both values of train.reduce. A cell is the
 median over the rounds of a run's median step; the ratio is to the plain step and to the one with micro-batches, round
 by round. One thread a rank.
+
+The limit is a loop in plain PyTorch: the same GPT on one rank, whose steps in turn take all samples at once and in as
+many parts as there are leaves. No partition, schedule or tree is in it.
 """
 
 import argparse
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 
+from known_gpt import Shape, adamw_of, make_gpt
 from raw_rounds import RawRounds, spread
 from training_run import find_zero, print_table, train
 
@@ -31,7 +39,30 @@ def arguments():
     a.add_argument("--repeat", type=int, default=5)
     a.add_argument("--output", help="file for the figures of every run, as JSON")
     a.add_argument("--zero", default=find_zero())
+    a.add_argument("--python", help="a Python that has torch")
+    a.add_argument("--in-torch", action="store_true", help=argparse.SUPPRESS)  # this process is that Python
     return a.parse_args()
+
+
+def limit(args):
+    """Prints the median milliseconds of a step of plain PyTorch: at once, and in parts."""
+    import torch
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    model = make_gpt(Shape())
+    optimizer, context = adamw_of(model), Shape().context
+    tokens = torch.randint(Shape().vocab, (args.samples, context + 1))
+    seconds = {1: [], args.leaves: []}
+    for step in range(2 * args.steps):
+        for parts, of_parts in seconds.items():
+            begin = time.monotonic()
+            for part in tokens.chunk(parts):
+                (model(part[:, :-1], part[:, 1:]) / parts).backward()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+            if step >= args.steps // 4:
+                of_parts.append(time.monotonic() - begin)
+    print(*(1e3 * statistics.median(of_parts) for of_parts in seconds.values()))
 
 
 def ways(args, ranks):
@@ -44,9 +75,31 @@ def ways(args, ranks):
     return found
 
 
+def limit_rows(args, rounds):
+    """Rows of plain PyTorch, a process a round."""
+    words = ["--leaves", str(args.leaves), "--samples", str(args.samples), "--steps", str(args.steps), "--in-torch"]
+    ratios = []
+    for number in range(args.repeat):
+        done = subprocess.run([args.python, __file__, *words], capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(done.stdout + done.stderr)
+        whole, parts = map(float, done.stdout.split())
+        rounds.add(ranks=1, round=number, way="torch, at once", ms=whole)
+        rounds.add(ranks=1, round=number, way="torch, in parts", ms=parts)
+        ratios.append(parts / whole)
+    own = {way: rounds.values("ms", ranks=1, way=f"torch, {way}") for way in ("at once", "in parts")}
+    of_plain = {"at once": 1.0, "in parts": statistics.median(ratios)}
+    return [[f"plain PyTorch, {way}", f"{statistics.median(ms):.1f}", f"{100 * spread(ms):.0f} %", f"{of_plain[way]:.3f}", ""]
+            for way, ms in own.items()]
+
+
 def main():
     args = arguments()
+    if args.in_torch:
+        return limit(args)
     rounds, rows = RawRounds(args.output), []
+    if args.python:
+        rows += limit_rows(args, rounds)
     with tempfile.TemporaryDirectory() as folder:
         for ranks in map(int, args.ranks.split(",")):
             for number in range(args.repeat):

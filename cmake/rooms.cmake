@@ -159,6 +159,7 @@ const char* const kCommand = \"@CMAKE_RUNTIME_OUTPUT_DIRECTORY@/zero\";
 const char* const kFaultWorker = \"@PROJECT_BINARY_DIR@/tests/zero_fault_worker\";
 const char* const kFaultLeaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_leaver\";
 const char* const kFaultSaver = \"@PROJECT_BINARY_DIR@/tests/zero_fault_saver\";
+const char* const kFaultStruckPass = \"@PROJECT_BINARY_DIR@/tests/zero_fault_struck_pass\";
 const bool kSanitized = @sanitized@;
 }  // namespace zero::built
 ")
