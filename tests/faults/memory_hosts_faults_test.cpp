@@ -103,7 +103,7 @@ TEST_F(MemoryHostsFaults, DeadServerCostsStepsSinceNewest) {
 TEST_F(MemoryHostsFaults, DeadRankCostsOneStep) {
   const Flags group{"--zero.group", "2", "--zero.stage", "3", "--train.steps", in_full_tier() ? "200" : "80"};
   const Undisturbed undisturbed = leave_alone(training("undisturbed", {"-n", "4"}, group), "undisturbed");
-  const int rounds = num_trials("ZERO_MEMORY_KILLS", 1, 6), kills = in_full_tier() ? 3 : 1;
+  const int rounds = num_trials("ZERO_MEMORY_KILLS", 1, 2), kills = in_full_tier() ? 3 : 1;
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string run = fmt::format("run-{}", round);
