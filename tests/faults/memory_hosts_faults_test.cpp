@@ -61,7 +61,9 @@ TEST_F(MemoryHostsFaults, DeadLauncherFallsBackToDisk) {
     // Steps are fast. If the kill came after step 20, the newest checkpoint may be on disk.
     const bool from_disk = step % 10 == 0;
     EXPECT_TRUE(step >= 15 && (from_disk || step % 3 == 0)) << first.text() << second.text();
-    if (!from_disk) EXPECT_SAYS(first, kFromMemory);
+    if (!from_disk) {
+      EXPECT_SAYS(first, kFromMemory);
+    }
 
     ASSERT_TRUE(first.wait_for(fmt::format("\nstep {}/", step + 4))) << first.text() << second.text();
     const std::size_t said = first.text().size();
