@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 // Half of ZERO_MUTATIONS, or the usual number of the test suite.
 int num_mutations(int usual) {
-  return num_trials("ZERO_MUTATIONS", 2 * usual, 2000) / 2;
+  return num_trials("ZERO_MUTATIONS", 2 * usual, 10000) / 2;
 }
 
 // A mutation that ends with this object. `other`: a checkpoint of the same model at another step.

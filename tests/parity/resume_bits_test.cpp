@@ -83,7 +83,7 @@ threads = 1
 std::vector<ResumeCell> cells() {
   if (in_full_tier()) return resume_cells::threewise_resume_cells();
   std::vector<ResumeCell> cells;
-  Sweep sweep(5);
+  Sweep sweep(3);
   for (const ResumeCell& cell : resume_cells::kResumeCells)
     if (sweep.takes_next()) cells.push_back(cell);
   return cells;

@@ -87,7 +87,7 @@ std::vector<std::array<int, kNumFactors>> covering_table(const std::array<int, k
                                                          Possible possible,
                                                          std::vector<std::array<int, kNumFactors>> table = {}) {
   using Row = std::array<int, kNumFactors>;
-  constexpr int kDraws = 1000, kCandidates = 100;
+  constexpr int kDraws = 1000, kCandidates = 30;
   std::mt19937 random(1);
   // Draws the levels that are -1. Returns nothing if no draw is possible.
   const auto completed = [&](const Row& begun) -> std::optional<Row> {
