@@ -8,8 +8,8 @@
 #   ./test.sh changed [BASE]      the quick tests that the change since BASE (HEAD) can break: those of its rooms, and
 #                                 those that include its headers (tools/changed_tests.py): at most 5 minutes for a
 #                                 change in one room
-#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, a minute of each
-#                                 fuzzer, the cluster's manifest, the site, packages (more than an hour)
+#   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, half a minute of
+#                                 each fuzzer, the cluster's manifest, the site, packages: about two hours on 2 cores
 #   ./test.sh [TIER] --from STAGE resumes at that stage
 #   ./test.sh --list              the stages of each tier, with their last times here
 #
@@ -54,7 +54,7 @@ python  standard,full      the Python package: training with models of PyTorch a
 asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: also sampled sweeps)
 tsan    standard,full      code with threads, under ThreadSanitizer (standard: the quick suites; full: also sampled sweeps)
 cuda    full               the plug-in for GPUs, if there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
-fuzz    full               each fuzzer for a minute, from its seeds
+fuzz    full               each fuzzer for half a minute, from its seeds
 manifest full              the manifest of examples/cluster against the schemas of Kubernetes, and broken copies of it, which are refused
 site    full               the documentation as a site (mkdocs build --strict): every link and anchor
 packages full              the Debian package, installed in a bare system, and the container if there is an engine: each trains
@@ -217,7 +217,7 @@ fuzz() {
   local compiler
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
   cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON \
-      -DZERO_FUZZ_SECONDS=60 >/dev/null &&
+      -DZERO_FUZZ_SECONDS=30 >/dev/null &&
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 

@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 int num_spans() {
-  return num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
+  return num_trials("ZERO_BODY_SPANS", 4000, 200000) / 8;
 }
 
 TEST(ElementBodies, CastAndSumMatchHostBits) {

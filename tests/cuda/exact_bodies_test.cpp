@@ -20,7 +20,7 @@ double random_term(Random& random) {
 // For any terms.
 TEST(ExactBodies, SumMatchesExactSumBits) {
   Random random(21);
-  const int trials = num_trials("ZERO_BODY_SPANS", 2000, 50000);
+  const int trials = num_trials("ZERO_BODY_SPANS", 2000, 10000);
   for (int trial = 0; trial < trials; ++trial) {
     ExactSum expected;
     SumLimbs limbs;

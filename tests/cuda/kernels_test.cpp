@@ -27,7 +27,7 @@ class Kernels : public testing::Test {
 };
 
 int num_grids() {
-  return num_trials("ZERO_KERNEL_GRIDS", 4, 100);
+  return num_trials("ZERO_KERNEL_GRIDS", 4, 25);
 }
 
 HostGrid grid_of(Random& random) {

@@ -10,7 +10,7 @@ namespace {
 
 // The number of spans for each rule. All rules together have a million in the full tier.
 int spans_of_a_rule() {
-  return num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
+  return num_trials("ZERO_BODY_SPANS", 4000, 200000) / 8;
 }
 
 template <typename Constants>

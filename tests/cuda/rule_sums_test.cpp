@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 int num_spans() {
-  return num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 8;
+  return num_trials("ZERO_BODY_SPANS", 4000, 200000) / 8;
 }
 
 void expect_same_sum(const SumLimbs& actual, const SumLimbs& expected) {

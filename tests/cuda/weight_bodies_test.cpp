@@ -32,7 +32,7 @@ struct Weights {
 template <typename ArgumentsOf, typename Body>
 void expect_the_same_bits(int seed, const Kernel& kernel, ArgumentsOf arguments_of, Body body) {
   Random random(static_cast<std::uint64_t>(seed));
-  for (int trial = 0; trial < num_trials("ZERO_BODY_SPANS", 4000, 1000000) / 40; ++trial) {
+  for (int trial = 0; trial < num_trials("ZERO_BODY_SPANS", 4000, 200000) / 40; ++trial) {
     const Weights start(random);
     Weights expected = start, actual = start;
     const auto of_host = arguments_of(expected), of_body = arguments_of(actual);

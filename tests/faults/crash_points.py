@@ -2,7 +2,7 @@
 """Kills a program that saves checkpoints, or cuts its power, before each call that changes files. Then loads them.
 
     crash_points.py kill  --saver build/release/tests/zero_fault_saver [--ranks N] [--points N]
-    crash_points.py power --saver build/release/tests/zero_fault_saver [--ranks N] [--points N] [--commits]
+    crash_points.py power --saver build/release/tests/zero_fault_saver [--ranks N] [--points N] [--commits [N]]
 
 kill    strace ends the process (SIGKILL) when it enters its k-th call of a kind, for every kind and every k. With
         --ranks each rank is a process, and each in turn is the victim. The other ranks must end by themselves: with an
@@ -10,8 +10,8 @@ kill    strace ends the process (SIGKILL) when it enters its k-th call of a kind
 power   Before the k-th call of each rank in turn (ranks are threads here), the ext4 file system of the checkpoints is
         shut down without a flush of its log (EXT4_IOC_SHUTDOWN). The disk then has the content that a power cut would
         leave, and is mounted again. Needs root, ext4 and a loop device. A cache in the disk itself is not lost.
-        --commits: also with a flush of the whole file system before an earlier call, for each pair of calls. A file
-        system flushes by itself every few seconds.
+        --commits: also with a flush of the whole file system before an earlier call, for each pair of calls, or with
+        N for each call and N earlier calls, spread evenly. A file system flushes by itself every few seconds.
 
 After each crash the newest checkpoint that loads must be the last acknowledged one or the one that was being saved,
 with the bits of an undisturbed run. Then the saver runs again, must succeed, and must leave no other files.
@@ -251,7 +251,7 @@ class Power:
             calls = calls_of(text, rank)
             cuts += [(rank, k, None) for k in range(1, calls + 2)]
             if self.commits:
-                cuts += [(rank, k, j) for k in range(2, calls + 2) for j in range(1, k)]
+                cuts += [(rank, k, j) for k in range(2, calls + 2) for j in spread(range(1, k), self.commits)]
         return cuts
 
     def first_call_of_second(self, way):
@@ -332,7 +332,7 @@ def main():
     parser.add_argument("--saver", required=True)
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--points", type=int)
-    parser.add_argument("--commits", action="store_true")
+    parser.add_argument("--commits", nargs="?", type=int, const=sys.maxsize)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="crash-points-", dir=scratch_place(args.how)) as scratch:
         crashes = None

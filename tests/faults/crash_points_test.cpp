@@ -3,7 +3,7 @@
 //
 //   ZERO_TEST_TIER=full build/release/tests/zero_faults_test --gtest_filter=*CrashPoints*
 //
-// The full tier also commits the file system's journal before each earlier call. The program has one rank in one run,
+// The full tier also commits the file system's journal before some earlier calls. The program has one rank in one run,
 // and two ranks in the other.
 #include <cstdio>
 #include <cstdlib>
@@ -26,13 +26,13 @@ constexpr const char* kFew = "--points 3";
 class CrashPoints : public testing::TestWithParam<int> {};
 
 CommandEnd crash_points(const std::string& before, const std::string& how, int ranks) {
-  // The full tier strikes every call. With power cuts it also strikes every pair of calls of which only the first is
-  // flushed.
+  // The full tier strikes every call. With power cuts it also strikes every call after a flush before each of four
+  // earlier calls. `--commits` without a number is every pair of calls.
   const bool all = in_full_tier();
   const bool pairs = all && how == "power" && ranks == 1;
   const std::string command =
       fmt::format("{} python3 '{}/tests/faults/crash_points.py' {} --ranks {} --saver '{}' {} 2>&1", before,
-                  built::kSourceFolder, how, ranks, built::kFaultSaver, all ? (pairs ? "--commits" : "") : kFew);
+                  built::kSourceFolder, how, ranks, built::kFaultSaver, all ? (pairs ? "--commits 4" : "") : kFew);
   CommandEnd end = end_of_command(command);
   if (all) std::printf("%s", end.text.c_str());
   return end;

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 // There are enough steps that the disk is full and works again long before the last step.
-const int kSteps = in_full_tier() ? 1000 : 250;
+const int kSteps = in_full_tier() ? 500 : 250;
 const std::string kNotSaved = "is not saved: ";
 
 // A file system in memory, which this process and its children can see.

@@ -1,5 +1,5 @@
-// FaultTest: the start and end of every fault test. The random seed is always the same. A test leaves no file in
-// /dev/shm and no socket at which ranks meet.
+// FaultTest: the start and end of every fault test. The random seed is always the same for a test, and other for each
+// value of its parameter. A test leaves no file in /dev/shm and no socket at which ranks meet.
 #pragma once
 
 #include <algorithm>
@@ -84,6 +84,12 @@ class FaultTest : public testing::Test {
   }
 
  private:
+  static std::mt19937 seeded_by_name() {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::seed_seq seeds(name.begin(), name.end());
+    return std::mt19937(seeds);
+  }
+
   static std::set<std::string> shared_names() {
     std::set<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -114,7 +120,7 @@ class FaultTest : public testing::Test {
   }
 
   std::set<std::string> before_ = shared_names();
-  std::mt19937 random_{2718};
+  std::mt19937 random_ = seeded_by_name();
 };
 
 }  // namespace zero

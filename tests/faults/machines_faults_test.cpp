@@ -96,7 +96,7 @@ TEST_F(MachinesFaults, ReplacedWorkerReplaysExactly) {
 // bits.
 TEST_F(MachinesFaults, DeadServerRestartsAll) {
   run_whole(training("whole", {"-n", "2"}));
-  const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
+  const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 4);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string run = fmt::format("run-{}", round);
@@ -120,7 +120,7 @@ TEST_F(MachinesFaults, DeadServerRestartsAll) {
 // within 40 ms of its return.
 TEST_F(MachinesFaults, WorkerKillsChangeNoBit) {
   run_whole(training("whole", {"-n", "2"}));
-  const int rounds = num_trials("ZERO_MACHINES_KILLS", 1, 36);
+  const int rounds = num_trials("ZERO_MACHINES_KILLS", 1, 6);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string run = fmt::format("run-{}", round);
@@ -195,7 +195,7 @@ TEST_F(MachinesFaults, ServersOnTwoMachinesReplayExactly) {
 TEST_F(MachinesFaults, DeadServerRestartsFromTheCheckpoint) {
   servers_ = 3;
   run_whole(training("whole", {"-n", "4"}, {"--comm.transport", "gloo"}));
-  const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 12);
+  const int rounds = num_trials("ZERO_MACHINES_SERVERS", 1, 4);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const int victim = 2 - round % 3;  // on the second machine first, then on the first
     SCOPED_TRACE(fmt::format("round {}, server {}", round, victim));

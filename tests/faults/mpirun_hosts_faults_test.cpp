@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(In, MpirunHostsFaults,
 TEST_P(MpirunHostsFaults, KilledRankEndsTheRunCleanly) {
   constexpr int kVictims[] = {3, 0, 2, 1};
   constexpr int kFirstEarly = 4;  // rounds before this one kill a rank that has trained
-  const int kills = num_trials("ZERO_MPIRUN_KILLS", 2, 12);
+  const int kills = num_trials("ZERO_MPIRUN_KILLS", 2, 6);
   for (int round = 0; round < kills && !HasFailure(); ++round) {
     const int victim = kVictims[round % 4];
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));

@@ -142,7 +142,7 @@ TEST_P(ReplacementFaults, DeadServerOverridesAReplacement) {
 // collectives, while it trains, or while it returns.
 TEST_P(ReplacementFaults, WorkerKillsChangeNoBit) {
   const nlohmann::json whole = undisturbed("whole", 2);
-  const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 60);
+  const int rounds = num_trials("ZERO_REPLACEMENT_KILLS", 2, 12);
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     SCOPED_TRACE(round);
     const std::string run = fmt::format("run-{}", round);

@@ -1,5 +1,5 @@
 // `zero train` is killed, in any of its processes and at any moment. It continues by itself or by the same command, and
-// ends with the weights of an undisturbed run. ZERO_KILLS sets the number of kills (by default 2, in the full tier 200,
+// ends with the weights of an undisturbed run. ZERO_KILLS sets the number of kills (by default 2, in the full tier 48,
 // in four parts that run in parallel). docs/reliability.md says how many were made.
 #include <algorithm>
 #include <cstdlib>
@@ -50,7 +50,7 @@ int num_kill_parts() {
 // One part of the kills.
 class ResumeFaultsInParts : public ResumeFaults, public testing::WithParamInterface<int> {
  protected:
-  static int num_kills() { return num_trials("ZERO_KILLS", 2, 200) / num_kill_parts(); }
+  static int num_kills() { return num_trials("ZERO_KILLS", 2, 48) / num_kill_parts(); }
 };
 INSTANTIATE_TEST_SUITE_P(Part, ResumeFaultsInParts, testing::Range(0, num_kill_parts()));
 

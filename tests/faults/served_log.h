@@ -62,6 +62,7 @@ class ServedLog {
       pushes.push_back(worker.pushes);
       updates += worker.pushes;
     }
+    if (begun_ == steps) pushes.clear();  // continued after the last step, so no worker is counted
     EXPECT_EQ(served.at("gradients_of_workers"), nlohmann::json(pushes));
     EXPECT_EQ(served.at("updates"), updates);
     EXPECT_EQ(served.at("dropped"), 0);
@@ -73,7 +74,7 @@ class ServedLog {
   void expect_quorum_counted(const nlohmann::json& report, std::int64_t steps, std::int64_t quorum) const {
     const nlohmann::json& served = report.at("served");
     const auto counted = served.at("gradients_of_workers").get<std::vector<std::int64_t>>();
-    ASSERT_EQ(counted.size(), workers_.size());
+    ASSERT_EQ(counted.size(), begun_ == steps ? 0 : workers_.size());  // 0: continued after the last step
     std::int64_t pushes = 0;
     for (std::size_t worker = 0; worker < counted.size(); ++worker) {
       EXPECT_LE(counted[worker], workers_[worker].pushes) << "worker " << worker;

@@ -27,7 +27,7 @@ class TrainingFaults : public TrainFaultTest {
                                   {"zero.stage", "3"}});
   }
 
-  static int num_rounds() { return in_full_tier() ? 10 : 2; }
+  static int num_rounds() { return in_full_tier() ? 5 : 2; }
 
   // The folder of flight records of the latest run.
   std::filesystem::path flight() const { return folder_ / fmt::format("run-{}", num_runs_) / "flight"; }

@@ -31,7 +31,7 @@ class WorkerFaults : public FaultTest {};
 
 // A rank is killed at any moment.
 TEST_F(WorkerFaults, KilledRankIsNamedEndsAll) {
-  const int num_kills = num_trials("ZERO_WORKER_KILLS", 5, built::kSanitized ? 20 : 100);
+  const int num_kills = num_trials("ZERO_WORKER_KILLS", 5, built::kSanitized ? 20 : 40);
   for (int round = 0; round < num_kills && !HasFailure(); ++round) {
     const int victim = any_rank(kWorld);
     SCOPED_TRACE(fmt::format("round {}, rank {}", round, victim));

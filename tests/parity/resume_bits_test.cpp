@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -80,9 +81,9 @@ threads = 1
 }
 
 std::vector<ResumeCell> cells() {
-  if (in_full_tier()) return resume_cells::all_resume_cells();
+  if (in_full_tier()) return resume_cells::threewise_resume_cells();
   std::vector<ResumeCell> cells;
-  Sweep sweep(5);
+  Sweep sweep(3);
   for (const ResumeCell& cell : resume_cells::kResumeCells)
     if (sweep.takes_next()) cells.push_back(cell);
   return cells;
@@ -170,6 +171,25 @@ TEST_F(ResumeRuns, DependOnMicroBatchesAndDropout) {
     weights.push_back(report_of(describe(cell) + "-varied").value("parameters_sha256", "none"));
   }
   for (std::size_t i = 1; i < weights.size(); ++i) EXPECT_NE(weights[i], weights.front()) << i;
+}
+
+// Some cell has any three settings of three factors.
+TEST(ResumeCellsOfTheFullTier, CoverAnyThreeFactorsLevels) {
+  using resume_cells::kResumeLevels;
+  const std::vector<ResumeCell> cells = resume_cells::threewise_resume_cells();
+  for (std::size_t a = 0; a < kResumeLevels.size(); ++a) {
+    for (std::size_t b = a + 1; b < kResumeLevels.size(); ++b) {
+      for (std::size_t c = b + 1; c < kResumeLevels.size(); ++c) {
+        std::set<std::array<int, 3>> met;
+        for (const ResumeCell& cell : cells) {
+          const auto levels = resume_cells::levels_of(cell);
+          met.insert({levels[a], levels[b], levels[c]});
+        }
+        EXPECT_EQ(met.size(), static_cast<std::size_t>(kResumeLevels[a] * kResumeLevels[b] * kResumeLevels[c]))
+            << "factors " << a << ", " << b << ", " << c;
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cells, ResumeBits, ::testing::ValuesIn(cells()),

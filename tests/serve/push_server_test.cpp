@@ -241,7 +241,7 @@ TEST(PushServer, StaleBitsIgnoreTime) {
 
 // Workers sleep and stop at random.
 TEST(PushServer, ReplayKeepsBitsUnderDelays) {
-  const int trials = num_trials("ZERO_REPLAYS", 3, 100);
+  const int trials = num_trials("ZERO_REPLAYS", 3, 20);
   const std::vector<AttachOptions> all{with({.mode = SyncMode::kAsync, .servers = 1, .staleness = 3}),
                                        with({.servers = 1, .quorum = 2})};
   for (int trial = 0; trial < trials; ++trial) {
@@ -259,7 +259,7 @@ TEST(PushServer, ReplayKeepsBitsUnderDelays) {
 
 TEST(PushServer, ReplayKeepsRecordedBits) {
   const AttachOptions options = with({.mode = SyncMode::kAsync, .servers = 2, .staleness = 3});
-  const int trials = num_trials("ZERO_REPLAYS", 5, 100);
+  const int trials = num_trials("ZERO_REPLAYS", 5, 20);
   for (int trial = 0; trial < trials; ++trial) {
     const auto seed = static_cast<std::uint64_t>(trial);
     const TrainedBits recorded = served_run(options, 3, small_specs(), jittered(6, seed));

@@ -289,7 +289,7 @@ std::vector<std::uint64_t> bits_of(const std::vector<double>& losses) {
 
 // The run is replayed over the other transport, to the bit.
 TEST_P(Replacement, RunWithReplacementsReplaysElsewhere) {
-  const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 60);
+  const int trials = num_trials("ZERO_REPLACED_REPLAYS", 6, 24);
   std::int64_t replaced = 0;
   for (int trial = 0; trial < trials && !testing::Test::HasFailure(); ++trial) {
     SCOPED_TRACE(trial);

@@ -2,15 +2,11 @@
 //
 //   for (const Recipe& recipe : recipes()) train(recipe);
 //
-// `./test.sh` takes pairwise(): a table with every pair of levels of any two factors. The full tier adds crossed(): all
-// combinations of six factors, with random levels of the other four (docs/decisions/0062). Both tables are the same in
-// each build.
+// `./test.sh` takes pairwise(): a table with every pair of levels of any two factors. The full tier takes threewise(),
+// with all levels of any three factors (docs/decisions/0062). Both tables are the same in each build.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <random>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +15,7 @@
 
 #include "zero/base/numbers/dtype.h"
 
+#include "tests/support/covering_table.h"
 #include "tests/support/tier.h"
 #include "tests/support/tried_rules.h"
 
@@ -97,13 +94,9 @@ inline bool has_dynamic_scale(const Recipe& recipe) {
   return recipe[kScale] == 1;
 }
 
-// Muon refuses models without a matrix.
-inline bool fits(const Recipe& recipe) {
-  return rule_of(recipe).name != "muon" || model_of(recipe).name != "linear";
-}
-
 inline bool possible(const Recipe& recipe) {
-  if (!fits(recipe)) return false;
+  // Muon refuses models without a matrix.
+  if (rule_of(recipe).name == "muon" && model_of(recipe).name == "linear") return false;
   const DType type = type_of(recipe);
   // fp32 sums need 16-bit gradients. With "last", micro-batches are summed on their rank in fp32 anyway.
   return (recipe[kSum] == 0 || (type != DType::kFloat32 && micro_of(recipe) != "last")) &&
@@ -117,80 +110,18 @@ inline std::string name_of(const Recipe& recipe) {
                      recipe[kAverage] == 1 ? "_ema" : "", num_ranks(recipe), micro_of(recipe), num_threads(recipe));
 }
 
-// The table of a greedy search with a fixed seed.
+// Each two levels of two factors meet in some recipe.
 inline std::vector<Recipe> pairwise() {
-  using Pair = std::array<int, 4>;  // factor, level, factor, level
-  const auto pairs_of = [](const Recipe& recipe) {
-    std::vector<Pair> pairs;
-    for (int a = 0; a < static_cast<int>(kNumFactors); ++a)
-      for (int b = a + 1; b < static_cast<int>(kNumFactors); ++b)
-        pairs.push_back({a, recipe[static_cast<std::size_t>(a)], b, recipe[static_cast<std::size_t>(b)]});
-    return pairs;
-  };
-  std::mt19937 random(1);
-  const auto draw = [&] {
-    Recipe recipe{};
-    do {
-      for (std::size_t factor = 0; factor < kNumFactors; ++factor)
-        recipe[factor] = static_cast<int>(random() % static_cast<unsigned>(kNumLevels[factor]));
-    } while (!possible(recipe));
-    return recipe;
-  };
-  std::set<Pair> missing;
-  for (int i = 0; i < 20'000; ++i)
-    for (const Pair& pair : pairs_of(draw())) missing.insert(pair);
-  std::vector<Recipe> table;
-  while (!missing.empty()) {
-    Recipe best{};
-    std::ptrdiff_t most = 0;
-    for (int i = 0; i < 400; ++i) {
-      const Recipe recipe = draw();
-      const auto gained =
-          std::ranges::count_if(pairs_of(recipe), [&](const Pair& pair) { return missing.contains(pair); });
-      if (gained > most) {
-        most = gained;
-        best = recipe;
-      }
-    }
-    if (most == 0) continue;
-    for (const Pair& pair : pairs_of(best)) missing.erase(pair);
-    table.push_back(best);
-  }
-  return table;
+  return covering_table<2>(kNumLevels, possible);
 }
 
-// Every combination of the first six factors. A fixed seed draws the levels of the last four.
-inline std::vector<Recipe> crossed() {
-  static constexpr std::array kWhole{kRule, kModel, kType, kPlace, kAverage, kMicro};
-  static constexpr std::array kDrawn{kWorld, kThreads, kSum, kScale};
-  int count = 1;
-  for (const Factor factor : kWhole) count *= kNumLevels[factor];
-  std::mt19937 random(2);
-  std::vector<Recipe> table;
-  for (int i = 0; i < count; ++i) {
-    Recipe recipe{};
-    int rest = i;
-    for (const Factor factor : kWhole) {
-      recipe[factor] = rest % kNumLevels[factor];
-      rest /= kNumLevels[factor];
-    }
-    if (!fits(recipe)) continue;
-    do {
-      for (const Factor factor : kDrawn)
-        recipe[factor] = static_cast<int>(random() % static_cast<unsigned>(kNumLevels[factor]));
-    } while (!possible(recipe));
-    table.push_back(recipe);
-  }
-  return table;
+// The pairwise table, and recipes in which each three levels of three factors meet.
+inline std::vector<Recipe> threewise() {
+  return covering_table<3>(kNumLevels, possible, pairwise());
 }
 
 inline std::vector<Recipe> recipes() {
-  std::vector<Recipe> table = pairwise();
-  if (!in_full_tier()) return table;
-  const std::set<Recipe> taken(table.begin(), table.end());
-  for (const Recipe& recipe : crossed())
-    if (!taken.contains(recipe)) table.push_back(recipe);
-  return table;
+  return in_full_tier() ? threewise() : pairwise();
 }
 
 }  // namespace zero::tests

@@ -226,7 +226,7 @@ TEST_P(ServedStops, StaleRunKeepsUnstoppedBits) {
 
 // Both modes and both moments in turn. The replay is equal bit for bit.
 TEST_P(ServedStops, ReplayMatchesStoppedRun) {
-  const int trials = num_trials("ZERO_STOPPED_REPLAYS", 2, 100);
+  const int trials = num_trials("ZERO_STOPPED_REPLAYS", 2, 20);
   for (int trial = 0; trial < trials; ++trial) {
     const ServedMode& mode = trial % 2 == 0 ? kAsyncStops : kQuorumStops;
     const Within within = trial / 2 % 2 == 0 ? Within::kWeights : Within::kPush;

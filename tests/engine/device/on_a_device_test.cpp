@@ -115,7 +115,7 @@ TEST(OnADevice, LatestWorkMatches) {
   all.push_back(on_host);
   for (const AttachOptions& options : all) {
     const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
-    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 4U : 2U); ++seed) {
       Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
       EXPECT_EQ(run_on(&devices, 2, small_specs(DType::kBFloat16), options), expected) << options.stage << ", " << seed;
     }
@@ -187,7 +187,7 @@ TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
   }
   const AttachOptions options{.stage = 3, .group = 2, .accumulate = 2};
   const ScriptedRun expected = run_on(nullptr, 4, small_specs(), options);
-  for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+  for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 4U : 2U); ++seed) {
     Devices devices(4, {.late = seed, .far_behind = seed % 2 == 0});
     EXPECT_EQ(run_on(&devices, 4, small_specs(), options), expected) << seed;
   }
@@ -435,7 +435,7 @@ TEST(OnADevice, MuonVariantsMatch) {
 TEST(OnADevice, MuonThatIsLateHasThem) {
   for (const AttachOptions& options : at_all_stages({.optimizer = MuonOptions{}, .accumulate = 2, .ema = 0.9})) {
     const ScriptedRun expected = run_on(nullptr, 2, small_specs(DType::kBFloat16), options);
-    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 8U : 2U); ++seed) {
+    for (std::uint64_t seed = 1; seed <= (in_full_tier() ? 4U : 2U); ++seed) {
       Devices devices(2, {.late = seed, .far_behind = seed % 2 == 0});
       EXPECT_EQ(run_on(&devices, 2, small_specs(DType::kBFloat16), options), expected) << options.stage << ", " << seed;
     }
