@@ -6,6 +6,7 @@
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
+#include "tests/support/mpirun.h"
 
 namespace zero {
 namespace {
@@ -29,6 +30,19 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
     for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss", "num_parameters"})
       EXPECT_EQ(cut.at(key), plain.at(key)) << key;
   }
+}
+
+// Rank 0 measures operators, neighbours measure their link over MPI, and all take one order.
+TEST_F(PipelinesSlow, AutoKeepsBitsOverMpi) {
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "this build has no mpirun";
+  const Json plain = report_of("-n 1 --run.threads 1", "plain");
+  const Ran ran = folder_.zero(
+      "train c.toml --run.dir cut --run.threads 1 --comm.transport mpi --parallel.pipeline 2 --parallel.schedule auto",
+      "timeout 250 " + mpirun_ranks(2));
+  ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+  const Json cut = Json::parse(folder_.read("cut/report.json"));
+  EXPECT_EQ(cut.at("transport"), "mpi");
+  for (const char* const key : {"loss_bits", "parameters_sha256"}) EXPECT_EQ(cut.at(key), plain.at(key)) << key;
 }
 
 // States of each rank: two lines of two positions, over which each stage divides the states of a section.

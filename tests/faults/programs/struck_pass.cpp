@@ -141,7 +141,7 @@ void train(World& world, const std::filesystem::path& checkpoint, const Strike& 
   if (world.rank() == 0) fmt::print("weights {}\n", weights);
 }
 
-int run(const std::vector<std::string>& words) {
+int run_rank(const std::vector<std::string>& words) {
   try {
     at::addGlobalCallback(at::RecordFunctionCallback(strike_in_pass).scopes({at::RecordScope::FUNCTION}));
     at::set_num_threads(1);
@@ -161,5 +161,5 @@ int run(const std::vector<std::string>& words) {
 }  // namespace zero
 
 int main(int argc, char** argv) {
-  return zero::run({argv + 1, argv + argc});
+  return zero::run_rank(std::vector<std::string>(argv + 1, argv + argc));
 }
