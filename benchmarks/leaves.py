@@ -11,7 +11,7 @@ median over the rounds of a run's median step; the ratio is to the plain step an
 by round. One thread a rank.
 
 The limit is a loop in plain PyTorch: the same GPT on one rank, whose steps in turn take all samples at once and in as
-many parts as there are leaves. No partition, schedule or tree is in it.
+many parts as there are leaves. No partition, schedule or tree is in it. Its heap keeps freed memory, as zero.cpp does.
 """
 
 import argparse
@@ -23,6 +23,7 @@ import time
 from pathlib import Path
 
 from known_gpt import Shape, adamw_of, make_gpt
+from peer_step_rank import keep_heap
 from raw_rounds import RawRounds, spread
 from training_run import find_zero, print_table, train
 
@@ -46,6 +47,7 @@ def arguments():
 
 def limit(args):
     """Prints the median milliseconds of a step of plain PyTorch: at once, and in parts."""
+    keep_heap()
     import torch
     torch.set_num_threads(1)
     torch.manual_seed(1)
