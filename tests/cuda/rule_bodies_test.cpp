@@ -8,7 +8,7 @@
 namespace zero {
 namespace {
 
-// The number of spans for each rule. All rules together have a million in the full tier.
+// The number of spans for each rule. All rules together have 200,000 in the full tier.
 int spans_of_a_rule() {
   return num_trials("ZERO_BODY_SPANS", 4000, 200000) / 8;
 }

@@ -163,7 +163,7 @@ TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
     usleep(static_cast<useconds_t>(random() % 40'000));  // any moment of the return
     kill(process, SIGKILL);
   };
-  const int trials = num_trials("ZERO_KILLED_RETURNS", 2, 20);
+  const int trials = num_trials("ZERO_KILLED_RETURNS", 2, 60);
   for (int i = 0; i < trials && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     run(trial);
@@ -181,7 +181,7 @@ TEST_F(ReplacedWorkers, KillDuringMeetingDelaysNobody) {
     usleep(static_cast<useconds_t>(random() % 20'000));  // any moment of the meeting
     kill(process, SIGKILL);
   };
-  const int trials = num_trials("ZERO_KILLED_MEETINGS", 2, 20);
+  const int trials = num_trials("ZERO_KILLED_MEETINGS", 2, 60);
   for (int i = 0; i < trials && !HasFailure(); ++i) {
     SCOPED_TRACE(i);
     run(trial);
