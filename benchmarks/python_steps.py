@@ -14,6 +14,7 @@ overhead     the median step of a run without its first three, less that of `com
              forward and backward on as many processes as there are ranks, without exchange and update. With --over
              "compute, one process" it is a single process, which does not share the caches
 of FSDP2's   our overhead divided by FSDP2's, the median over the rounds of that ratio
+PSS          memory of a rank at the end, with its part of shared pages. Peak RSS counts these pages in both ranks
 arena        with zero.keep_memory(), which keeps large tensors in an arena, as `zero train` does
 """
 
@@ -136,11 +137,12 @@ def print_summary(rounds, model, over):
         cells.append("" if of_peer is None else f"{of_peer:.2f}")
         if of_peer is not None and of_peer > MOST_MEMORY and model != "tiny":  # tiny: torch's own memory
             missed.append(f"{name}: memory {of_peer:.2f} of FSDP2's")
+        cells.append(mib(rounds.median("pss", model=model, system=name)))
         losses = rounds.of(model=model, system=name)[0]["losses"]
         cells.append("" if name in (COMPUTE, ALONE) else f"{max(abs(a - b) / b for a, b in zip(losses, known)):.0e}")
         table.append(cells)
     print_table([f"{model}, medians", "step ms", "overhead ms", *(f"of {peer}'s" for peer in peers), "peak RSS, MiB a rank", "of FSDP2's",
-                 "losses differ by"], table)
+                 "PSS, MiB a rank", "losses differ by"], table)
     print(f"goals: overhead at most {MOST_OVERHEAD} of each peer's, memory at most {MOST_MEMORY} of FSDP2's: "
           f"{'; '.join(missed) or 'all hold'}\n")
 
