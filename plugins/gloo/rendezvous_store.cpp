@@ -25,6 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGreeting{10000};  // after this time, the listener is taken for another program
 constexpr int kHangUps = 20;              // tries at an agreed place, because a busy rank 0 also hangs up
+constexpr const char* kEndedMeanwhile = "its process ended before this process could be taken back";
 constexpr const char* kOtherPort = "\n  set MASTER_PORT to a free port, the same on all ranks";
 
 struct Place {
@@ -94,12 +95,19 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
       if (request.rendezvous_point == nullptr && !again) throw StoreError(why, 0, true);
     }
     if (Clock::now() > deadline) {
-      throw StoreError("rank 0 did not answer at " + place.text() + " within " + std::to_string(request.timeout_ms) +
-                           " ms (" + why + ")",
-                       0);
+      const std::string within = place.text() + " within " + std::to_string(request.timeout_ms) + " ms (" + why + ")";
+      // Rank 0 may have done its part, and ended.
+      if (request.replacement > 0)
+        throw StoreError("nobody answered at " + within + ": the run has ended, or rank 0 has not begun");
+      throw StoreError("rank 0 did not answer at " + within, 0);
     }
     std::this_thread::sleep_for(milliseconds(20));
   }
+}
+
+// Returns the error of a message that a rank was lost, or that the run has ended.
+StoreError error_of(const Message& lost) {
+  return {{lost.value.begin(), lost.value.end()}, rank_of_key(lost.key).value_or(-1)};
 }
 
 }  // namespace
@@ -124,7 +132,7 @@ std::unique_ptr<StoreServer> open_store(const zero::LinkRequest& request) {
 }
 
 RendezvousStore::RendezvousStore(const zero::LinkRequest& request, milliseconds limit)
-    : socket_(reach_rank_0(request, Clock::now() + limit)), limit_(limit) {
+    : socket_(reach_rank_0(request, Clock::now() + limit)), limit_(limit), is_replacement_(request.replacement > 0) {
   const int on = 1;
   setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (request.replacement == 0)
@@ -137,16 +145,15 @@ RendezvousStore::~RendezvousStore() {
 }
 
 void RendezvousStore::set(const std::string& key, const std::vector<char>& data) {
-  if (!write_message(socket_, {.operation = Operation::kSet, .key = key, .value = data})) throw StoreError(kLeft, 0);
+  write({.operation = Operation::kSet, .key = key, .value = data});
 }
 
 void RendezvousStore::come(const Replacement& replacement) {
-  if (!write_message(socket_, {.operation = Operation::kCome, .key = replacement.text(), .value = {}}))
-    throw StoreError(kLeft, 0);
+  write({.operation = Operation::kCome, .key = replacement.text(), .value = {}});
 }
 
 void RendezvousStore::say_met() {
-  if (!write_message(socket_, {.operation = Operation::kMet, .key = "", .value = {}})) throw StoreError(kLeft, 0);
+  write({.operation = Operation::kMet, .key = "", .value = {}});
 }
 
 StoreError RendezvousStore::await_end(const Replacement& replacement) {
@@ -173,19 +180,27 @@ void RendezvousStore::hang_up() {
 std::vector<char> RendezvousStore::get(const std::string& key, const std::string& set_by, milliseconds limit) {
   const Message question{.operation = Operation::kGet, .key = key, .value = {set_by.begin(), set_by.end()}};
   Message answer;
-  if (!write_message(socket_, question)) throw StoreError(kLeft, 0);
+  write(question);
   switch (read_message(socket_, answer, limit)) {
     case Read::kDone:
       if (answer.operation == Operation::kRefusal) throw StoreError("its new process ended during the rendezvous");
-      if (answer.operation == Operation::kLost)
-        throw StoreError({answer.value.begin(), answer.value.end()}, rank_of_key(answer.key).value_or(-1));
+      if (answer.operation == Operation::kLost) throw error_of(answer);
       return answer.value;
     case Read::kLate:
       throw StoreError("did not arrive within " + std::to_string(limit.count()) + " ms", rank_of_key(key).value_or(-1));
     case Read::kClosed:
       break;
   }
-  throw StoreError(kLeft, 0);
+  throw StoreError(is_replacement_ ? kEndedMeanwhile : kLeft, 0);
+}
+
+// Rank 0 may have said why it hangs up.
+void RendezvousStore::write(const Message& message) {
+  if (write_message(socket_, message)) return;
+  Message answer;
+  const bool is_told = read_message(socket_, answer, milliseconds(0)) == Read::kDone;
+  throw is_told && answer.operation == Operation::kLost ? error_of(answer)
+                                                        : StoreError(is_replacement_ ? kEndedMeanwhile : kLeft, 0);
 }
 
 void RendezvousStore::wait(const std::vector<std::string>& keys) {

@@ -9,7 +9,7 @@
 //
 // A client begins with a handshake (zero/comm/rendezvous/handshake.h): both sides prove that they have the job's token
 // and belong to the same run. This keeps out strangers, and separates two runs that meet at one port. Ranks of one
-// machine meet only on its loopback. Errors are StoreErrors.
+// machine meet only on its loopback. Errors are StoreErrors. A replacement that comes too late blames no rank.
 #pragma once
 
 #include <chrono>
@@ -62,9 +62,11 @@ class RendezvousStore final : public gloo::rendezvous::Store {
 
  private:
   StoreError await_end_of(const std::string& set_by);
+  void write(const Message& message);
 
   int socket_ = -1;
   std::chrono::milliseconds limit_;
+  bool is_replacement_;
 };
 
 }  // namespace zero_gloo

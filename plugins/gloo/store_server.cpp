@@ -24,6 +24,8 @@ using std::chrono::milliseconds;
 constexpr std::ptrdiff_t kMostUnproved = 256;  // clients without a proof at a time; beyond that, the oldest is dropped
 constexpr int kMostWarnings = 10;
 constexpr std::size_t kMostUnsent = std::size_t{4} << 20;
+constexpr milliseconds kLongestPoll{100};
+constexpr const char* kOver = "the run ended before this process could be taken back";
 
 int listen_on(int port, bool one_host) {
   if (const int listener = listen_at(port, one_host); listener >= 0) return listener;
@@ -119,41 +121,68 @@ bool StoreServer::goes_on() const {
 
 void StoreServer::serve() {
   std::unique_lock lock(mutex_);
-  while (goes_on()) {
-    std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0},
-                              {.fd = waker_, .events = POLLIN, .revents = 0}};
-    for (const Client& client : clients_) {
-      const bool waits = !client.unsent.empty();
-      polls.push_back(
-          {.fd = client.socket, .events = static_cast<short>(POLLIN | (waits ? POLLOUT : 0)), .revents = 0});
-    }
-    lock.unlock();
-    const bool broken = poll(polls.data(), polls.size(), 100) < 0 && errno != EINTR;
-    lock.lock();
-    if (broken) break;
-    std::uint64_t woken = 0;
-    if (polls[1].revents != 0) (void)!read(waker_, &woken, sizeof woken);
-    const auto now = Clock::now();
-    for (std::size_t i = clients_.size(); i-- > 0;) {
-      Client& client = clients_[i];
-      const bool late = !client.session.proved() && now > client.until;
-      if (late || (polls[i + 2].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
-    }
-    if (polls[0].revents != 0) accept_clients();
-    lost_ ? tell_lost() : answer_waiting();
+  while (goes_on() && serve_events(lock, kLongestPoll)) continue;
+  if (!options_.stays_open || lost_ || num_finished_ < options_.num_clients) return;
+  // A replacement may just have connected, or be in the middle of its handshake.
+  is_over_ = true;
+  const auto end = Clock::now() + options_.handshake_limit;
+  for (milliseconds limit{0}; serve_events(lock, limit) && has_strangers() && Clock::now() < end; limit = kLongestPoll)
+    continue;
+}
+
+// Waits for events at most `limit`, and serves them. Returns false if the system cannot report events.
+bool StoreServer::serve_events(std::unique_lock<std::mutex>& lock, milliseconds limit) {
+  std::vector<pollfd> polls{{.fd = listener_, .events = POLLIN, .revents = 0},
+                            {.fd = waker_, .events = POLLIN, .revents = 0}};
+  for (const Client& client : clients_) {
+    const bool waits = !client.unsent.empty();
+    polls.push_back({.fd = client.socket, .events = static_cast<short>(POLLIN | (waits ? POLLOUT : 0)), .revents = 0});
   }
+  lock.unlock();
+  const bool broken = poll(polls.data(), polls.size(), static_cast<int>(limit.count())) < 0 && errno != EINTR;
+  lock.lock();
+  if (broken) return false;
+  std::uint64_t woken = 0;
+  if (polls[1].revents != 0) (void)!read(waker_, &woken, sizeof woken);
+  const auto now = Clock::now();
+  for (std::size_t i = clients_.size(); i-- > 0;) {
+    Client& client = clients_[i];
+    const bool late = !client.session.proved() && now > client.until;
+    if (late || (polls[i + 2].revents != 0 && !(send_unsent(client) && serve_client(client)))) drop(i);
+  }
+  if (polls[0].revents != 0) accept_clients();
+  if (lost_) {
+    tell_lost();
+  } else if (is_over_) {
+    tell_over();
+  } else {
+    answer_waiting();
+  }
+  return true;
+}
+
+// Returns true if a client may be a replacement that has not said so yet.
+bool StoreServer::has_strangers() const {
+  return std::ranges::any_of(clients_, [](const Client& client) { return !client.rank && !client.replacement; });
+}
+
+// Tells replacements that nobody takes them back, as the answer to their next question.
+void StoreServer::tell_over() {
+  for (Client& client : clients_)
+    if (client.replacement) tell_end(client, /*culprit=*/"", kOver);
 }
 
 // Tells all present and later clients that a rank was lost, as the answer to their next question.
 void StoreServer::tell_lost() {
-  const auto bytes = to_bytes({.operation = Operation::kLost,
-                               .key = std::to_string(lost_->rank),
-                               .value = {lost_->what(), lost_->what() + std::strlen(lost_->what())}});
-  for (Client& client : clients_) {
-    if (!client.session.proved() || std::exchange(client.told, true)) continue;
-    client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
-    send_unsent(client);
-  }
+  for (Client& client : clients_)
+    if (client.session.proved()) tell_end(client, std::to_string(lost_->rank), lost_->what());
+}
+
+void StoreServer::tell_end(Client& client, const std::string& culprit, const std::string& reason) {
+  if (std::exchange(client.told, true)) return;
+  const auto bytes = to_bytes({.operation = Operation::kLost, .key = culprit, .value = {reason.begin(), reason.end()}});
+  client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());
+  send_unsent(client);
 }
 
 void StoreServer::end_meeting(int rank, const std::string& reason) {

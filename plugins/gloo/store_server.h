@@ -10,7 +10,8 @@
 // has died or failed: all others are told its rank (kLost), and the meeting ends.
 //
 // A server that stays open also serves replacements of lost ranks. A new process of such a rank sends kCome, and is a
-// replacement until it hangs up. If it comes before all have met, the meeting ends, because its predecessor has died.
+// replacement until it hangs up. If it comes before all have met, the meeting ends, because its predecessor has died. A
+// server that ends tells all replacements (kLost). It first completes handshakes that have begun.
 #pragma once
 
 #include <atomic>
@@ -60,8 +61,8 @@ class StoreServer {
  public:
   // Throws StoreError if the port is taken.
   explicit StoreServer(StoreServerOptions options);
-  // Waits until all expected clients have hung up, the timeout is over, or abandon() was called. Does not wait for
-  // replacements.
+  // Waits until all expected clients have hung up, the timeout is over, or abandon() was called. Then waits for
+  // handshakes that have begun, if it stays open: at most options.handshake_limit.
   ~StoreServer();
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
@@ -86,12 +87,14 @@ class StoreServer {
     std::string set_by;       // replacement, as text, that sets the key; empty: any client
     std::optional<int> rank;  // only of ranks that meet first
     bool has_met = false;
-    bool told = false;  // true: it knows that the meeting has ended
+    bool told = false;  // true: it knows that the meeting, or the run, has ended
     std::optional<Replacement> replacement;
   };
 
   void serve();
+  bool serve_events(std::unique_lock<std::mutex>& lock, std::chrono::milliseconds limit);
   bool goes_on() const;
+  bool has_strangers() const;
   void wake();
   bool is_here(const std::string& replacement) const;
   void accept_clients();
@@ -105,6 +108,8 @@ class StoreServer {
   void drop(std::size_t client);
   void end_meeting(int rank, const std::string& reason);
   void tell_lost();
+  void tell_over();
+  static void tell_end(Client& client, const std::string& culprit, const std::string& reason);
 
   StoreServerOptions options_;
   std::chrono::steady_clock::time_point deadline_;
@@ -116,6 +121,7 @@ class StoreServer {
   int num_finished_ = 0;
   int num_warnings_ = 0;
   std::optional<StoreError> lost_;
+  bool is_over_ = false;  // true: the run has ended, and nobody takes replacements back
   std::atomic<bool> abandoned_ = false;
   std::atomic<bool> closing_ = false;
   std::thread thread_;

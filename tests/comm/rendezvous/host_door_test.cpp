@@ -152,6 +152,7 @@ TEST_F(HostDoorTest, EndTellsWaitingProcesses) {
     FAIL() << "it was let in";
   } catch (const CommError& error) {
     EXPECT_CONTAINS(error.what(), "the run ended before this process could be taken back");
+    EXPECT_EQ(error.rank(), -1) << "nobody is at fault";
   }
 }
 

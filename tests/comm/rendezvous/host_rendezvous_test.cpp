@@ -104,6 +104,30 @@ TEST(HostRendezvous, RankZeroIsMissedByName) {
                   "rank 0: rendezvous of the ranks: did not open");
 }
 
+// A replacement whose run has ended.
+TEST(HostRendezvous, LateReplacementBlamesNobody) {
+  try {
+    meet_on_host(name_here("late"), 1, 2, 0, kBoardBytes, milliseconds(50), {.number = 1, .most = 1});
+    FAIL() << "nobody is there";
+  } catch (const CommError& error) {
+    EXPECT_CONTAINS(error.what(), "the run has ended, or rank 0 has not begun");
+    EXPECT_EQ(error.rank(), -1);
+  }
+}
+
+TEST(HostRendezvous, ReplacementNamesDeadRankZero) {
+  const std::string name = name_here("dead");
+  std::optional<UnixSocket> listener = UnixSocket::listen(name);
+  ASSERT_TRUE(listener);
+  const std::jthread rank_zero([&] { listener->accept(kLong); });  // hangs up
+  try {
+    meet_on_host(name, 1, 2, 0, kBoardBytes, kNever, {.number = 1, .most = 1});
+    FAIL() << "it was let in";
+  } catch (const CommError& error) {
+    EXPECT_CONTAINS(error.what(), "rank 0: rendezvous of the ranks: its process ended before this process");
+  }
+}
+
 TEST(HostRendezvous, BothSidesRefuseDifferentWorld) {
   const std::string name = name_here("world");
   Outcome other;

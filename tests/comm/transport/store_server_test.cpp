@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <random>
 #include <sstream>
 #include <stdexcept>
@@ -473,6 +474,36 @@ TEST(StoreServer, GetEndsWithItsReplacement) {
   replacement = {};
   EXPECT_EQ(read_message(peer.get(), answer, kLong), Read::kDone);
   EXPECT_EQ(answer.operation, Operation::kRefusal);
+}
+
+// A replacement waits, or its handshake is under way. A run that failed abandons its server.
+TEST(StoreServer, EndTellsReplacements) {
+  for (const bool fails : {false, true}) {
+    auto server = std::make_unique<StoreServer>(open_for_replacements(1));
+    enter(server->port());
+    const FileDescriptor waits = come(server->port(), "2/1"), arrives = connect_to(server->port());
+    EXPECT_TRUE(write_message(waits.get(), {.operation = Operation::kGet, .key = "2/1/peers"}));
+    const Message hello{.operation = Operation::kHello, .key = "run", .value = draw_nonce()};
+    Message challenge, answer;
+    EXPECT_TRUE(write_message(arrives.get(), hello));
+    ASSERT_EQ(read_message(arrives.get(), challenge, kLong), Read::kDone);
+    if (fails) server->abandon();
+    std::thread end([&] { server.reset(); });
+    const auto expect_told = [&](const FileDescriptor& replacement) {
+      EXPECT_EQ(read_message(replacement.get(), answer, kLong), Read::kDone);
+      EXPECT_EQ(answer.operation, Operation::kLost);
+      EXPECT_EQ(answer.key, "") << "no rank is at fault";
+      EXPECT_EQ(std::string(answer.value.begin(), answer.value.end()),
+                "the run ended before this process could be taken back");
+    };
+    expect_told(waits);
+    write_message(arrives.get(), {.operation = Operation::kProof,
+                                  .value = prove(kSecret, Side::kClient, {hello.value, challenge.value})});
+    write_message(arrives.get(), {.operation = Operation::kCome, .key = "1/1"});
+    EXPECT_EQ(read_message(arrives.get(), answer, kLong), Read::kDone);  // the server's proof
+    expect_told(arrives);
+    end.join();
+  }
 }
 
 // The replacement arrives before the ranks have met.

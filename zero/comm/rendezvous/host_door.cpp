@@ -31,7 +31,7 @@ HostDoor::~HostDoor() {
   } catch (const Error&) {
     return;  // nobody can be told, and the end of the connections says the same
   }
-  for (auto& [rank, socket] : waiting_) tell_refusal(socket, rank, reason);
+  for (auto& [rank, socket] : waiting_) tell_refusal(socket, /*rank=*/-1, reason);
 }
 
 std::optional<int> HostDoor::knocking(RankSet wanted) {

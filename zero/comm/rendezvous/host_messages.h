@@ -28,7 +28,7 @@ struct HostHello {
 struct HostAnswer {
   enum class Kind : std::int32_t { kBoard, kPair, kBegin, kRefused };
   Kind kind = Kind::kBegin;
-  std::int32_t rank = -1;  // kPair: rank at the socket's other end; kRefused: rank at fault
+  std::int32_t rank = -1;  // kPair: rank at the socket's other end; kRefused: rank at fault, or -1
   char reason[508] = {};
   std::int32_t is_replacement = 0;  // kBegin: the other ranks have begun long ago
 };

@@ -23,6 +23,7 @@ using Result = UnixSocket::Result;
 
 constexpr milliseconds kSlice{50};
 constexpr const char* kEndedEarly = "its process ended before all ranks arrived";
+constexpr const char* kEndedMeanwhile = "its process ended before this process could be taken back";
 constexpr const char* kToldToEnd = "received SIGINT or SIGTERM before all ranks arrived";
 
 class Deadline {
@@ -176,7 +177,7 @@ class Host {
   HostRendezvous rendezvous_;
 };
 
-UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadline) {
+UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadline, int replacement) {
   while (true) {
     if (std::optional<UnixSocket> socket = UnixSocket::connect(name)) {
       if (socket->peer_user() == geteuid()) return std::move(*socket);
@@ -184,7 +185,12 @@ UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadli
     }
     if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
     if (deadline.passed()) {
-      throw CommError(0, kMeeting, fmt::format("did not open '{}' within {} ms", name, deadline.timeout().count()));
+      const std::string within = fmt::format("'{}' within {} ms", name, deadline.timeout().count());
+      // Rank 0 may have done its part, and ended.
+      if (replacement > 0)
+        throw CommError(-1, kMeeting,
+                        fmt::format("nobody opened {}: the run has ended, or rank 0 has not begun", within));
+      throw CommError(0, kMeeting, fmt::format("did not open {}", within));
     }
     std::this_thread::sleep_for(milliseconds(5));
   }
@@ -195,7 +201,7 @@ HostRendezvous join(const std::string& name, int rank, int world, int generation
   const Deadline deadline(timeout);
   HostRendezvous rendezvous;
   rendezvous.sockets.resize(world);
-  UnixSocket socket = call_rank_0(name, rank, deadline);
+  UnixSocket socket = call_rank_0(name, rank, deadline, replacement);
   const HostHello hello{.rank = static_cast<std::int16_t>(rank),
                         .replacement = static_cast<std::int16_t>(replacement),
                         .world = world,
@@ -209,7 +215,7 @@ HostRendezvous join(const std::string& name, int rank, int world, int generation
     HostAnswer answer;
     FileDescriptor fd;
     const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
-    if (result == Result::kGone) throw CommError(0, kMeeting, kEndedEarly);
+    if (result == Result::kGone) throw CommError(0, kMeeting, replacement > 0 ? kEndedMeanwhile : kEndedEarly);
     if (result == Result::kWouldBlock) {
       if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
       if (replacement == 0 && patience.passed())

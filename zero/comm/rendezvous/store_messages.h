@@ -13,7 +13,8 @@ namespace zero::meeting {
 
 // A kGet of a client may name a replacement in its value: it is answered with kRefusal if that replacement is gone. A
 // client that has sent its rank (kHere) and hangs up before kMet ends the meeting: waiting clients are answered with
-// kLost. The keys of kHere and kLost are a rank, the value of kLost is the reason.
+// kLost. A replacement is also answered with kLost if the run has ended; then nobody is at fault. The key of kHere is a
+// rank. The key of kLost is the rank at fault, or empty, and its value is the reason.
 enum class Operation : std::uint32_t { kHello = 0x7a630012, kProof, kRefusal, kSet, kGet, kCome, kHere, kMet, kLost };
 
 struct Message {
