@@ -170,7 +170,7 @@ class Waits(ranks.PackageTest):
         for what, transport in (("forward", "auto"), ("numpy", "auto"), ("forward", "gloo")):
             with self.subTest(what=what, transport=transport):
                 how = ranks.ended(interrupted, what=what, transport=transport)
-                if "libzero_transport_gloo.so is not there" in how.output:
+                if "libzero_transport_gloo.so is not installed" in how.output:
                     continue
                 self.assertRegex(how.output, "CAUGHT after [1-5] s")
 

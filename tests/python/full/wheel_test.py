@@ -133,7 +133,7 @@ class Wheel(unittest.TestCase):
         file.touch()
         self.addCleanup(file.unlink)
         doctor = self.run_in(self.folder, "sh", "-c", f"{self.folder}/user/bin/zero doctor || true")
-        self.assertIn("libzero_device_cuda.so is not there", doctor)
+        self.assertIn("libzero_device_cuda.so is not installed", doctor)
 
     def test_libraries_name_no_folder_of_this_machine(self) -> None:
         site = Path(
