@@ -33,7 +33,7 @@ class PassFaults : public StruckRunTest {
     return words;
   }
 
-  // The line that the last rank prints at the end of a run.
+  // The line that rank 0 prints at the end of a run.
   static std::string weights_in(const std::string& text) {
     const std::size_t begin = text.find("weights ");
     return begin == std::string::npos ? "none" : text.substr(begin, text.find('\n', begin) - begin);
