@@ -80,12 +80,40 @@ Subject skips() {
           }};
 }
 
+// Layers on tokens, [batch, tokens, width], whose products are matmul(): with a bias, without one, on a tensor that is
+// not contiguous, and by at::linear().
+struct Tokens : torch::nn::Module {
+  Tokens() {
+    register_module("layers", layers);
+    for (int i = 0; i < 4; ++i) layers->push_back(torch::nn::Linear(torch::nn::LinearOptions(16, 16).bias(i % 2 == 0)));
+    head = register_module("head", torch::nn::Linear(16, 4));
+  }
+  torch::Tensor forward(torch::Tensor x) {
+    for (const auto& layer : *layers) {
+      auto& linear = *layer->as<torch::nn::LinearImpl>();
+      x = torch::gelu(linear.forward(x)) + x;
+      x = torch::tanh(linear.bias.defined() ? x : x.transpose(0, 1).contiguous().transpose(0, 1));
+    }
+    return torch::linear(x, head->weight, head->bias);
+  }
+  torch::nn::ModuleList layers;
+  torch::nn::Linear head{nullptr};
+};
+
+Subject tokens() {
+  auto net = std::make_shared<Tokens>();
+  return {net, [net](int step, int micro, int rank) {
+            return torch::mse_loss(net->forward(numbers(step, micro, rank, {3, 5, 16})),
+                                   numbers(step, micro + 1, rank, {3, 5, 4}));
+          }};
+}
+
 struct Case {
   std::string name;
   tests::MakeSubject make;
 };
 const std::vector<Case>& cases() {
-  static const std::vector<Case> all{{"mlp", mlp}, {"skips", skips}, {"tied", tests::tied_net}};
+  static const std::vector<Case> all{{"mlp", mlp}, {"skips", skips}, {"tied", tests::tied_net}, {"tokens", tokens}};
   return all;
 }
 

@@ -55,6 +55,23 @@ TEST_F(OperatorTimerTest, EachOperatorHasSeconds) {
   EXPECT_EQ(timer.num_measured(), static_cast<int>(names.size())) << "the two products are one";
 }
 
+// Products of tokens, [batch, tokens, width], wait as those of rows do.
+TEST_F(OperatorTimerTest, ProductsOfTokensCanWait) {
+  const ModuleParameters parameters = parameters_of(*net_, std::nullopt);
+  OperatorTimer timer;
+  const auto loss = [&] {
+    const torch::Tensor made = net_->first(net_->norm(net_->table(torch::zeros({4, 8}, torch::kLong))));
+    return torch::linear(made, net_->second->weight, net_->second->bias).mean();
+  };
+  int products = 0;
+  for (const GraphOperator& op : learn_forward(parameters, loss, &timer).graph.operators) {
+    const bool is_product = op.name == "aten::matmul" || op.name == "aten::linear";
+    EXPECT_EQ(op.seconds.weights > 0, is_product) << op.name;
+    products += is_product ? 1 : 0;
+  }
+  EXPECT_EQ(products, 2);
+}
+
 TEST_F(OperatorTimerTest, RandomNumbersGoOn) {
   OperatorTimer timer;
   torch::manual_seed(3);

@@ -4,7 +4,7 @@
 //   at::Tensor gradient = product.gradient_of_parameter();     // one product of matrices
 //
 // It calls what autograd calls for the same operator (mm_mat2_grad in libtorch's FunctionsManual.cpp), so the gradient
-// has the same bits. Local.
+// has the same bits. libtorch folds all but the last dimension of the input into rows, and so does this. Local.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,20 @@ namespace zero {
 
 struct ProductArguments {
   std::size_t input = 0, matrix = 0;  // indices of arguments
+  bool by_transpose = false;          // the operator multiplies with the transpose of the argument, as aten::linear
 };
 
-// Returns the arguments of aten::mm, or of aten::addmm without a factor; nullopt for other operators.
+// Returns the arguments of aten::mm, aten::matmul, aten::linear, or of aten::addmm without a factor. Returns nullopt
+// for other operators, and for a matmul or linear that libtorch may compute otherwise than by one product of matrices:
+// its input has one dimension, no elements, or is not contiguous, or its second argument is no matrix.
 std::optional<ProductArguments> product_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 struct WeightProduct {
   int param = -1;                            // of its owner
   bool transposed = false;                   // the matrix is the parameter's transpose
-  at::Tensor input;                          // [m, k], without history
+  at::Tensor input;                          // [..., k], without history
   std::vector<std::int64_t> sizes, strides;  // of the matrix, [k, n]
-  at::Tensor gradient;                       // of the result, [m, n]; undefined: the loss does not depend on it
+  at::Tensor gradient;                       // of the result, [..., n]; undefined: the loss does not depend on it
 
   at::Tensor gradient_of_parameter() const;
 };

@@ -255,10 +255,14 @@ std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator&
   stack[first + arguments->matrix] = transposed ? quiet.t() : quiet;
   auto product = std::make_shared<WeightProduct>();
   product->param = handle->param;
-  product->transposed = transposed;
+  product->transposed = transposed != arguments->by_transpose;
   product->input = input.detach();
   product->sizes = matrix.sizes().vec();
   product->strides = matrix.strides().vec();
+  if (arguments->by_transpose) {
+    std::swap(product->sizes[0], product->sizes[1]);
+    std::swap(product->strides[0], product->strides[1]);
+  }
   return product;
 }
 
