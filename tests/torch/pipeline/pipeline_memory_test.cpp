@@ -4,6 +4,7 @@
 #include "zero/torch/pipeline/attach_pipeline.h"
 
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/held_bytes.h"
 #include "tests/torch/pipeline/pipeline_run.h"
 #include "tests/torch/subjects.h"
 
@@ -81,6 +82,36 @@ TEST(PipelineMemory, CopiesAndWeightedShardsKeepBits) {
   weighted.shards = Cut::kWeighted;
   weighted.shard_weights = {1, 2, 3, 1};
   expect_same_bits(train_pipelined(8, kSteps, weighted, {.pipeline = 2}, layers), plain);
+}
+
+// The most bytes of tensors that the last rank of a line holds in the second step of these micro-batches.
+std::int64_t most_bytes_of_last_rank(int micros, PassOrder order) {
+  std::int64_t most = 0;
+  tests::on_every_rank(2, [&](World& world) {
+    torch::nn::Sequential net(torch::nn::Linear(64, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64));
+    PipelineEngine engine =
+        attach_pipeline(*net, world, {.stage = 0, .accumulate = micros}, {.pipeline = 2, .schedule = order});
+    const torch::Tensor x = torch::ones({512, 64});
+    const auto step = [&] {
+      engine.passes([&](int) { return net->forward(x).mean(); });
+      engine.step(1e-2);
+    };
+    step();
+    const auto held = std::make_shared<HeldBytes>();
+    const c10::DebugInfoGuard listening(c10::DebugInfoKind::PROFILER_STATE, held);
+    step();
+    if (world.rank() == 1) most = held->most;
+  });
+  return most;
+}
+
+// The last rank of 1f1b has one micro-batch open. The gradients that it sent leave as soon as they are read.
+TEST(PipelineMemory, SentGradientsLeaveWithinTheStep) {
+  constexpr std::int64_t kGradient = 512 * 64 * 4;
+  const std::int64_t few = most_bytes_of_last_rank(4, PassOrder::kOneForwardOneBackward);
+  const std::int64_t many = most_bytes_of_last_rank(12, PassOrder::kOneForwardOneBackward);
+  EXPECT_GT(few, 2 * kGradient);
+  EXPECT_LT(many, few + kGradient);
 }
 
 }  // namespace

@@ -122,21 +122,22 @@ std::vector<Crossings::Message> Crossings::messages(int from, int to) const {
   std::vector<Crossing> by_maker = forward_.sections.crossings;
   std::ranges::stable_sort(by_maker, {}, &Crossing::made_by);
   std::vector<Message> found;
-  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(from)]) {
+  for (int number = 0; const Pass& pass : plan_.passes[static_cast<std::size_t>(from)]) {
     if (pass.kind == PassKind::kForward) {
       for (const Crossing& crossing : by_maker) {
         if (crossing.from != pass.section) continue;
         const auto first = std::ranges::find_if(crossing.to, receives);
-        if (first != crossing.to.end()) found.push_back({false, pass.micro, crossing.value, *first});
+        if (first != crossing.to.end()) found.push_back({false, pass.micro, crossing.value, *first, number});
       }
     } else if (pass.kind != PassKind::kWeights) {
       for (const Crossing& crossing : forward_.sections.crossings) {
         if (std::ranges::find(crossing.to, pass.section) == crossing.to.end()) continue;
         if (!forward_.values[static_cast<std::size_t>(crossing.value)].requires_grad) continue;
         const int receiver = before(crossing, pass.section);
-        if (receives(receiver)) found.push_back({true, pass.micro, crossing.value, receiver});
+        if (receives(receiver)) found.push_back({true, pass.micro, crossing.value, receiver, number});
       }
     }
+    ++number;
   }
   return found;
 }
@@ -147,19 +148,31 @@ int Crossings::takers(const Crossing& crossing) const {
       std::ranges::count_if(crossing.to, [this](int section) { return position_of(section) == line_.position; }));
 }
 
-void Crossings::post(int position, const at::Tensor& bytes, int micro, int value) {
-  const auto unfinished = [](const Sent& sent) { return !sent.work.finished(); };
-  while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
-    std::ranges::find_if(sent_, unfinished)->work.wait();
-  sent_bytes_ += static_cast<std::int64_t>(bytes.nbytes());
-  sent_.push_back({run_.send(span_of(bytes), line_.rank_at(position), {}), bytes, micro, value});
+int Crossings::pass_of(int section, int micro, bool is_backward) const {
+  const std::vector<Pass>& passes = plan_.passes[static_cast<std::size_t>(position_of(section))];
+  const auto found = std::ranges::find_if(passes, [&](const Pass& pass) {
+    const bool is_kind = is_backward ? pass.kind == PassKind::kBackward || pass.kind == PassKind::kInputs
+                                     : pass.kind == PassKind::kForward;
+    return is_kind && pass.section == section && pass.micro == micro;
+  });
+  ZERO_CHECK(found != passes.end(), "section {} has no pass of micro-batch {}", section, micro);
+  return static_cast<int>(found - passes.begin());
 }
 
-// The gradient of a value is made after the value was read.
-void Crossings::forget_sent(int micro, int value) {
+void Crossings::post(Sent sent) {
+  const auto unfinished = [](const Sent& other) { return !other.work.finished(); };
+  while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
+    std::ranges::find_if(sent_, unfinished)->work.wait();
+  sent_bytes_ += static_cast<std::int64_t>(sent.bytes.nbytes());
+  sent.work = run_.send(span_of(sent.bytes), line_.rank_at(sent.position), {});
+  sent_.push_back(std::move(sent));
+}
+
+template <typename Is>
+void Crossings::forget_sent(Is is) {
   for (Sent& sent : sent_)
-    if (sent.micro == micro && sent.value == value) sent.work.wait();
-  std::erase_if(sent_, [&](const Sent& sent) { return sent.micro == micro && sent.value == value; });
+    if (is(sent)) sent.work.wait();
+  std::erase_if(sent_, is);
 }
 
 void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
@@ -179,7 +192,13 @@ void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
       continue;
     }
     if (!bytes.defined()) bytes = tensor.detach().contiguous();
-    post(position_of(section), bytes, micro, value);
+    // The reader takes the value somewhere in this pass, so only its next pass says that it has.
+    post({.work = {},
+          .bytes = bytes,
+          .micro = micro,
+          .value = value,
+          .position = position_of(section),
+          .read_from = pass_of(section, micro, /*is_backward=*/false) + 1});
   }
 }
 
@@ -194,7 +213,12 @@ void Crossings::send_gradient(int micro, int value, int section, const at::Tenso
     return;
   }
   const c10::AutoGradMode no_gradients(false);
-  post(position_of(to), pack_gradient(gradient, forward_.values[static_cast<std::size_t>(value)]), micro, kNoValue);
+  post({.work = {},
+        .bytes = pack_gradient(gradient, forward_.values[static_cast<std::size_t>(value)]),
+        .micro = micro,
+        .value = kNoValue,
+        .position = position_of(to),
+        .read_from = pass_of(to, micro, /*is_backward=*/true)});
 }
 
 at::Tensor Crossings::take_gradient(int micro, int value, int section) {
@@ -203,7 +227,9 @@ at::Tensor Crossings::take_gradient(int micro, int value, int section) {
   const auto from = std::ranges::find_if(crossing.to, [section](int user) { return user > section; });
   ZERO_CHECK(from != crossing.to.end(), "no section after {} uses value {}", section, value);
   at::Tensor gradient = take({true, micro, value, section}, position_of(*from));
-  if (section == crossing.from) forget_sent(micro, value);
+  // The gradient of a value is made after the value was read.
+  if (section == crossing.from)
+    forget_sent([&](const Sent& sent) { return sent.micro == micro && sent.value == value; });
   return gradient;
 }
 
@@ -230,6 +256,7 @@ void Crossings::receive_next(int position) {
   TimedSpan waiting(timeline_, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
   run_.receive(span_of(bytes), line_.rank_at(position), {}).wait();
   waiting.end();
+  forget_sent([&](const Sent& sent) { return sent.position == position && sent.read_from <= message.pass; });
   if (message.is_gradient) {
     kept_[{true, message.micro, message.value, message.to}] = {unpack_gradient(bytes, layout), 1};
   } else {

@@ -12,8 +12,8 @@
 // two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
 // section to the first; each adds its own part, as autograd does without a pipeline.
 //
-// A sent value is kept until its gradient arrives, a sent gradient until the step ends. Functions wait for
-// the rank that computes the other section.
+// A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their reader
+// sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,8 @@ class Crossings {
     bool is_gradient = false;
     int micro = 0;
     int value = 0;
-    int to = 0;  // section; of a value: the first on the receiving rank
+    int to = 0;    // section; of a value: the first on the receiving rank
+    int pass = 0;  // of the sender: index in its order
   };
   using Key = std::tuple<bool, int, int, int>;  // as in Message; a value's section is -1
   struct Kept {
@@ -66,15 +67,20 @@ class Crossings {
     Work work;
     at::Tensor bytes;
     int micro = 0;
-    int value = 0;  // -1: a gradient
+    int value = 0;      // -1: a gradient
+    int position = 0;   // of its reader
+    int read_from = 0;  // a message that the reader sends in this pass, or later, says that it has read the bytes
   };
 
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   std::vector<Message> messages(int from, int to) const;
   // The section that receives the gradient of a value from `section`, or sends it there.
   static int before(const Crossing& crossing, int section);
-  void post(int position, const at::Tensor& bytes, int micro, int value);
-  void forget_sent(int micro, int value);
+  void post(Sent sent);
+  template <typename Is>
+  void forget_sent(Is is);
+  // The index of the pass in which a section's rank runs this micro-batch's forward pass, or its backward pass.
+  int pass_of(int section, int micro, bool is_backward) const;
   at::Tensor take(const Key& key, int from);
   void receive_next(int position);
   int takers(const Crossing& crossing) const;
