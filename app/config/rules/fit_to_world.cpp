@@ -109,9 +109,9 @@ std::int64_t most_samples(const StepOptions& train) {
 
 std::int64_t accumulate_in(std::int64_t world, const Config& config) {
   const TrainKeys& train = config.train;
-  if (train.leaves > 0) return accumulate_of_leaves(world, config);
   const bool in_lines = config.parallel.pipeline > 1;
   const std::int64_t computing = world / config.parallel.pipeline;
+  if (train.leaves > 0) return accumulate_of_leaves(computing, config);
   const std::int64_t per_batch = train.batch * computing;
   if (train.global_batch % per_batch == 0) return train.global_batch / per_batch;
   throw ConfigError("train.global_batch", std::to_string(train.global_batch),

@@ -49,7 +49,7 @@ TrainingLoop::Outcome TrainingLoop::run_until_others_are_drawn() {
   const StepOptions& o = run_.job.train;
   const TrainingBatches drawn(*run_.data.corpus.train, run_.job.data.order, o.seed, run_.data.shares.grid(),
                               run_.state.samples,
-                              leaves_of_rank(run_.job, run_.ranks.num_computing, run_.ranks.world.rank()));
+                              leaves_of_rank(run_.job, run_.ranks.num_computing, data_rank_of(run_)));
   Prefetcher batches(0, (o.steps - run_.state.step) * o.accumulate,
                      [&](std::int64_t i, Batch& batch) { drawn.fill(i, batch); });
   Outcome outcome;

@@ -102,18 +102,22 @@ void TrainingStep::add_noise(std::int64_t step) {
 
 // Passes of several micro-batches interleave, so all batches of the step are read first.
 void TrainingStep::run_passes(PipelineEngine& pipeline, Prefetcher& batches, StepMetrics& metrics) {
-  const auto parts = static_cast<double>(job_.train.accumulate);
+  const double parts = leaves_ ? 1 : static_cast<double>(job_.train.accumulate);
   std::vector<Batch> of_step;
   for (std::int64_t micro = 0; micro < job_.train.accumulate; ++micro) of_step.push_back(next_batch(batches));
   const auto loss_of = [&](int micro) {
     if (job_.model.dropout > 0) at::manual_seed(seed_of(metrics.step - 1, micro));
     return task_.loss(of_step[static_cast<std::size_t>(micro)]);
   };
-  const std::vector<double> losses = pipeline.passes(loss_of, parts);
+  std::vector<double> losses = pipeline.passes(loss_of, parts);
   const PipelineSeconds seconds = pipeline.module().take_seconds();
   metrics.forward += seconds.forward;
   metrics.backward += seconds.backward;
-  for (const double loss : losses) metrics.loss += loss / parts;
+  if (leaves_) {
+    leaf_losses_ = std::move(losses);
+  } else {
+    for (const double loss : losses) metrics.loss += loss / parts;
+  }
 }
 
 void TrainingStep::run_micro_batch(std::int64_t micro, const Batch& batch, StepMetrics& metrics) {

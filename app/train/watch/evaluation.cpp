@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "zero/base/error/check.h"
+#include "zero/plan/pipeline/line.h"
 #include "zero/torch/pipeline/pipelined_module.h"
 
 #include "app/report/files/rank_values.h"
@@ -26,12 +27,17 @@ class EvaluationMode {
   torch::nn::Module& module_;
 };
 
-// Adds the losses of batch 0 of all ranks in rank order, then those of batch 1, and so on.
-double sum_in_order(const std::vector<std::vector<double>>& ranks) {
+// Adds the losses of batch 0 of the first `count` ranks in rank order, then those of batch 1, and so on.
+double sum_in_order(const std::vector<std::vector<double>>& ranks, int count) {
   double sum = 0;
   for (std::size_t batch = 0; batch < ranks.front().size(); ++batch)
-    for (const std::vector<double>& rank : ranks) sum += rank[batch];
+    for (int rank = 0; rank < count; ++rank) sum += ranks[static_cast<std::size_t>(rank)][batch];
   return sum;
+}
+
+// The ranks of a line have the same scores.
+Line line_in(Communicator& comm, PipelineEngine* pipeline) {
+  return pipeline == nullptr ? line_of(comm.rank(), comm.world(), 1) : pipeline->module().line();
 }
 
 Task::Score score_in_sections(Task& task, PipelineEngine& pipeline, const Batch& batch) {
@@ -57,19 +63,19 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
-  const std::int64_t ranks = comm.world();
+  const Line line = line_in(comm, pipeline);
+  const std::int64_t ranks = line.data_ranks;
   const std::int64_t most = equal_bits ? (batches + ranks - 1) / ranks : batches;
   const std::int64_t count = batches == 0 ? all.num_batches() : std::min(most, all.num_batches());
   const auto is_counted = [&](std::int64_t i) {
-    return !equal_bits || batches == 0 || i * ranks + comm.rank() < batches;
+    return !equal_bits || batches == 0 || i * ranks + line.data_rank < batches;
   };
   double loss = 0;
   std::vector<double> losses;  // with equal_bits: by batch
   double targets = 0;
   double correct = 0;
   bool has_classes = false;
-  // The ranks of a line have the same scores.
-  const bool counts = pipeline == nullptr || pipeline->module().line().position == 0;
+  const bool counts = line.position == 0;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;
@@ -79,8 +85,8 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
     const Task::Score score = pipeline == nullptr ? task.score(batch) : score_in_sections(task, *pipeline, batch);
     const double mean = score.loss.item<double>();
     has_classes = score.num_correct.defined();
-    if (!counts) continue;
     if (equal_bits) losses.push_back(counted > 0 ? mean * counted : 0);
+    if (!counts) continue;
     if (counted > 0 && !equal_bits) loss += mean * counted;
     if (counted > 0 && has_classes) correct += score.num_correct.item<double>();
     targets += counted;
@@ -94,7 +100,7 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
     total_targets += rank[1];
     total_correct += rank[2];
   }
-  if (equal_bits) total_loss = sum_in_order(gather_ranks<double>(comm, losses));
+  if (equal_bits) total_loss = sum_in_order(gather_ranks<double>(comm, losses), line.data_ranks);
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
   EvaluationResult found{.loss = total_loss / total_targets};
   if (has_classes) found.accuracy = total_correct / total_targets;

@@ -54,6 +54,22 @@ TEST_F(LeafRunsSlow, WorldsAndReductionsKeepBits) {
   }
 }
 
+// With dropout, whose numbers go by leaf, and evaluations.
+TEST_F(LeafRunsSlow, PipelinesKeepBits) {
+  train("-n 1", "one");
+  train("-n 2 --parallel.pipeline 2", "line");
+  expect_same("line", "one");
+  train("-n 4 --parallel.pipeline 2 --parallel.schedule zb-h1 --zero.stage 3", "lines");
+  expect_same("lines", "one");
+  // Three lines begin, and one rank ends.
+  train("-n 6 --parallel.pipeline 2 --train.steps 2 --checkpoint.every 2", "resumed");
+  train("-n 1", "resumed");
+  EXPECT_EQ(values_of("resumed").back(), values_of("one").back());
+  EXPECT_EQ(hash_of("resumed"), hash_of("one"));
+  const Ran ran = folder_.zero("verify one --steps 0..2 -n 4 --parallel.pipeline 2", "timeout 100");
+  EXPECT_EQ(ran.status, 0) << ran.output << ran.errors;
+}
+
 TEST_F(LeafRunsSlow, ResumeInAnotherWorldKeepsBits) {
   train("-n 1", "one");
   train("-n 2 --train.steps 2 --checkpoint.every 2", "resumed");

@@ -59,6 +59,16 @@ TEST(LeafRules, WrongNumbersNameARemedy) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { fit_to_world(each, 3); }), "train.leaves = 8"));
 }
 
+// The lines of a pipeline share the leaves, as ranks do without one.
+TEST(LeafRules, LinesShareLeaves) {
+  LoadedConfig loaded = with_leaves(8);
+  loaded.config.parallel.pipeline = 2;
+  check_leaves(loaded);
+  fit_to_world(loaded, 4);
+  EXPECT_EQ(loaded.config.train.accumulate, 4);
+  EXPECT_EQ(accumulate_in(2, loaded.config), 8);
+}
+
 TEST(LeafRules, KeysOfRanksAreRefused) {
   const auto refusal = [](const std::function<void(Config&)>& change) {
     LoadedConfig loaded = with_leaves(4);
@@ -67,7 +77,6 @@ TEST(LeafRules, KeysOfRanksAreRefused) {
   };
   EXPECT_TRUE(says(refusal([](Config& c) { c.train.share.kind = ShareKind::kMeasured; }), "(train.share)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.train.gradient_noise = 1; }), "(train.gradient_noise)"));
-  EXPECT_TRUE(says(refusal([](Config& c) { c.parallel.pipeline = 2; }), "(parallel.pipeline)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.engine.delayed_update = true; }), "(zero.delayed_update)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.engine.sync.servers = 1; }), "(sync.servers)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.local.on = true; }), "(sync.mode)"));

@@ -65,7 +65,8 @@ class PipelineEngine {
   // the model has too few parts; under "parallel.cut" for names that it does not have; with kAuto under
   // "parallel.schedule" or "parallel.activation_memory" if no order fits.
   //
-  // `parts`: each loss is divided by it before its backward pass, as in `loss / parts`. The result is not divided.
+  // `parts`: each loss is divided by it before its backward pass, as in `loss / parts`. The result is not divided. With
+  // leaves use 1, and give the result to step() as StepLimits::leaf_losses.
   std::vector<double> passes(const LossOfMicro& loss, double parts = 1);
   // Collective. Cuts the model and attaches its sections now; no-op if that is done. Computes no loss.
   void prepare(const LossOfMicro& loss);
@@ -111,7 +112,8 @@ class PipelineEngine {
 
 // Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
 // "parallel.schedule", "parallel.cut" or "train.accumulate" for numbers that do not fit each other, and under the
-// option's name for options that no pipeline can have (sync, local, delayed_update).
+// option's name for options that no pipeline can have (sync, local, delayed_update). With leaves, the ranks of a
+// position share them, as the ranks of a run without a pipeline do.
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,

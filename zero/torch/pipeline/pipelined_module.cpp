@@ -19,6 +19,7 @@
 #include "zero/base/process/timeline.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
+#include "zero/engine/options/leaf_options.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/states/shard_weights.h"
 #include "zero/torch/attached/first_values.h"
@@ -96,9 +97,9 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
                                  const PipelineOptions& pipeline)
     : model_(with_quantised_buffers(std::move(model))),
       world_(world),
-      options_(options),
       pipeline_(pipeline),
       line_(line_of(world.rank(), world.size(), pipeline.pipeline)),
+      options_(settle_leaves(options, line_.data_ranks)),
       parameters_(parameters_of(model_, options.dtype)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   require_numbers(options_);

@@ -90,9 +90,9 @@ class PipelinedModule {
 
   ModelTensors model_;
   World& world_;
-  const AttachOptions options_;
   const PipelineOptions pipeline_;
   const Line line_;
+  const AttachOptions options_;  // accumulate and reduce follow from leaves
   const ModuleParameters parameters_;
   PipelinePlan plan_;
   PassOrder order_ = PassOrder::kOneForwardOneBackward;

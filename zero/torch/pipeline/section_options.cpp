@@ -22,7 +22,6 @@ void require_pipeline_options(const AttachOptions& options, const std::vector<to
   if (options.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options.sync.servers));
   if (options.local) refuse_with_pipeline("sync.mode", "local");
   if (options.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
-  if (options.leaves > 0) refuse_with_pipeline("train.leaves", fmt::format("{}", options.leaves));
   if (options.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, and each section numbers its own
     refuse_with_pipeline("comm.gather_wire", name_of(options.wire.gather));
   if (options.wire.reduce != WireCodec::kNone) refuse_with_pipeline("comm.reduce_wire", name_of(options.wire.reduce));
