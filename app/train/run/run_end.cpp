@@ -1,5 +1,6 @@
 #include "app/train/run/run_end.h"
 
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include "app/data/token_text.h"
 #include "app/models/generate.h"
 #include "app/train/limits.h"
+#include "app/train/run/model_in_sections.h"
 #include "app/train/run/parts/run_evaluation.h"
 #include "app/train/run/parts/run_saves.h"
 #include "app/train/run/shown_predictions.h"
@@ -89,8 +91,10 @@ bool RunEnd::describe_weights(DType dtype) const {
 
 void RunEnd::write_sample() {
   const TrainJob& job = run_.job;
-  LanguageModel* const model = run_.model.task->language_model();
+  LanguageModel* model = run_.model.task->language_model();
   if (job.train.sample == 0 || model == nullptr) return;
+  std::optional<ModelInSections> in_sections;
+  if (run_.model.pipeline) model = &in_sections.emplace(*model, *run_.model.pipeline);
   const TokenText text = TokenText::of(job.data.kind, job.data.tokenizer);
   run_.say("sample:");
   generate(*model, text.is_text() ? text.read("\n") : std::vector<std::int64_t>{},
@@ -101,7 +105,9 @@ void RunEnd::write_sample() {
 
 void RunEnd::write_predictions() {
   if (run_.job.train.sample == 0 || !run_.data.corpus.validation) return;
-  const auto pairs = predict_samples(*run_.model.task, *run_.data.corpus.validation, run_.job.train.sample);
+  std::optional<PipelineEngine>& pipeline = run_.model.pipeline;
+  const auto pairs = predict_samples(*run_.model.task, *run_.data.corpus.validation, run_.job.train.sample,
+                                     pipeline ? &*pipeline : nullptr);
   if (pairs.empty()) return;
   run_.say("samples of the validation data, predicted and true:");
   // One column stays free, because some terminals begin a new line at the last column.

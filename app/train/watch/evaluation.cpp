@@ -50,6 +50,14 @@ Task::Score score_in_sections(Task& task, PipelineEngine& pipeline, const Batch&
   return {results.at(0), results.at(1)};
 }
 
+torch::Tensor predict_in_sections(Task& task, PipelineEngine& pipeline, const torch::Tensor& input) {
+  constexpr std::int64_t kPredictions = -2;  // scores have keys of sizes
+  if (task.language_model() != nullptr) return {};
+  std::vector<std::int64_t> key{kPredictions};
+  key.insert(key.end(), input.sizes().begin(), input.sizes().end());
+  return pipeline.evaluate(key, [&] { return std::vector{task.predictions(input)}; }).front();
+}
+
 }  // namespace
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
@@ -108,7 +116,8 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   return found;
 }
 
-std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count) {
+std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count,
+                                             PipelineEngine* pipeline) {
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   std::vector<std::int64_t> samples;
@@ -116,7 +125,9 @@ std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, st
   if (samples.empty()) return {};
   Batch batch;
   data.fill(samples, batch);
-  const torch::Tensor found = task.predictions(as_tensor(batch.input));
+  const torch::Tensor input = as_tensor(batch.input);
+  const torch::Tensor found =
+      pipeline == nullptr ? task.predictions(input) : predict_in_sections(task, *pipeline, input);
   if (!found.defined()) return {};
   const torch::Tensor predicted = found.to(at::kDouble).flatten();
   const torch::Tensor target = as_tensor(batch.target).to(at::kDouble).flatten();

@@ -34,9 +34,10 @@ struct PredictedSample {
   double target = 0;
 };
 // Predicts the first `count` samples of one ordered pass, or all samples if there are fewer. Empty for a task without
-// predictions, such as a language model. The model runs without gradients and dropout. Collective: every rank computes
-// the same samples.
-std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count);
+// predictions, such as a language model. The model runs without gradients and dropout. `pipeline`: the sections of the
+// model, if it is cut into sections. Collective: every rank computes the same samples.
+std::vector<PredictedSample> predict_samples(Task& task, const Dataset& data, std::int64_t count,
+                                             PipelineEngine* pipeline = nullptr);
 
 EvaluationResult evaluate(Task& task, const Dataset& data, const BatchGrid& grid, std::int64_t batches,
                           Communicator& comm);

@@ -32,6 +32,20 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
   }
 }
 
+// A sample begins with one token, and is longer than the context and than the number of plans that are kept.
+TEST_F(PipelinesSlow, SamplesAreThoseOfTheWholeModel) {
+  const auto sample = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("train c.toml --run.threads 1 --train.sample 50 --run.dir " + flags, "timeout 250");
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    const std::size_t begin = ran.output.find("sample:"), end = ran.output.find("done: ");
+    return begin < end ? ran.output.substr(begin, end - begin) : "no sample\n" + ran.output;
+  };
+  const std::string plain = sample("plain -n 1");
+  EXPECT_GT(plain.size(), 50U);
+  EXPECT_EQ(sample("cut -n 2 --parallel.pipeline 2"), plain);
+  EXPECT_EQ(sample("three -n 3 --parallel.pipeline 3 --zero.stage 3"), plain);
+}
+
 // Rank 0 measures operators, neighbours measure their link over MPI, and all take one order.
 TEST_F(PipelinesSlow, AutoKeepsBitsOverMpi) {
   if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "this build has no mpirun";

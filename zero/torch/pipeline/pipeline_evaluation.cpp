@@ -13,6 +13,8 @@
 namespace zero {
 namespace {
 
+constexpr std::size_t kMostPlans = 32;
+
 // One forward pass through each section, in the order of sections.
 PipelinePlan forward_passes(const PipelinePlan& training) {
   PipelinePlan plan{.ranks = training.ranks, .micros = 1, .rank_of_section = training.rank_of_section, .passes = {}};
@@ -37,8 +39,11 @@ PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Commu
       shared_(std::move(shared)) {}
 
 PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
-  std::unique_ptr<Plan>& plan = plans_[key];
-  if (plan != nullptr) return *plan;
+  if (const auto known = plans_.find(key); known != plans_.end()) {
+    std::erase(used_, key);
+    used_.push_back(key);
+    return *known->second;
+  }
   auto learned = std::make_unique<Plan>();
   std::vector<at::Tensor> results;
   learned->forward = learn_evaluation(parameters_, [&] { return results = function(); });
@@ -49,8 +54,12 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
   }
   learned->passes = forward_passes(training_);
   learned->crossings = std::make_unique<Crossings>(run_, line_, learned->passes, learned->forward);
-  plan = std::move(learned);
-  return *plan;
+  if (plans_.size() == kMostPlans) {
+    plans_.erase(used_.front());
+    used_.erase(used_.begin());
+  }
+  used_.push_back(key);
+  return *(plans_[key] = std::move(learned));
 }
 
 at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const {

@@ -4,9 +4,9 @@
 //   std::vector<at::Tensor> results = evaluation.run(key, [&] { return std::vector{loss_of(model->forward(x), y)}; });
 //
 // The first run with a key learns its operators, as the first passes() does, and gives each operator with a parameter
-// to the parameter's home. Later runs with this key must run the same operators on the same sizes. Results are
-// broadcast to every rank of the line. Collective over the line. Throws what learn_evaluation() and follow_sections()
-// throw.
+// to the parameter's home. Later runs with this key must run the same operators on the same sizes. The plans of the 32
+// keys that were used last are kept. Results are broadcast to every rank of the line. Collective over the line. Throws
+// what learn_evaluation() and follow_sections() throw.
 #pragma once
 
 #include <functional>
@@ -53,6 +53,7 @@ class PipelineEvaluation {
   const Sections& sections_;
   SharedOwner shared_;
   std::map<EvaluationKey, std::unique_ptr<Plan>> plans_;
+  std::vector<EvaluationKey> used_;  // the keys of `plans_`; the one that was used last is at the end
 };
 
 }  // namespace zero
