@@ -126,7 +126,7 @@ CheckpointLoad::CheckpointLoad(RankEngine& engine, const std::filesystem::path& 
     numbers_ = numbers_in(*reader_, engine);
     require_same_model(*reader_, numbers_, engine, whole_model);
     file_ = static_cast<std::size_t>(comm.rank()) % reader_->manifest().files.size();
-    require_factors(reader_->manifest().files[file_].extras, engine, folder.string());
+    factor_files_ = files_of_factors(reader_->manifest().files, file_, engine, folder.string());
     for (const ParamSpec& spec : engine.specs()) tensors_.push_back(reader_->find(spec.name));
     check(reader_->manifest());
     expect_held(*reader_, tensors_, numbers_, engine);
@@ -148,7 +148,8 @@ LoadedCheckpoint CheckpointLoad::fill() {
       }
     }
     loaded.extras = reader_->read_extras(static_cast<int>(file_));
-    take_factors(loaded.extras, engine_);
+    for (const std::size_t file : factor_files_)
+      take_factors(file == file_ ? loaded.extras : reader_->read_extras(static_cast<int>(file)), engine_);
   });
   loaded.manifest = reader_->manifest();
   loaded.manifest.run.erase(kStateSumsKey);  // written by the save, not by the program

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +64,8 @@ class CheckpointLoad {
   std::filesystem::path folder_;
   std::unique_ptr<CheckpointReader> reader_;
   std::vector<int> tensors_, numbers_;
-  std::size_t file_ = 0;  // whose extras this rank takes
+  std::size_t file_ = 0;                // whose extras this rank takes
+  std::set<std::size_t> factor_files_;  // whose extras have states of rows and columns
 };
 
 LoadedCheckpoint load_checkpoint(RankEngine& engine, const std::filesystem::path& folder,

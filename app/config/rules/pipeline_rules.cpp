@@ -65,8 +65,6 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
   refuse.unless(config.train.gradient_noise == 0, "train.gradient_noise", "use 0");
   refuse.unless(config.train.share.kind == ShareKind::kEqual, "train.share",
                 "the ranks of a line read the same samples", "use equal");
-  refuse.unless(config.optimizer.name != "adafactor", "optimizer.name",
-                "a checkpoint keeps its sums of rows and columns by rank, not by section", "use another optimizer");
 }
 
 void check_run(const PipelineRefusals& refuse, const Config& config) {

@@ -58,15 +58,19 @@ TEST(FactorExtras, AreInEveryFileByParameter) {
 TEST(FactorExtras, MissingOnesAreNamed) {
   on_ranks(1, [](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), adafactor(3));
-    std::vector<SavedExtra> saved;
+    std::vector<SavedFile> files(2);
+    std::vector<SavedExtra>& saved = files.back().extras;
     for (const Extra& extra : factor_extras(model.engine()))
       saved.push_back({extra.name, extra.dtype, extra.shape, 0, std::ssize(extra.bytes)});
-    EXPECT_NO_THROW(require_factors(saved, model.engine(), "x"));
-    const auto refusal = [&] { return message_of<ConfigError>([&] { require_factors(saved, model.engine(), "x"); }); };
+    const auto found = [&] { return files_of_factors(files, 0, model.engine(), "x"); };
+    EXPECT_EQ(found(), std::set<std::size_t>{1}) << "of a section on another rank";
+    files.front().extras.push_back(saved.front());
+    EXPECT_EQ(found(), (std::set<std::size_t>{0, 1}));
+    files.front().extras.clear();
     saved.front().shape.front() += 1;
-    EXPECT_TRUE(says(refusal(), "has no factor/row_var/wte of 11 fp32 values"));
+    EXPECT_TRUE(says(message_of<ConfigError>(found), "has no factor/row_var/wte of 11 fp32 values"));
     saved.clear();
-    EXPECT_TRUE(says(refusal(), "has no factor/row_var/wte of 11 fp32 values"));
+    EXPECT_TRUE(says(message_of<ConfigError>(found), "has no factor/row_var/wte of 11 fp32 values"));
   });
 }
 

@@ -34,7 +34,6 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"zero.delayed_update = true", [](Config& config) { config.engine.delayed_update = true; }},
       {"train.gradient_noise = 0.1", [](Config& config) { config.train.gradient_noise = 0.1; }},
       {"train.share = \"auto\"", [](Config& config) { config.train.share.kind = ShareKind::kMeasured; }},
-      {"optimizer.name = \"adafactor\"", [](Config& config) { config.optimizer.name = "adafactor"; }},
       {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
       {"health.check_replicas = 1", [](Config& config) { config.health.check_replicas = 1; }},
       {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},

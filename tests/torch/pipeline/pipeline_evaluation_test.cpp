@@ -15,18 +15,19 @@ namespace {
 
 struct Evaluated {
   std::vector<double> losses;  // of one rank, before and after a step
-  double after_load = 0;
+  double after_load = 0;       // of the checkpoint after one step
+  double continued = 0;        // and after one more step
 };
 
-Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& path, bool saves) {
+Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& path, bool saves,
+                                 const AttachOptions& options) {
   static std::mutex generator;  // ranks are threads that share libtorch's generator
   const tests::Subject subject = [] {
     const std::lock_guard lock(generator);
     torch::manual_seed(7);
     return tests::tied_net();
   }();
-  PipelineEngine engine =
-      attach_pipeline(*subject.module, world, {.stage = 2, .accumulate = 2}, {.pipeline = pipeline});
+  PipelineEngine engine = attach_pipeline(*subject.module, world, options, {.pipeline = pipeline});
   const auto loss_of = [&](int micro) { return subject.loss(0, micro, 0); };
   engine.prepare(loss_of);
   const auto evaluate = [&] {
@@ -41,34 +42,54 @@ Evaluated evaluate_around_a_step(World& world, int pipeline, const std::string& 
   };
   Evaluated result;
   result.losses.push_back(evaluate());
-  for (int step = 0; step < 2; ++step) {
+  const auto step_once = [&] {
     engine.passes(loss_of, 2);
     engine.step(1e-2);
-    result.losses.push_back(evaluate());
+    return evaluate();
+  };
+  for (int step = 0; step < 2; ++step) {
+    result.losses.push_back(step_once());
     if (step == 0 && saves) engine.save(path);
   }
   engine.load(path);
   result.after_load = evaluate();
+  result.continued = step_once();
   return result;
 }
 
-TEST(PipelineEvaluation, LossesAndLoadsKeepBits) {
+void expect_equal_loads(const AttachOptions& options) {
   const TemporaryFolder folder;
   Evaluated plain;
-  tests::on_every_rank(1, [&](World& world) { plain = evaluate_around_a_step(world, 1, folder / "plain", true); });
+  tests::on_every_rank(
+      1, [&](World& world) { plain = evaluate_around_a_step(world, 1, folder / "plain", true, options); });
   EXPECT_EQ(plain.after_load, plain.losses.at(1));
+  EXPECT_EQ(plain.continued, plain.losses.at(2));
   for (const int pipeline : {2, 3}) {
     SCOPED_TRACE(pipeline);
     const std::string path = folder / ("cut" + std::to_string(pipeline));
     tests::on_every_rank(pipeline, [&](World& world) {
-      const Evaluated cut = evaluate_around_a_step(world, pipeline, path, true);
+      const Evaluated cut = evaluate_around_a_step(world, pipeline, path, true, options);
       EXPECT_EQ(cut.losses, plain.losses);
       EXPECT_EQ(cut.after_load, plain.losses.at(1));
+      EXPECT_EQ(cut.continued, plain.losses.at(2));
     });
-    tests::on_every_rank(1, [&](World& world) {
-      EXPECT_EQ(evaluate_around_a_step(world, 1, path, false).after_load, plain.losses.at(1)) << "without a pipeline";
-    });
+    // Without a pipeline, and in another number of sections.
+    for (const int other : {1, 5 - pipeline})
+      tests::on_every_rank(other, [&](World& world) {
+        const Evaluated loaded = evaluate_around_a_step(world, other, path, false, options);
+        EXPECT_EQ(loaded.after_load, plain.losses.at(1)) << other;
+        EXPECT_EQ(loaded.continued, plain.losses.at(2)) << other;
+      });
   }
+}
+
+TEST(PipelineEvaluation, LossesAndLoadsKeepBits) {
+  expect_equal_loads({.stage = 2, .accumulate = 2});
+}
+
+// A file of such a checkpoint has the states of rows and columns of one section.
+TEST(PipelineEvaluation, AdafactorLoadsKeepBits) {
+  expect_equal_loads({.stage = 2, .optimizer = Adafactor{.lr = 1e-2}, .accumulate = 2});
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // Pipelines whose ranks keep states on other tiers, within budgets, or in several copies: the bits of no pipeline.
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "zero/torch/pipeline/attach_pipeline.h"
@@ -82,6 +84,29 @@ TEST(PipelineMemory, CopiesAndWeightedShardsKeepBits) {
   weighted.shards = Cut::kWeighted;
   weighted.shard_weights = {1, 2, 3, 1};
   expect_same_bits(train_pipelined(8, kSteps, weighted, {.pipeline = 2}, layers), plain);
+}
+
+// Units that are gathered at once, by the ledger of each rank: one with the least budget, and without a budget all of the
+// section. Four layers of 64 x 64 in two sections, over two ranks each.
+TEST(PipelineMemory, GatheredUnitsFollowTheBudget) {
+  constexpr double kUnit = (64 * 64 + 64) * sizeof(float);
+  for (const auto& [budget, units] : {std::pair("min", 1), std::pair("", 2)}) {
+    AttachOptions options{.stage = 3, .accumulate = 3};
+    if (*budget != 0) options.device_memory = MemoryBudget::parse(budget);
+    std::array<double, 4> gathered{};
+    tests::on_every_rank(4, [&](World& world) {
+      torch::nn::Sequential net;
+      for (int i = 0; i < 4; ++i) net->push_back(torch::nn::Linear(64, 64));
+      PipelineEngine engine = attach_pipeline(*net, world, options, {.pipeline = 2});
+      for (int step = 0; step < 3; ++step) {
+        engine.passes([&](int) { return net->forward(torch::ones({2, 64})).pow(2).mean(); });
+        engine.step(1e-3);
+      }
+      gathered[static_cast<std::size_t>(world.rank())] =
+          static_cast<double>(engine.report().peak_memory[MemoryTag::kGathered]);
+    });
+    for (const double bytes : gathered) EXPECT_NEAR(bytes / (units * kUnit), 1, 0.02) << budget;
+  }
 }
 
 // The most bytes of tensors that the last rank of a line holds in the second step of these micro-batches.
