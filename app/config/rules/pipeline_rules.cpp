@@ -70,7 +70,6 @@ void check_updates(const PipelineRefusals& refuse, const Config& config) {
 void check_run(const PipelineRefusals& refuse, const Config& config) {
   refuse.unless(config.run.device == "cpu", "run.device", "use cpu");
   refuse.unless(config.checkpoint.memory_every == 0, "checkpoint.memory_every", "use 0, and checkpoint.every");
-  refuse.unless(config.health.check_replicas == 0, "health.check_replicas", "use 0");
   constexpr std::string_view kCodes = "codes depend on a unit's number, and each section numbers its own";
   refuse.unless(config.engine.wire.gather == WireCodec::kNone, "comm.gather_wire", kCodes, "use none");
   refuse.unless(config.engine.wire.reduce == WireCodec::kNone, "comm.reduce_wire", kCodes, "use none");

@@ -40,6 +40,10 @@ const std::vector<ParamSpec>& EngineOfRun::parameters() const {
   return pipeline_ != nullptr ? pipeline_->module().specs() : engine_->parameters();
 }
 
+ReplicaCheck EngineOfRun::compare_replicas() const {
+  return pipeline_ != nullptr ? pipeline_->module().compare_replicas() : engine_->control().compare_replicas();
+}
+
 void EngineOfRun::finish_updates() const {
   if (engine_ != nullptr) engine_->control().finish_updates();
 }

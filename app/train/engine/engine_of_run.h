@@ -35,6 +35,7 @@ class EngineOfRun {
   EngineReport report() const;
   AveragedScope averaged() const;
   const std::vector<ParamSpec>& parameters() const;
+  ReplicaCheck compare_replicas() const;
   void finish_updates() const;  // no-op for a pipeline, which delays none
   WorkSeconds take_work_seconds() const;
 

@@ -30,7 +30,7 @@ TrainingLoop::TrainingLoop(Run& run)
 
 int TrainingLoop::run(bool resumed) {
   const TrainJob& job = run_.job;
-  const int holders = run_.ranks.comm().world();
+  const int holders = job.pipeline.pipeline > 1 ? run_.ranks.num_computing : run_.ranks.comm().world();
   const bool each_holds_its_own = job.attach.stage == 3 && mesh_of(holders, job.attach).copies == 1;
   if (job.health.check_replicas > 0 && (holders == 1 || each_holds_its_own))
     run_.say("health.check_replicas: no state is held by two ranks; nothing is compared");

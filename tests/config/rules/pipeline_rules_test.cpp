@@ -35,7 +35,6 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"train.gradient_noise = 0.1", [](Config& config) { config.train.gradient_noise = 0.1; }},
       {"train.share = \"auto\"", [](Config& config) { config.train.share.kind = ShareKind::kMeasured; }},
       {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
-      {"health.check_replicas = 1", [](Config& config) { config.health.check_replicas = 1; }},
       {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},
       {"run.device = \"cuda\"", [](Config& config) { config.run.device = "cuda"; }},
   };

@@ -92,5 +92,30 @@ TEST(PipelineEvaluation, AdafactorLoadsKeepBits) {
   expect_equal_loads({.stage = 2, .optimizer = Adafactor{.lr = 1e-2}, .accumulate = 2});
 }
 
+// Rank 3, at the second position, loads a checkpoint of other weights.
+TEST(PipelineReplicas, DifferingRankIsNamed) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> paths{folder / "one", folder / "two"};
+  std::vector<ReplicaCheck> found(4);
+  tests::on_every_rank(4, [&](World& world) {
+    torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+    PipelineEngine engine = attach_pipeline(*net, world, {.stage = 1}, {.pipeline = 2});
+    const auto compare = [&] { return engine.module().compare_replicas(); };
+    for (const std::string& path : paths) {
+      engine.passes([&](int) { return net->forward(torch::ones({2, 4})).pow(2).mean(); });
+      engine.step(1e-2);
+      engine.save(path);
+      const ReplicaCheck check = compare();
+      EXPECT_TRUE(check.compared && check.same()) << check.describe();
+    }
+    engine.load(paths[world.rank() == 3 ? 0 : 1]);
+    found[static_cast<std::size_t>(world.rank())] = compare();
+  });
+  for (const ReplicaCheck& check : found) {
+    EXPECT_EQ(check.ranks, (std::vector{2, 3})) << "two ranks hold it, and either may be right";
+    EXPECT_EQ(check.unit_name, "1");
+  }
+}
+
 }  // namespace
 }  // namespace zero

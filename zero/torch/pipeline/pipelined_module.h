@@ -47,6 +47,8 @@ class PipelinedModule {
   void for_each_parameter(const Visit& visit, bool full_precision);
   SavedSections save(const std::filesystem::path& path, SaveContents contents);
   LoadedCheckpoint load(const std::filesystem::path& path);
+  // Collective. The units are those of the sections' engines; the ranks are those of the run.
+  ReplicaCheck compare_replicas();
   void detach();
   // Local. While an exception unwinds, or after abandon(), parameters stay empty.
   void abandon();

@@ -59,7 +59,7 @@ bool RunHealth::judge_replicas(EngineOfRun engine) {
 
 ReplicaCheck RunHealth::compare_replicas(EngineOfRun engine) {
   if (options_.check_replicas == 0) return {};
-  if (compared_ != num_judged_) replicas_ = engine.engine().control().compare_replicas();
+  if (compared_ != num_judged_) replicas_ = engine.compare_replicas();
   compared_ = num_judged_;
   return replicas_;
 }
