@@ -28,7 +28,8 @@ void add(ReplicaCheck& whole, std::string_view text) {
     std::from_chars(part.data(), part.data() + part.size(), value);
     return value;
   };
-  whole.compared = whole.compared || take('|') == "1";
+  const bool compared = take('|') == "1";
+  whole.compared = whole.compared || compared;
   const int unit = number(take('|'));
   const std::string_view name = take('|');
   if (whole.unit < 0 && unit >= 0) {
