@@ -21,6 +21,7 @@
 #include "tests/support/expect_contains.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {
@@ -102,6 +103,7 @@ TEST_F(Machines, RestartsSecondMachinesWorkerOnly) {
 }
 
 TEST_F(Machines, FailedReplacementNamesItsRunRank) {
+  if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an object";
   Launched first(machine(0, 1, await("seen") + "echo done"));
   Launched second(machine(1, 1, kTellLauncher + await("go") + "kill -9 $$"));
   exhaust_launcher();
@@ -114,6 +116,7 @@ TEST_F(Machines, FailedReplacementNamesItsRunRank) {
 }
 
 TEST_F(Machines, FailedStartNamesItsRunRank) {
+  if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an object";
   Launched first(machine(0, 1, "if [ $ZERO_GENERATION = 0 ]; then " + await("go") + "exit 5; fi; sleep 100"));
   Launched second(machine(1, 1, kTellLauncher + std::string("sleep 100")));
   exhaust_launcher();
