@@ -26,6 +26,31 @@ TEST(Pipeline, OneForwardOneBackwardAlternates) {
   EXPECT_EQ(order_text(PassOrder::kOneForwardOneBackward, 3, 4, 2), "F0 B0 F1 B1 F2 B2 F3 B3");
 }
 
+TEST(Pipeline, DepthRunsForwardPassesAhead) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, 3, 3, 6, /*depth=*/1);
+  EXPECT_EQ(text_of(plan.passes[0], false), "F0 F1 F2 F3 F4 B0 F5 B1 B2 B3 B4 B5");
+  EXPECT_EQ(text_of(plan.passes[1], false), "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5");
+  EXPECT_EQ(text_of(plan.passes[2], false), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 F5 B5");
+  EXPECT_EQ(message_of<ConfigError>([] { build_pipeline(PassOrder::kGpipe, 2, 2, 4, 1); }),
+            "parallel.depth = 1: parallel.schedule = gpipe has no depth\n  use 0, or 1f1b");
+}
+
+// With messages that take as long as a pass, a greater depth has a smaller bubble, down to none in the middle.
+TEST(Pipeline, DepthHidesSlowMessages) {
+  const auto seconds = [](int depth, bool ties) {
+    PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, 4, 4, 32, depth);
+    if (ties) plan = with_lookup(plan, 3);
+    const int sections = plan.num_sections();
+    return simulate(plan, costs_of({.forward = 1, .inputs = 1, .weights = 1}, sections), links_of(1, 1, sections))
+        .seconds;
+  };
+  for (const bool ties : {false, true}) {
+    EXPECT_LT(seconds(1, ties), seconds(0, ties)) << ties;
+    EXPECT_LE(seconds(2, ties), seconds(1, ties)) << ties;
+    EXPECT_EQ(seconds(40, ties), seconds(32, ties)) << "all forward passes are first";
+  }
+}
+
 TEST(Pipeline, InterleavedRanksHaveSeveralSections) {
   EXPECT_EQ(order_text(PassOrder::kInterleaved, 2, 2, 0), "F0.0 F1.0 F0.2 F1.2 B0.2 B1.2 B0.0 B1.0");
   EXPECT_EQ(order_text(PassOrder::kInterleaved, 2, 2, 1), "F0.1 F1.1 F0.3 B0.3 F1.3 B1.3 B0.1 B1.1");

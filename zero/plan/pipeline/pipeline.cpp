@@ -35,9 +35,9 @@ std::vector<Pass> gpipe(int section, int micros) {
   return list.take(micros);
 }
 
-std::vector<Pass> one_forward_one_backward(int rank, int ranks, int micros) {
+std::vector<Pass> one_forward_one_backward(int rank, int ranks, int micros, int depth) {
   PassList list;
-  const int ahead = ranks - 1 - rank;
+  const int ahead = (1 + depth) * (ranks - 1 - rank);
   for (int micro = 0; micro < ahead; ++micro) list.forward(micro, rank);
   for (int micro = 0; micro < micros; ++micro) {
     list.forward(micro + ahead, rank);
@@ -178,13 +178,20 @@ std::vector<int> PipelinePlan::sections_of(int rank) const {
   return sections;
 }
 
-void require_order(PassOrder order, int ranks, int sections, int micros) {
+void require_order(PassOrder order, int ranks, int sections, int micros, int depth) {
   if (ranks < 1)
     throw ConfigError("parallel.pipeline", fmt::format("{}", ranks), "a pipeline needs at least one rank",
                       "use the number of ranks in a line, or 1 for no pipeline");
   if (micros < 1)
     throw ConfigError("train.accumulate", fmt::format("{}", micros), "a step needs at least one micro-batch",
                       "use 1 or more");
+  const auto refuse_depth = [depth](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("parallel.depth", fmt::format("{}", depth), reason, remedy);
+  };
+  if (depth < 0) refuse_depth("a negative number of forward passes", "use 0 or more");
+  if (depth > 0 && order == PassOrder::kAuto) refuse_depth("parallel.schedule = auto chooses it", "leave it out");
+  if (depth > 0 && order != PassOrder::kOneForwardOneBackward)
+    refuse_depth(fmt::format("parallel.schedule = {} has no depth", name_of(order)), "use 0, or 1f1b");
   if (order == PassOrder::kAuto) return require_any_order(ranks, sections, micros);
   require_sections(order, ranks, sections);
   if (order == PassOrder::kInterleaved && micros % ranks != 0)
@@ -193,10 +200,11 @@ void require_order(PassOrder order, int ranks, int sections, int micros) {
                       fmt::format("use {}, or parallel.schedule = 1f1b", (micros / ranks + 1) * ranks));
 }
 
-PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros) {
+PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros, int depth) {
   ZERO_CHECK(order != PassOrder::kAuto, "no order is chosen");
-  require_order(order, ranks, sections, micros);
-  PipelinePlan plan{.ranks = ranks, .micros = micros, .rank_of_section = {}, .passes = {}};
+  require_order(order, ranks, sections, micros, depth);
+  depth = std::min(depth, micros);  // more than all micro-batches cannot be ahead
+  PipelinePlan plan{.ranks = ranks, .micros = micros, .depth = depth, .rank_of_section = {}, .passes = {}};
   for (int section = 0; section < sections; ++section) {
     const bool returns = order == PassOrder::kZbV && section >= ranks;
     plan.rank_of_section.push_back(returns ? 2 * ranks - 1 - section : section % ranks);
@@ -207,7 +215,7 @@ PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros
                           : order == PassOrder::kZbH1        ? zero_bubble(rank, ranks, micros, 1)
                           : order == PassOrder::kZbH2        ? zero_bubble(rank, ranks, micros, 2)
                           : order == PassOrder::kZbV         ? zb_v(rank, ranks, micros)
-                                                             : one_forward_one_backward(rank, ranks, micros));
+                                                             : one_forward_one_backward(rank, ranks, micros, depth));
   }
   return plan;
 }
@@ -235,11 +243,12 @@ PipelinePlan with_lookup(const PipelinePlan& plan, int rank) {
       if (split) mixed.push_back({PassKind::kWeights, backward_to, 0});
     }
   };
-  look_up(plan.ranks);
+  const int ahead = (1 + plan.depth) * plan.ranks;
+  look_up(ahead);
   for (const Pass& pass : result.passes[static_cast<std::size_t>(rank)]) {
-    if (pass.section == first && pass.kind == PassKind::kForward) look_up(pass.micro + 1 + plan.ranks);
+    if (pass.section == first && pass.kind == PassKind::kForward) look_up(pass.micro + 1 + ahead);
     mixed.push_back(pass);
-    if (pass.section == first && pass.kind == backward) come_back(pass.micro + 2 - plan.ranks);
+    if (pass.section == first && pass.kind == backward) come_back(pass.micro + 2 - ahead);
   }
   come_back(plan.micros);
   result.passes[static_cast<std::size_t>(rank)] = std::move(mixed);

@@ -62,6 +62,7 @@ struct PipelineOptions {
   int pipeline = 1;  // ranks in a line; divides the number of ranks
   int sections = 0;  // parts of the model in a line; 0: as many as the order needs
   PassOrder schedule = PassOrder::kOneForwardOneBackward;
+  int depth = 0;                       // of build_pipeline(); with kAuto the run chooses it
   std::int64_t activation_memory = 0;  // most bytes of a rank's activations with kAuto; 0: no limit
   CutBy cut = CutBy::kWork;            // what sections have in equal parts
   // First unit, or first parameter, of each section after the first: "h.2". Empty: the cut is balanced.
@@ -80,6 +81,7 @@ int default_sections(PassOrder order, int ranks);
 struct PipelinePlan {
   int ranks = 1;
   int micros = 1;
+  int depth = 0;
   std::vector<int> rank_of_section;
   std::vector<std::vector<Pass>> passes;  // by rank, in the order in which it runs them
 
@@ -92,14 +94,18 @@ struct PipelinePlan {
 //   "parallel.sections"  a number of sections that the order cannot use
 //   "train.accumulate"   no micro-batch, or with kInterleaved not a multiple of the ranks
 //   "parallel.schedule"  kAuto, if no order can use the numbers. `sections`: 0 with kAuto means those of each order.
-void require_order(PassOrder order, int ranks, int sections, int micros);
+//   "parallel.depth"     below 0, or above 0 with another order than 1f1b
+void require_order(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
-// Throws what require_order() throws, before anything is built. `order`: not kAuto.
-PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros);
+// Throws what require_order() throws, before anything is built. `order`: not kAuto. `depth`, with 1f1b only: rank s
+// begins with (1 + depth) (ranks - 1 - s) forward passes. Messages between ranks have that much time more, and each
+// rank holds as many micro-batches more. 0: the 1f1b of the papers.
+PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
 // Adds a section 0 on `rank` before all others, whose numbers grow by one. The new section reads weights that another
 // section of this rank also uses, such as a tied embedding: the lookup is computed where the head is. Its forward
-// passes run `ranks` micro-batches ahead of the rank's first other section, its backward passes `ranks - 1` behind.
+// passes run (1 + depth) `ranks` micro-batches ahead of the rank's first other section, its backward passes one less
+// behind.
 PipelinePlan with_lookup(const PipelinePlan& plan, int rank);
 
 // "F0 F1 B0 ..."; with several sections a rank, "F0.2" is micro-batch 0 of section 2. Inputs: I, weights: W.
