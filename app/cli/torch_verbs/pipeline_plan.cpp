@@ -80,7 +80,7 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
     rank.sent_crossing += (crossing.forward[at] + crossing.backward[at]) * forecast.passes.plan.micros;
   }
   for (std::size_t position = 0; position < forecast.ranks.size(); ++position)
-    forecast.ranks[position].results = forecast.passes.time.ranks[position].activation_bytes;
+    forecast.ranks[position].activations = forecast.passes.time.ranks[position].activation_bytes;
 }
 
 std::string sections_of(const PipelineForecast& forecast, int position) {
@@ -138,15 +138,14 @@ std::string forecast_text(const PipelineForecast& forecast) {
   const std::string orders = order_table(forecast.passes);
   if (!orders.empty()) text += orders + "\n";
   fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "position", "sections", "parameters",
-                 "states", "results, most", "sent: lines", "sent: ZeRO");
+                 "states", "activations", "sent: lines", "sent: ZeRO");
   for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
     fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", position, sections_of(forecast, position),
-                   format_count(rank.parameters), format_bytes(rank.states), format_bytes(rank.results),
+                   format_count(rank.parameters), format_bytes(rank.states), format_bytes(rank.activations),
                    format_bytes(rank.sent_crossing), format_bytes(rank.sent_states));
   }
-  text +=
-      "bytes of a rank of each position; results: of all operators, for the micro-batches that it holds at once\n\n";
+  text += "bytes of a rank of each position; activations: the most at once, of all micro-batches that it holds\n\n";
   for (int section = 0; section < forecast.passes.sections.count; ++section)
     fmt::format_to(out, "section {} at position {}: {}{}\n", section,
                    forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)],
@@ -178,7 +177,7 @@ std::string forecast_json(const PipelineForecast& forecast) {
         {{"sections", forecast.passes.plan.sections_of(position)},
          {"parameters", rank.parameters},
          {"state_bytes", rank.states},
-         {"most_result_bytes", rank.results},
+         {"most_activation_bytes", rank.activations},
          {"micro_batches_held", held_micros(forecast, position)},
          {"sent_crossing_bytes", rank.sent_crossing},
          {"sent_state_bytes", rank.sent_states},

@@ -31,7 +31,7 @@ struct PipelineForecast {
   struct RankBytes {
     std::int64_t parameters = 0;  // number of elements of its sections
     std::int64_t states = 0;
-    std::int64_t results = 0;        // of all operators of its sections, for the micro-batches that it holds at once
+    std::int64_t activations = 0;    // most at once (zero/plan/pipeline/activation_bytes.h)
     std::int64_t sent_crossing = 0;  // values and gradients, in a step
     std::int64_t sent_states = 0;    // by ZeRO, in a step
   };

@@ -123,6 +123,42 @@ TEST(PipelineTime, UnequalSectionsWaitForTheSlowest) {
   EXPECT_EQ(time.bubble, 3);
 }
 
+// Two ranks and gpipe: all forward passes, then all backward passes.
+TEST(PipelineTime, ActivationsAreHeldBetweenPasses) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 3);
+  PassCosts costs = costs_of({1, 1, 1}, 2);
+  costs[0].held = {.kept = 100};
+  costs[1].held = {.kept = 10, .repeated = 5};
+  const PipelineTime time = simulate(plan, costs, {});
+  EXPECT_EQ(time.ranks[0].activation_bytes, 300);
+  EXPECT_EQ(time.ranks[1].activation_bytes, 30 + 5);
+}
+
+// Rank 1 runs F0 B0 F1 B1 F2 B2, and rank 0 F0 F1 B0 F2 B1 B2: the value of F2 says that B0 has read its gradient.
+TEST(PipelineTime, SentGradientsWaitForAnAnswer) {
+  PassCosts costs = costs_of({1, 1, 1}, 2);
+  costs[0].held = {.kept = 1, .gradients_from = {1}};
+  costs[1].held = {.kept = 1, .sent = {{.bytes = 1000, .section = 0}}, .values_from = {0}};
+  const PipelinePlan interleaved = build_pipeline(PassOrder::kOneForwardOneBackward, 2, 2, 8);
+  EXPECT_EQ(simulate(interleaved, costs, {}).ranks[1].activation_bytes, 2000);
+  const PipelinePlan whole = build_pipeline(PassOrder::kGpipe, 2, 2, 8);
+  EXPECT_EQ(simulate(whole, costs, {}).ranks[1].activation_bytes, 8000) << "no message answers";
+}
+
+// Section 1 gives a gradient to section 0 of its rank, which uses it in its pass of weights.
+TEST(PipelineTime, WaitingBytesEndWithWeights) {
+  PipelinePlan plan{.ranks = 1, .micros = 1, .rank_of_section = {0, 0}, .passes = {{}}};
+  plan.passes[0] = {{PassKind::kForward, 0, 0}, {PassKind::kForward, 0, 1}, {PassKind::kInputs, 0, 1},
+                    {PassKind::kInputs, 0, 0},  {PassKind::kWeights, 0, 1}, {PassKind::kWeights, 0, 0}};
+  PassCosts costs = costs_of({1, 1, 1}, 2);
+  costs[1].held = {
+      .kept = 1, .waiting = 10, .gradients = 500, .given = {{.bytes = 100, .section = 0, .until_weights = true}}};
+  costs[0].held = {.kept = 2, .waiting = 20, .gradients = 1000};
+  EXPECT_EQ(simulate(plan, costs, {}).ranks[0].activation_bytes, 20 + 100 + 1000);
+  costs[1].held.given.front().until_weights = false;
+  EXPECT_EQ(simulate(plan, costs, {}).ranks[0].activation_bytes, 20 + 1000) << "section 0's inputs took the gradient";
+}
+
 TEST(PipelineTime, DeadlockNamesBothRanks) {
   PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 2);
   plan.passes[0] = {

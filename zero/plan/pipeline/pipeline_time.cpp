@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -46,11 +47,18 @@ class Simulation {
         next_(plan.passes.size(), 0),
         open_(plan.passes.size(), 0),
         held_(plan.passes.size(), 0),
+        sent_(plan.passes.size()),
         arrived_(static_cast<std::size_t>(plan.num_sections()),
                  std::vector<Arrived>(static_cast<std::size_t>(plan.micros))) {
     time_.ranks.resize(plan.passes.size());
     for (Arrived& first : arrived_.front()) first.input = 0;
     for (Arrived& last : arrived_.back()) last.gradient = 0;
+    for (const std::vector<Pass>& passes : plan.passes)
+      for (int number = 0; const Pass& pass : passes) {
+        if (pass.kind != PassKind::kWeights)
+          number_of_[{pass.section, pass.micro, pass.kind == PassKind::kForward}] = number;
+        ++number;
+      }
   }
 
   PipelineTime run() {
@@ -76,6 +84,13 @@ class Simulation {
   struct Arrived {
     std::optional<double> input, gradient, own;  // own: activations of its forward pass
     std::optional<double> inputs_done;
+  };
+
+  // A gradient that its rank holds until the reader answers.
+  struct Sent {
+    std::int64_t bytes = 0;
+    int reader = 0;   // rank
+    int read_in = 0;  // number of the reader's pass
   };
 
   std::optional<double> ready(const Pass& pass) const {
@@ -140,15 +155,66 @@ class Simulation {
 
   void hold(std::size_t rank, const Pass& pass) {
     RankTime& time = time_.ranks[rank];
-    const SectionCosts& costs = costs_.at(static_cast<std::size_t>(pass.section));
-    const bool begins = pass.kind == PassKind::kForward;
-    const bool runs_again = pass.kind == PassKind::kBackward || pass.kind == PassKind::kInputs;
-    if (runs_again) time.activation_bytes = std::max(time.activation_bytes, held_[rank] + costs.repeated_bytes);
-    if (pass.kind == PassKind::kInputs) return;
-    open_[rank] += begins ? 1 : -1;
-    held_[rank] += begins ? costs.activation_bytes : -costs.activation_bytes;
+    const HeldActivations& own = costs_.at(static_cast<std::size_t>(pass.section)).held;
+    std::int64_t& held = held_[rank];
+    const auto note = [&](std::int64_t more) { time.activation_bytes = std::max(time.activation_bytes, held + more); };
+    receive(rank, pass);
+    switch (pass.kind) {
+      case PassKind::kForward:
+        held += own.kept;
+        ++open_[rank];
+        break;
+      case PassKind::kBackward:
+      case PassKind::kInputs:
+        note(own.repeated);
+        held -= own.kept + taken(pass.section, /*by_weights=*/false);
+        for (const HeldActivations::Given& given : own.given) held += given.bytes;
+        for (const HeldActivations::Sent& sent : own.sent) send(rank, pass, sent);
+        if (pass.kind == PassKind::kInputs) {
+          held += own.waiting;
+        } else {
+          held -= taken(pass.section, /*by_weights=*/true);
+          --open_[rank];
+        }
+        break;
+      case PassKind::kWeights:
+        note(own.gradients);
+        held -= own.waiting + taken(pass.section, /*by_weights=*/true);
+        --open_[rank];
+    }
+    note(0);
     time.in_flight = std::max(time.in_flight, open_[rank]);
-    time.activation_bytes = std::max(time.activation_bytes, held_[rank]);
+  }
+
+  void send(std::size_t rank, const Pass& pass, const HeldActivations::Sent& sent) {
+    held_[rank] += sent.bytes;
+    const int reader = plan_.rank_of_section[static_cast<std::size_t>(sent.section)];
+    sent_[rank].push_back({sent.bytes, reader, number_of_.at({sent.section, pass.micro, /*is_forward=*/false})});
+  }
+
+  // Receives the messages of a pass. They answer what their senders have read before.
+  void receive(std::size_t rank, const Pass& pass) {
+    if (pass.kind == PassKind::kWeights) return;
+    const bool is_forward = pass.kind == PassKind::kForward;
+    const HeldActivations& own = costs_.at(static_cast<std::size_t>(pass.section)).held;
+    for (const int section : is_forward ? own.values_from : own.gradients_from) {
+      const int sender = plan_.rank_of_section[static_cast<std::size_t>(section)];
+      const int sent_in = number_of_.at({section, pass.micro, is_forward});
+      std::erase_if(sent_[rank], [&](const Sent& sent) {
+        const bool is_read = sent.reader == sender && sent.read_in <= sent_in;
+        if (is_read) held_[rank] -= sent.bytes;
+        return is_read;
+      });
+    }
+  }
+
+  // Bytes of one micro-batch that later sections gave to a section.
+  std::int64_t taken(int section, bool by_weights) const {
+    std::int64_t bytes = 0;
+    for (const SectionCosts& costs : costs_)
+      for (const HeldActivations::Given& given : costs.held.given)
+        if (given.section == section && given.until_weights == by_weights) bytes += given.bytes;
+    return bytes;
   }
 
   // Goes from a waiting pass to the pass that it waits for, on another rank, until two ranks wait for each other.
@@ -181,10 +247,12 @@ class Simulation {
   const PassCosts& costs_;
   const PipelineLinks& links_;
   PipelineTime time_;
-  std::vector<std::size_t> next_;              // by rank: number of its next pass
-  std::vector<int> open_;                      // by rank: micro-batches of sections whose activations it holds
-  std::vector<std::int64_t> held_;             // by rank: bytes of them
-  std::vector<std::vector<Arrived>> arrived_;  // by section and micro-batch
+  std::vector<std::size_t> next_;        // by rank: number of its next pass
+  std::vector<int> open_;                // by rank: micro-batches of sections whose activations it holds
+  std::vector<std::int64_t> held_;       // by rank: bytes of them
+  std::vector<std::vector<Sent>> sent_;  // by rank
+  std::map<std::tuple<int, int, bool>, int> number_of_;  // by section, micro-batch and whether it is a forward pass
+  std::vector<std::vector<Arrived>> arrived_;            // by section and micro-batch
   std::map<std::pair<int, int>, double> link_free_;
 };
 

@@ -15,12 +15,38 @@
 
 namespace zero {
 
+// Bytes that the rank of a section holds for one micro-batch. activation_bytes.h derives them from a model.
+struct HeldActivations {
+  std::int64_t kept = 0;       // from the forward pass to kBackward or kInputs
+  std::int64_t repeated = 0;   // more during kBackward or kInputs, such as the second run of an activation checkpoint
+  std::int64_t waiting = 0;    // from kInputs to kWeights
+  std::int64_t gradients = 0;  // more during kWeights
+  // From kBackward or kInputs to a pass of an earlier section of this rank.
+  struct Given {
+    std::int64_t bytes = 0;
+    int section = 0;
+    bool until_weights = false;  // to its kWeights; false: to its kBackward or kInputs
+    bool operator==(const Given&) const = default;
+  };
+  std::vector<Given> given{};
+  // Sent by kBackward or kInputs to the rank of an earlier section, and held until that rank answers: until a message
+  // arrives that it sent in this pass of the earlier section or later.
+  struct Sent {
+    std::int64_t bytes = 0;
+    int section = 0;
+    bool operator==(const Sent&) const = default;
+  };
+  std::vector<Sent> sent{};
+  // Sections of other ranks from which a forward pass, or a backward pass, receives messages.
+  std::vector<int> values_from{}, gradients_from{};
+  bool operator==(const HeldActivations&) const = default;
+};
+
 struct SectionCosts {
-  double forward = 0;                 // seconds of one micro-batch
-  double inputs = 0;                  // gradients of inputs
-  double weights = 0;                 // gradients of weights; a kBackward pass takes `inputs + weights`
-  std::int64_t activation_bytes = 0;  // of one micro-batch, from its forward pass to its last pass
-  std::int64_t repeated_bytes = 0;    // more during a backward pass: the second run of an activation checkpoint
+  double forward = 0;      // seconds of one micro-batch
+  double inputs = 0;       // gradients of inputs
+  double weights = 0;      // gradients of weights; a kBackward pass takes `inputs + weights`
+  HeldActivations held{};  // of one micro-batch
 };
 using PassCosts = std::vector<SectionCosts>;  // by section
 

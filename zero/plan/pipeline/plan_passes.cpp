@@ -10,6 +10,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
+#include "zero/plan/pipeline/activation_bytes.h"
 
 namespace zero {
 namespace {
@@ -45,7 +46,11 @@ PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, const Pipel
   }
   const CrossingBytes bytes = crossing_bytes(graph, planned.sections, planned.plan.rank_of_section);
   planned.is_measured = is_measured(graph);
-  planned.time = simulate(planned.plan, costs_of_sections(graph, planned.sections), links_between(bytes, link));
+  PassCosts costs = costs_of_sections(graph, planned.sections);
+  const std::vector<HeldActivations> held =
+      activation_bytes(graph, planned.sections, planned.plan.rank_of_section, splits_backward(order));
+  for (std::size_t section = 0; section < costs.size(); ++section) costs[section].held = held[section];
+  planned.time = simulate(planned.plan, costs, links_between(bytes, link));
   return planned;
 }
 
@@ -54,27 +59,6 @@ std::vector<bool> repeated_operators(const ForwardGraph& graph) {
   for (const auto& [first, end] : graph.kept_together)
     std::fill(repeated.begin() + first, repeated.begin() + end, true);
   return repeated;
-}
-
-// By value: the activation checkpoint that makes it and has all its uses, so it is not kept; -1: none.
-std::vector<int> checkpoints_of_values(const ForwardGraph& graph) {
-  std::vector<int> checkpoints(graph.values.size(), -1);
-  for (std::size_t part = 0; part < graph.kept_together.size(); ++part) {
-    const auto [first, end] = graph.kept_together[part];
-    std::vector<bool> inside(graph.values.size(), false), older(graph.values.size(), false);
-    for (int number = 0; number < first; ++number)
-      for (const int value : graph.operators[static_cast<std::size_t>(number)].outputs)
-        older[static_cast<std::size_t>(value)] = true;
-    for (int number = first; number < static_cast<int>(graph.operators.size()); ++number) {
-      const GraphOperator& op = graph.operators[static_cast<std::size_t>(number)];
-      for (const int value : number < end ? op.outputs : op.inputs)
-        inside[static_cast<std::size_t>(value)] = number < end;
-    }
-    for (std::size_t value = 0; value < inside.size(); ++value)
-      if (inside[value] && !older[value] && static_cast<int>(value) != graph.loss)
-        checkpoints[value] = static_cast<int>(part);
-  }
-  return checkpoints;
 }
 
 std::string first_line(const ConfigError& error) {
@@ -163,32 +147,8 @@ CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections
   return bytes;
 }
 
-ResultBytes result_bytes(const ForwardGraph& graph, const Sections& sections, int section) {
-  const std::vector<int> checkpoints = checkpoints_of_values(graph);
-  std::vector<bool> counted(graph.values.size(), false);
-  std::vector<std::int64_t> inside(graph.kept_together.size(), 0);
-  ResultBytes bytes;
-  for (std::size_t op = 0; op < graph.operators.size(); ++op) {
-    if (sections.of_operator[op] != section) continue;
-    for (const int value : graph.operators[op].outputs) {
-      const auto at = static_cast<std::size_t>(value);
-      if (counted[at]) continue;
-      counted[at] = true;
-      const int checkpoint = checkpoints[at];
-      (checkpoint < 0 ? bytes.kept : inside[static_cast<std::size_t>(checkpoint)]) += graph.values[at].bytes;
-    }
-  }
-  for (const std::int64_t each : inside) bytes.repeated = std::max(bytes.repeated, each);
-  return bytes;
-}
-
 PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections) {
   PassCosts costs(static_cast<std::size_t>(sections.count));
-  for (int section = 0; section < sections.count; ++section) {
-    const ResultBytes bytes = result_bytes(graph, sections, section);
-    costs[static_cast<std::size_t>(section)].activation_bytes = bytes.kept;
-    costs[static_cast<std::size_t>(section)].repeated_bytes = bytes.repeated;
-  }
   const bool measured = is_measured(graph);
   double whole = 0;
   for (const double work : sections.work) whole += work;

@@ -51,15 +51,9 @@ struct CrossingBytes {
 };
 CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
                              const std::vector<int>& rank_of_section);
-// Bytes of the results of a section's operators: at least those of its activations.
-struct ResultBytes {
-  std::int64_t kept = 0;      // of one micro-batch, from its forward to its backward pass
-  std::int64_t repeated = 0;  // of the largest activation checkpoint, in its second run
-};
-ResultBytes result_bytes(const ForwardGraph& graph, const Sections& sections, int section);
 
 // Returns the measured seconds by section. If no operator was measured, each of a section's three passes costs its
-// share of the model's work. The operators of an activation checkpoint run again in the backward pass.
+// share of the model's work. The operators of an activation checkpoint run again in the backward pass. Bytes are 0.
 PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections);
 
 // Returns whether the operators of the graph must be measured.

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +32,14 @@ struct OperatorSeconds {
   double total() const { return forward + inputs + weights; }
 };
 
+// A product of matrices whose gradient of the matrix a pass of weights can make. Until then its input waits, and the
+// gradient of its result.
+struct WaitingProduct {
+  int input = -1;  // value
+  int param = -1;  // the matrix
+  bool operator==(const WaitingProduct&) const = default;
+};
+
 // One operator of a forward pass, in the order of execution.
 struct GraphOperator {
   std::string name;
@@ -40,18 +49,33 @@ struct GraphOperator {
   double work = 0;            // estimated cost, in any unit
   OperatorSeconds seconds{};  // 0: not measured
   bool everywhere = false;    // it has neither parameters nor computed inputs, such as a mask: every rank runs it
+  // Tensors that autograd keeps for the operator's backward pass: inputs or outputs, constants, and others of its own.
+  std::vector<int> saved{};
+  std::vector<int> saved_constants{};
+  std::int64_t own_bytes = 0;
+  std::vector<int> constants{};  // that it reads
+  std::optional<WaitingProduct> product{};
 };
 
 struct GraphValue {
   std::int64_t bytes = 0;
   bool differentiable = false;
+  int memory_of = -1;  // an older value whose memory it shares; -1: it has its own
+};
+
+// A tensor that an operator makes everywhere. Tensors that are older than the pass, such as samples, have no number.
+struct GraphConstant {
+  std::int64_t bytes = 0;
+  int made_by = -1;  // operator
 };
 
 struct ForwardGraph {
   std::vector<GraphOperator> operators;
   std::vector<GraphValue> values;
-  std::vector<std::string> params;  // names
-  int loss = -1;                    // the value that the forward pass returns
+  std::vector<GraphConstant> constants;
+  std::vector<std::string> params;        // names
+  std::vector<std::int64_t> param_bytes;  // of their gradients; 0: frozen
+  int loss = -1;                          // the value that the forward pass returns
   // Operators [first, second) that one section runs, such as those of an activation checkpoint. Ranges may be nested.
   std::vector<std::pair<int, int>> kept_together;
 };

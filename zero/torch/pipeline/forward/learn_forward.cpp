@@ -1,13 +1,14 @@
 // learn_forward(): declared in forward_plan.h.
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include <ATen/core/enum_tag.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -19,8 +20,10 @@
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/kept_by_autograd.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/forward/region.h"
+#include "zero/torch/pipeline/forward/weight_product.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/operator_taker.h"
 #include "zero/torch/seam/tensor_type.h"
@@ -126,7 +129,11 @@ class ForwardLearner final : public OperatorTaker {
   explicit ForwardLearner(const ModuleParameters& parameters, OperatorTimer* timer = nullptr) : timer_(timer) {
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
-      plan_.graph.params.push_back(parameters.specs[param].name);
+      const ParamSpec& spec = parameters.specs[param];
+      plan_.graph.params.push_back(spec.name);
+      const bool has_gradient = parameters.tensors[param].requires_grad();
+      plan_.graph.param_bytes.push_back(has_gradient ? spec.numel() * static_cast<std::int64_t>(size_of(spec.dtype))
+                                                     : 0);
       param_types_.push_back(to_scalar_type(parameters.specs[param].dtype));
     }
   }
@@ -157,6 +164,8 @@ class ForwardLearner final : public OperatorTaker {
       } else if (const auto value = absent_value(tensor)) {
         described.inputs.push_back(*value);
         if (is_written) written.push_back(*value);
+      } else if (const auto constant = constant_of(tensor)) {
+        described.constants.push_back(*constant);
       }
     });
     described.everywhere = described.params.empty() && described.inputs.empty();
@@ -210,14 +219,18 @@ class ForwardLearner final : public OperatorTaker {
     const auto found = params_.find(tensor.storage().unsafeGetStorageImpl());
     return found == params_.end() ? std::nullopt : std::optional(found->second);
   }
+  std::optional<int> constant_of(const at::Tensor& tensor) const {
+    if (!tensor.has_storage()) return std::nullopt;
+    const auto found = constants_.find(tensor.storage().unsafeGetStorageImpl());
+    return found == constants_.end() ? std::nullopt : std::optional(found->second);
+  }
   const std::string& name_of(int param) const { return plan_.graph.params[static_cast<std::size_t>(param)]; }
 
   // A tensor that every rank has may be written only by operators that every rank runs, and only if this pass made it.
   void refuse_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool everywhere) const {
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
       if (!is_written || !tensor.defined() || absent_value(tensor)) return;
-      const bool of_this_pass = tensor.has_storage() && made_here_.contains(tensor.storage().unsafeGetStorageImpl());
-      if (!of_this_pass)
+      if (!constant_of(tensor))
         refuse_operator(
             op, "it writes a tensor that is older than the pass, such as a buffer, and a pass runs several times",
             "write it outside of passes()");
@@ -256,8 +269,11 @@ class ForwardLearner final : public OperatorTaker {
     for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
       const auto keep = [this](const at::Tensor& tensor) {
         if (!tensor.defined() || !tensor.has_storage()) return;
-        made_here_.insert(tensor.storage().unsafeGetStorageImpl());
+        const int number = static_cast<int>(constants_.size());
+        if (!constants_.emplace(tensor.storage().unsafeGetStorageImpl(), number).second) return;
         kept_.push_back(tensor.storage());
+        plan_.graph.constants.push_back({.bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
+                                         .made_by = static_cast<int>(plan_.operators.size())});
       };
       if (stack[i].isTensor()) keep(stack[i].toTensor());
       if (stack[i].isTensorList())
@@ -285,6 +301,59 @@ class ForwardLearner final : public OperatorTaker {
     });
   }
 
+  // `stack`: ends with the arguments on the meta device.
+  static KeptByAutograd kept_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                                     const std::vector<at::Tensor>& arguments) {
+    torch::jit::Stack needing(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
+    replace_arguments(op, needing, [&, at = std::size_t{0}](const at::Tensor& meta) mutable {
+      const at::Tensor& argument = arguments[at++];
+      const bool lacks = meta.defined() && meta.is_meta() && argument.requires_grad() && !meta.requires_grad();
+      return lacks ? at::empty_like(meta).requires_grad_(true) : meta;
+    });
+    KeptByAutograd kept;
+    refuse_values(op, [&] {
+      NoWarnings quiet;
+      const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
+      kept = kept_by_autograd(op, needing);
+    });
+    return kept;
+  }
+
+  // A parameter that is kept is no activation, and a tensor that is older than the pass exists anyway.
+  void describe_kept(const KeptByAutograd& kept, const std::vector<at::Tensor>& arguments,
+                     const PlannedOperator& planned, GraphOperator& described) const {
+    for (const std::size_t number : kept.arguments) {
+      const at::Tensor& argument = arguments[number];
+      if (!argument.defined() || param_of(argument)) continue;
+      if (const auto value = absent_value(argument)) described.saved.push_back(*value);
+      if (const auto constant = constant_of(argument)) described.saved_constants.push_back(*constant);
+    }
+    std::vector<int> results;  // values; an argument that was written is also in `arguments`
+    for (const PlannedReturn& entry : planned.returns)
+      for (const PlannedTensor& tensor : entry.tensors) {
+        const bool written = tensor.same_as >= 0;
+        results.push_back(written ? absent_value(arguments[static_cast<std::size_t>(tensor.same_as)]).value_or(-1)
+                                  : tensor.value);
+      }
+    for (const std::size_t number : kept.results)
+      if (results[number] >= 0) described.saved.push_back(results[number]);
+    described.own_bytes = kept.own_bytes;
+  }
+
+  // As SectionPass does, which postpones products of an input that needs a gradient with a whole parameter.
+  std::optional<WaitingProduct> waiting_product(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+    const auto numbers = product_arguments(op, stack);
+    if (!numbers || !c10::GradMode::is_enabled()) return std::nullopt;
+    const std::size_t first = stack.size() - op.schema().arguments().size();
+    const at::Tensor input = stack[first + numbers->input].toTensor();
+    const at::Tensor matrix = stack[first + numbers->matrix].toTensor();
+    const auto value = absent_value(input);
+    const auto param = param_of(matrix);
+    const bool have_gradients = input.requires_grad() && matrix.requires_grad();
+    if (!value || param_of(input) || !param || !have_gradients) return std::nullopt;
+    return WaitingProduct{.input = *value, .param = *param};
+  }
+
   void run_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, const std::vector<int>& written,
                    GraphOperator& described, PlannedOperator& planned) {
     std::vector<at::Tensor> arguments, metas;
@@ -294,6 +363,7 @@ class ForwardLearner final : public OperatorTaker {
       any_gradient = any_gradient || (tensor.defined() && tensor.requires_grad());
     });
     const bool in_place = !written.empty();
+    described.product = waiting_product(op, stack);
     replace_arguments(op, stack, [&](const at::Tensor& tensor) {
       metas.push_back(meta_of(tensor, /*needs_gradient=*/!in_place));
       return metas.back();
@@ -308,9 +378,11 @@ class ForwardLearner final : public OperatorTaker {
       c10::IValue& value = stack[stack.size() - formals.size() + i];
       if (formals[i].name() == "device" && value.isDevice()) value = c10::Device(c10::DeviceType::Meta);
     }
+    KeptByAutograd kept;
     if (region_.is_open()) {
       Region::run_on_meta(stack);
     } else {
+      kept = kept_on_meta(op, stack, arguments);
       run_kernel_on_meta(op, stack, in_place);
     }
     const bool writes_gradient = in_place && any_gradient && c10::GradMode::is_enabled();
@@ -318,6 +390,7 @@ class ForwardLearner final : public OperatorTaker {
       described.outputs.push_back(value);
       if (!writes_gradient) continue;
       plan_.values[static_cast<std::size_t>(value)].requires_grad = true;
+      plan_.graph.values[static_cast<std::size_t>(value)].differentiable = true;
       for (const at::Tensor& argument : arguments)
         if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view())
           torch::autograd::impl::set_gradient_edge(argument, {history_, 0});
@@ -326,8 +399,23 @@ class ForwardLearner final : public OperatorTaker {
     const std::size_t count = op.schema().returns().size();
     for (std::size_t i = stack.size() - count; i < stack.size(); ++i)
       planned.returns.push_back(planned_return(op, stack[i], arguments, metas, described, results));
+    if (region_.is_open() && any_gradient && c10::GradMode::is_enabled()) {
+      kept.arguments.resize(arguments.size());
+      std::iota(kept.arguments.begin(), kept.arguments.end(), std::size_t{0});
+      described.saved = described.outputs;
+    }
+    describe_kept(kept, arguments, planned, described);
     std::erase_if(arguments, [](const at::Tensor& tensor) { return !tensor.defined(); });
     described.work = work_of(described.name, arguments, results);
+  }
+
+  // Some operators return a view without saying so, such as _unsafe_view.
+  static int value_with_memory(const at::Tensor& result, const std::vector<at::Tensor>& arguments,
+                               const std::vector<at::Tensor>& metas) {
+    for (std::size_t i = 0; i < metas.size(); ++i)
+      if (metas[i].defined() && metas[i].has_storage() && result.is_alias_of(metas[i]))
+        return absent_value(arguments[i]).value_or(-1);
+    return -1;
   }
 
   // Describes a result, and puts absent tensors in its place.
@@ -352,7 +440,8 @@ class ForwardLearner final : public OperatorTaker {
       tensor.value = static_cast<int>(plan_.values.size());
       plan_.values.push_back(tensor.layout);
       plan_.graph.values.push_back({.bytes = meta.numel() * static_cast<std::int64_t>(meta.element_size()),
-                                    .differentiable = tensor.layout.requires_grad});
+                                    .differentiable = tensor.layout.requires_grad,
+                                    .memory_of = value_with_memory(meta, arguments, metas)});
       described.outputs.push_back(tensor.value);
       at::Tensor absent = absent_tensor(tensor.value, tensor.layout, op.schema().name());
       // A leaf that needs a gradient could not be written in place, so the history is a node without inputs.
@@ -383,7 +472,7 @@ class ForwardLearner final : public OperatorTaker {
   OperatorTimer* const timer_;
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
-  std::unordered_set<const c10::StorageImpl*> made_here_;
+  std::unordered_map<const c10::StorageImpl*, int> constants_;
   Region region_;
   std::vector<int> checkpoints_;    // open ones: their first operators
   std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
