@@ -36,6 +36,7 @@ constexpr auto kKeepBits = std::to_array<std::string_view>({"train.offload_activ
                                                             "parallel.pipeline",
                                                             "parallel.sections",
                                                             "parallel.schedule",
+                                                            "parallel.depth",
                                                             "parallel.cut",
                                                             "parallel.activation_memory",
                                                             "comm.transport",

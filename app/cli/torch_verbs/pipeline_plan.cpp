@@ -132,8 +132,9 @@ std::string forecast_text(const PipelineForecast& forecast) {
                  format_count(forecast.passes.plan.num_sections(), "section"), format_count(forecast.lines, "line"),
                  format_count(forecast.passes.plan.ranks, "rank"), forecast.stage);
   fmt::format_to(out, "order {}, {} micro-batches of {}; bubble {:.1f} % of a step, by the operators' {}{}\n\n",
-                 name_of(forecast.passes.order), forecast.passes.plan.micros, format_count(forecast.batch, "sample"),
-                 100 * bubble_share(forecast), forecast.passes.is_measured ? "seconds on this machine" : "work",
+                 name_of(forecast.passes.order, forecast.passes.plan.depth), forecast.passes.plan.micros,
+                 format_count(forecast.batch, "sample"), 100 * bubble_share(forecast),
+                 forecast.passes.is_measured ? "seconds on this machine" : "work",
                  forecast.has_links ? " and the cluster's links" : "");
   const std::string orders = order_table(forecast.passes);
   if (!orders.empty()) text += orders + "\n";
@@ -169,6 +170,7 @@ std::string forecast_json(const PipelineForecast& forecast) {
                               {"lines", forecast.lines},
                               {"stage", forecast.stage},
                               {"schedule", name_of(forecast.passes.order)},
+                              {"depth", forecast.passes.plan.depth},
                               {"micro_batches", forecast.passes.plan.micros},
                               {"bubble", bubble_share(forecast)}};
   for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
@@ -185,7 +187,7 @@ std::string forecast_json(const PipelineForecast& forecast) {
                             forecast.passes.plan.num_sections() > forecast.passes.plan.ranks)}});
   }
   for (const OrderTrial& trial : forecast.passes.trials) {
-    nlohmann::ordered_json order{{"order", name_of(trial.order)}, {"sections", trial.sections}};
+    nlohmann::ordered_json order{{"order", name_of(trial.order)}, {"depth", trial.depth}, {"sections", trial.sections}};
     if (trial.time.seconds > 0) {
       order["seconds"] = trial.time.seconds;
       order["bubble"] = trial.time.bubble / trial.time.seconds;

@@ -83,6 +83,7 @@ void check_pipeline(const LoadedConfig& loaded) {
   if (parallel.pipeline == 1) {
     require_pipeline_for(loaded, "parallel.sections", parallel.sections > 0);
     require_pipeline_for(loaded, "parallel.schedule", parallel.schedule != PipelineOptions{}.schedule);
+    require_pipeline_for(loaded, "parallel.depth", parallel.depth > 0);
     require_pipeline_for(loaded, "parallel.activation_memory", parallel.activation_memory > 0);
     require_pipeline_for(loaded, "parallel.cut", parallel.cut != CutBy::kWork || !parallel.first_units.empty());
     return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
@@ -81,6 +82,21 @@ TEST(PlanPasses, SlowLinksChangeTheChoice) {
   const PlannedPasses planned = choose(graph, {.pipeline = 2, .sections = 2}, 8, {.latency = 0, .per_byte = 3e-3});
   EXPECT_NE(planned.order, PassOrder::kOneForwardOneBackward);
   EXPECT_LT(planned.time.seconds, trial_of(planned, PassOrder::kOneForwardOneBackward).time.seconds);
+}
+
+// Messages of a large latency, and many micro-batches: gpipe hides them with the activations of all micro-batches, a
+// deeper 1f1b with those of some.
+TEST(PlanPasses, LatencyGetsADepth) {
+  const ForwardGraph graph = chain(8, {.forward = 1, .inputs = 1, .weights = 0});
+  const PlannedPasses planned = choose(graph, {.pipeline = 2, .sections = 2}, 32, {.latency = 20, .per_byte = 0});
+  EXPECT_EQ(planned.order, PassOrder::kOneForwardOneBackward);
+  EXPECT_GE(planned.plan.depth, 4);
+  EXPECT_LE(planned.time.ranks[0].activation_bytes,
+            trial_of(planned, PassOrder::kGpipe).time.ranks[0].activation_bytes / 2);
+  const std::string line = fmt::format("1f1b depth {}        2", planned.plan.depth);
+  EXPECT_TRUE(says(order_table(planned), line)) << order_table(planned);
+  const PipelineOptions fixed{.pipeline = 2, .sections = 2, .depth = planned.plan.depth};
+  EXPECT_EQ(plan_passes(graph, fixed, 32, {}).plan.passes, planned.plan.passes);
 }
 
 TEST(PlanPasses, ActivationMemoryLimitsTheChoice) {

@@ -98,8 +98,8 @@ struct PipelinePlan {
 void require_order(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
 // Throws what require_order() throws, before anything is built. `order`: not kAuto. `depth`, with 1f1b only: rank s
-// begins with (1 + depth) (ranks - 1 - s) forward passes. Messages between ranks have that much time more, and each
-// rank holds as many micro-batches more. 0: the 1f1b of the papers.
+// begins with (1 + depth) (ranks - 1 - s) forward passes. So a message and its answer have the time of `depth` more
+// micro-batches, and each rank holds more of them. 0: the 1f1b of the papers.
 PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
 // Adds a section 0 on `rank` before all others, whose numbers grow by one. The new section reads weights that another

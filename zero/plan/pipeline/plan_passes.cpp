@@ -32,12 +32,12 @@ PipelineLinks links_between(const CrossingBytes& bytes, const LinkSeconds& link)
 }
 
 // `graph`: its work is what the cut balances.
-PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, const PipelineOptions& options, int micros,
-                         const LinkSeconds& link) {
+PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, int depth, const PipelineOptions& options,
+                         int micros, const LinkSeconds& link) {
   int sections = asked_sections(options);
   if (sections == 0) sections = default_sections(order, options.pipeline);
   PlannedPasses planned{
-      .order = order, .sections = {}, .plan = build_pipeline(order, options.pipeline, sections, micros)};
+      .order = order, .sections = {}, .plan = build_pipeline(order, options.pipeline, sections, micros, depth)};
   planned.sections =
       options.first_units.empty() ? cut_sections(graph, sections) : cut_at_units(graph, options.first_units);
   if (planned.sections.has_lookup) {
@@ -76,49 +76,92 @@ std::int64_t most_activation_bytes(const PipelineTime& time) {
   if (!smallest->time.ranks.empty())
     throw ConfigError("parallel.activation_memory", format_bytes(options.activation_memory),
                       fmt::format("a rank holds {} of activations with parallel.schedule = {}, and more with others",
-                                  format_bytes(smallest->activation_bytes), name_of(smallest->order)),
+                                  format_bytes(smallest->activation_bytes), name_of(smallest->order, smallest->depth)),
                       "use that many bytes, or a smaller train.batch");
   std::string reasons;
-  for (const OrderTrial& trial : trials) reasons += fmt::format("\n  {}: {}", name_of(trial.order), trial.skipped);
+  for (const OrderTrial& trial : trials)
+    reasons += fmt::format("\n  {}: {}", name_of(trial.order, trial.depth), trial.skipped);
   throw ConfigError("parallel.schedule", "auto", "no order of passes fits the model:" + reasons,
                     "use fewer ranks in a line (parallel.pipeline)");
 }
 
-PlannedPasses choose_order(const ForwardGraph& graph, const PipelineOptions& options, int micros,
-                           const LinkSeconds& link) {
-  std::vector<OrderTrial> trials;
-  std::vector<std::optional<PlannedPasses>> planned;
-  double shortest = 0;
-  for (const Choice<PassOrder>& order : kPassOrders) {
-    if (order.value == PassOrder::kAuto) continue;
-    OrderTrial trial{.order = order.value, .sections = asked_sections(options), .skipped = {}, .time = {}};
-    if (trial.sections == 0) trial.sections = default_sections(order.value, options.pipeline);
-    planned.emplace_back();
+// The orders that were simulated, each with its passes, unless it was skipped.
+class Trials {
+ public:
+  Trials(const ForwardGraph& graph, const PipelineOptions& options, int micros, const LinkSeconds& link)
+      : graph_(graph), options_(options), micros_(micros), link_(link) {}
+
+  // Returns the seconds of a step; 0: the order was skipped.
+  double run(PassOrder order, int depth) {
+    OrderTrial trial{.order = order, .depth = depth, .sections = asked_sections(options_), .skipped = {}, .time = {}};
+    if (trial.sections == 0) trial.sections = default_sections(order, options_.pipeline);
+    planned_.emplace_back();
     try {
-      PlannedPasses passes = plan_order(graph, order.value, options, micros, link);
+      PlannedPasses passes = plan_order(graph_, order, depth, options_, micros_, link_);
       trial.time = passes.time;
       trial.activation_bytes = most_activation_bytes(passes.time);
-      if (options.activation_memory > 0 && trial.activation_bytes > options.activation_memory) {
+      if (options_.activation_memory > 0 && trial.activation_bytes > options_.activation_memory) {
         trial.skipped = fmt::format("{} of activations, parallel.activation_memory = {}",
-                                    format_bytes(trial.activation_bytes), format_bytes(options.activation_memory));
+                                    format_bytes(trial.activation_bytes), format_bytes(options_.activation_memory));
       } else {
-        shortest = shortest == 0 ? passes.time.seconds : std::min(shortest, passes.time.seconds);
-        planned.back() = std::move(passes);
+        planned_.back() = std::move(passes);
       }
     } catch (const ConfigError& error) {
       trial.skipped = first_line(error);
     }
-    trials.push_back(std::move(trial));
+    trials_.push_back(std::move(trial));
+    return planned_.back() ? planned_.back()->time.seconds : 0;
   }
-  std::optional<std::size_t> best;
-  for (std::size_t at = 0; at < trials.size(); ++at) {
-    if (!planned[at] || trials[at].time.seconds > shortest * kEqualTime) continue;
-    if (!best || trials[at].activation_bytes < trials[*best].activation_bytes) best = at;
+
+  // Deeper passes hide messages, and hold more activations. Those that help little are not listed.
+  void run_deeper(double shallow) {
+    for (int depth = 1; shallow > 0 && depth < micros_; depth *= 2) {
+      const double seconds = run(PassOrder::kOneForwardOneBackward, depth);
+      if (seconds > 0 && seconds * kEqualTime < shallow) {
+        shallow = seconds;
+        continue;
+      }
+      if (seconds > 0) {
+        trials_.pop_back();
+        planned_.pop_back();
+      }
+      return;
+    }
   }
-  if (!best) refuse_all(trials, options);
-  PlannedPasses chosen = std::move(*planned[*best]);
-  chosen.trials = std::move(trials);
-  return chosen;
+
+  PlannedPasses take_best() {
+    double shortest = 0;
+    for (const std::optional<PlannedPasses>& passes : planned_)
+      if (passes) shortest = shortest == 0 ? passes->time.seconds : std::min(shortest, passes->time.seconds);
+    std::optional<std::size_t> best;
+    for (std::size_t at = 0; at < trials_.size(); ++at) {
+      if (!planned_[at] || trials_[at].time.seconds > shortest * kEqualTime) continue;
+      if (!best || trials_[at].activation_bytes < trials_[*best].activation_bytes) best = at;
+    }
+    if (!best) refuse_all(trials_, options_);
+    PlannedPasses chosen = std::move(*planned_[*best]);
+    chosen.trials = std::move(trials_);
+    return chosen;
+  }
+
+ private:
+  const ForwardGraph& graph_;
+  const PipelineOptions& options_;
+  const int micros_;
+  const LinkSeconds& link_;
+  std::vector<OrderTrial> trials_;
+  std::vector<std::optional<PlannedPasses>> planned_;
+};
+
+PlannedPasses choose_order(const ForwardGraph& graph, const PipelineOptions& options, int micros,
+                           const LinkSeconds& link) {
+  Trials trials(graph, options, micros, link);
+  for (const Choice<PassOrder>& order : kPassOrders) {
+    if (order.value == PassOrder::kAuto) continue;
+    const double seconds = trials.run(order.value, /*depth=*/0);
+    if (order.value == PassOrder::kOneForwardOneBackward) trials.run_deeper(seconds);
+  }
+  return trials.take_best();
 }
 
 }  // namespace
@@ -182,7 +225,7 @@ void require_pipeline(const PipelineOptions& options, int micros) {
   if (!options.first_units.empty() && options.sections > 0 && options.sections != asked)
     refuse(fmt::format("parallel.sections = {}", options.sections), options.sections);
   try {
-    require_order(options.schedule, options.pipeline, sections, micros);
+    require_order(options.schedule, options.pipeline, sections, micros, options.depth);
   } catch (const ConfigError& error) {
     if (options.first_units.empty() || chooses || error.key() != "parallel.sections") throw;
     refuse(fmt::format("parallel.schedule = {} cannot use this number on {} ranks", name_of(options.schedule),
@@ -197,8 +240,13 @@ PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& opti
   ForwardGraph weighed = graph;
   if (options.cut == CutBy::kSeconds && is_measured(graph))
     for (GraphOperator& op : weighed.operators) op.work = op.seconds.total();
-  return options.schedule == PassOrder::kAuto ? choose_order(weighed, options, micros, link)
-                                              : plan_order(weighed, options.schedule, options, micros, link);
+  return options.schedule == PassOrder::kAuto
+             ? choose_order(weighed, options, micros, link)
+             : plan_order(weighed, options.schedule, options.depth, options, micros, link);
+}
+
+std::string name_of(PassOrder order, int depth) {
+  return depth == 0 ? std::string(name_of(order)) : fmt::format("{} depth {}", name_of(order), depth);
 }
 
 std::string order_table(const PlannedPasses& planned) {
@@ -208,16 +256,18 @@ std::string order_table(const PlannedPasses& planned) {
   const auto out = std::back_inserter(text);
   for (const OrderTrial& trial : planned.trials) {
     if (!trial.skipped.empty()) {
-      fmt::format_to(out, "{:<12} {:>8} skipped: {}\n", name_of(trial.order), trial.sections, trial.skipped);
+      fmt::format_to(out, "{:<12} {:>8} skipped: {}\n", name_of(trial.order, trial.depth), trial.sections,
+                     trial.skipped);
       continue;
     }
     std::vector<int> in_flight;
     for (const RankTime& rank : trial.time.ranks) in_flight.push_back(rank.in_flight);
     const double share = trial.time.seconds > 0 ? 100 * trial.time.bubble / trial.time.seconds : 0;
-    fmt::format_to(out, "{:<12} {:>8} {:>10} {:>6.1f} % {:>12}  {}{}\n", name_of(trial.order), trial.sections,
+    fmt::format_to(out, "{:<12} {:>8} {:>10} {:>6.1f} % {:>12}  {}{}\n", name_of(trial.order, trial.depth),
+                   trial.sections,
                    planned.is_measured ? format_seconds(trial.time.seconds) : fmt::format("{:.3g}", trial.time.seconds),
                    share, format_bytes(trial.activation_bytes), fmt::join(in_flight, " "),
-                   trial.order == planned.order ? "  chosen" : "");
+                   trial.order == planned.order && trial.depth == planned.plan.depth ? "  chosen" : "");
   }
   return text;
 }

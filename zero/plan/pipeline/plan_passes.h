@@ -5,7 +5,7 @@
 //   order_table(planned)       // each order with its seconds, bubble and memory
 //
 // With PassOrder::kAuto every order is simulated with its own cut, and the shortest one is taken whose activations fit
-// into `activation_memory`. Orders within 1 % of the shortest count as equal: of these the one with the smallest
+// into `activation_memory`. 1f1b is also simulated with depths 1, 2, 4 and so on, as long as each is shorter by 1 %. Orders within 1 % of the shortest count as equal: of these the one with the smallest
 // activations is taken. The result depends only on the arguments, so ranks that agree on them agree on the order.
 // Local, values only.
 #pragma once
@@ -29,6 +29,7 @@ struct LinkSeconds {
 // An order that kAuto considered.
 struct OrderTrial {
   PassOrder order = PassOrder::kGpipe;
+  int depth = 0;        // of build_pipeline()
   int sections = 0;     // without a section of lookups
   std::string skipped;  // reason; empty: simulated
   PipelineTime time;
@@ -72,6 +73,9 @@ void require_pipeline(const PipelineOptions& options, int micros);
 // activations fit.
 PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& options, int micros,
                           const LinkSeconds& link);
+
+// "1f1b", or "1f1b depth 2".
+std::string name_of(PassOrder order, int depth);
 
 // One line for each order, and which is taken; empty unless the order was kAuto.
 std::string order_table(const PlannedPasses& planned);
