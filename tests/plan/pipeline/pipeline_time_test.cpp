@@ -116,6 +116,16 @@ TEST(PipelineTime, MessagesFollowEachOther) {
   EXPECT_EQ(time.seconds, 1 + 4 * 10 + 1);
 }
 
+// Latencies overlap: three messages of 10 s and 100 s of latency arrive after 110, 120 and 130 s.
+TEST(PipelineTime, LatencyLeavesTheLinkFree) {
+  const PipelinePlan plan = build_pipeline(PassOrder::kGpipe, 2, 2, 3);
+  PipelineLinks links = links_of(10, 0, 2);
+  links.latency = 100;
+  const PipelineTime time = simulate(plan, costs_of({1, 0, 0}, 2), links);
+  EXPECT_EQ(time.ranks[1].start, 1 + 110);
+  EXPECT_EQ(time.ranks[1].end, 1 + 130 + 1);
+}
+
 TEST(PipelineTime, UnequalSectionsWaitForTheSlowest) {
   const PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, 2, 2, 8);
   const PipelineTime time = simulate(plan, {{1, 1, 1}, {2, 2, 2}}, {});

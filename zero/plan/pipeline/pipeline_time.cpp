@@ -150,7 +150,8 @@ class Simulation {
     const std::vector<double>& of_section = to > from ? links_.forward : links_.backward;
     const double seconds = of_section.empty() ? 0 : of_section.at(static_cast<std::size_t>(from));
     double& free_at = link_free_[{sender, receiver}];
-    return free_at = std::max(free_at, made) + seconds;
+    free_at = std::max(free_at, made) + seconds;
+    return free_at + links_.latency;
   }
 
   void hold(std::size_t rank, const Pass& pass) {

@@ -52,11 +52,12 @@ using PassCosts = std::vector<SectionCosts>;  // by section
 
 PassCosts costs_of(const SectionCosts& each, int sections);
 
-// Seconds of each section's messages between two ranks. Messages from one rank to another follow each other. Empty: the
-// messages take no time.
+// Seconds for which each section's messages between two ranks occupy the link. Messages from one rank to another follow
+// each other. Empty: none.
 struct PipelineLinks {
   std::vector<double> forward;   // of activations, to the next section
   std::vector<double> backward;  // of gradients, to the section before
+  double latency = 0;            // from then until the message is there; the link is free
 };
 PipelineLinks links_of(double forward, double backward, int sections);
 

@@ -24,11 +24,10 @@ bool is_measured(const ForwardGraph& graph) {
 PipelineLinks links_between(const CrossingBytes& bytes, const LinkSeconds& link) {
   const auto seconds = [&](const std::vector<std::int64_t>& of_sections) {
     std::vector<double> result;
-    for (const std::int64_t each : of_sections)
-      result.push_back(each > 0 ? link.latency + static_cast<double>(each) * link.per_byte : 0);
+    for (const std::int64_t each : of_sections) result.push_back(static_cast<double>(each) * link.per_byte);
     return result;
   };
-  return {seconds(bytes.forward), seconds(bytes.backward)};
+  return {seconds(bytes.forward), seconds(bytes.backward), link.latency};
 }
 
 // `graph`: its work is what the cut balances.

@@ -20,7 +20,7 @@
 
 namespace zero {
 
-// A message takes `latency + bytes * per_byte` seconds.
+// A message takes `latency + bytes * per_byte` seconds. The next one follows after `bytes * per_byte` of them.
 struct LinkSeconds {
   double latency = 0;
   double per_byte = 0;
