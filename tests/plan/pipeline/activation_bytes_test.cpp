@@ -60,7 +60,7 @@ TEST(ActivationMemory, BothSidesHoldACrossing) {
             (HeldActivations{.kept = 101 + 102 + 103, .sent = {{.bytes = 101, .section = 0}}, .values_from = {0}}));
 }
 
-TEST(ActivationMemory, SectionsOfARankShareACrossing) {
+TEST(ActivationMemory, SectionsOfRankShareCrossing) {
   const std::vector<HeldActivations> sections = held(chain(4), 2, {0, 0});
   EXPECT_EQ(sections[0].kept, 100 + 101);
   EXPECT_EQ(sections[1], (HeldActivations{.kept = 102 + 103, .given = {{.bytes = 101, .section = 0}}}));

@@ -102,7 +102,6 @@ TEST(PlanPasses, LatencyGetsADepth) {
 TEST(PlanPasses, ActivationMemoryLimitsTheChoice) {
   const ForwardGraph graph = chain(8, kEqual);
   const PlannedPasses unlimited = choose(graph, {.pipeline = 2, .sections = 2}, 8);
-  EXPECT_EQ(unlimited.order, PassOrder::kZbH2);
   const std::int64_t less = trial_of(unlimited, PassOrder::kZbH1).activation_bytes;
   EXPECT_LT(less, trial_of(unlimited, PassOrder::kZbH2).activation_bytes);
   const PlannedPasses planned = choose(graph, {.pipeline = 2, .sections = 2, .activation_memory = less}, 8);

@@ -1,6 +1,7 @@
 // What libtorch's allocator holds on each rank of a pipeline, beside what `zero plan` and auto expect.
 #include <algorithm>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -23,7 +24,10 @@ using Tensors = std::vector<at::Tensor>;
 
 constexpr int kMicros = 6;
 constexpr std::int64_t kSequences = 4, kTokens = 64, kWidth = 32, kHeads = 2, kVocab = 64;
-constexpr double kTolerance = .02, kMostGradients = .1;
+constexpr double kTolerance = .02;
+// Gradients on their way within a backward pass, which no formula counts: at most so many results of a block.
+constexpr std::int64_t kResult = kSequences * kTokens * kWidth * 4;
+constexpr double kOfCheckpoint = 3, kOfPass = 12;
 
 // Bytes of tensors on this thread since construction, over time.
 class BytesOverTime final : public c10::MemoryReportingInfoBase {
@@ -159,17 +163,19 @@ Measured measure(World& world, const Subject& subject, const PipelineOptions& pi
   return measured;
 }
 
-// Within a backward pass there are also the gradients that an operator reads and makes.
-void expect_near(const Measured& measured, std::int64_t planned, const PipelineOptions& pipeline, int rank) {
-  const auto share = [planned](std::int64_t bytes) {
-    return static_cast<double>(bytes) / static_cast<double>(planned) - 1;
+// Within a backward pass there are also the gradients that an operator reads and makes. The second run of a checkpoint
+// ends within a backward pass.
+void expect_near(const Measured& measured, std::int64_t planned, const PipelineOptions& pipeline, int rank,
+                 bool has_checkpoints) {
+  const auto share = [planned](double bytes) { return bytes / static_cast<double>(planned) - 1; };
+  const auto between = static_cast<double>(measured.between);
+  const double on_their_way = has_checkpoints ? kOfCheckpoint * static_cast<double>(kResult) : 0;
+  const auto where = [&] {
+    return fmt::format("{}, rank {}: {} bytes planned, {} held", name_of(pipeline.schedule), rank, planned, between);
   };
-  EXPECT_NEAR(share(measured.between), 0, kTolerance)
-      << name_of(pipeline.schedule) << ", rank " << rank << ": " << planned << " bytes planned";
-  EXPECT_LT(share(measured.peak), kMostGradients) << name_of(pipeline.schedule) << ", rank " << rank;
-  if (std::getenv("ZERO_TEST_PRINT_BYTES") != nullptr)
-    std::cout << name_of(pipeline.schedule) << " rank " << rank << ": planned " << planned << ", between passes "
-              << 100 * share(measured.between) << " %, peak " << 100 * share(measured.peak) << " %\n";
+  EXPECT_GT(share(between), -kTolerance) << where();
+  EXPECT_LT(share(between - on_their_way), kTolerance) << where();
+  EXPECT_LT(static_cast<double>(measured.peak - planned), kOfPass * static_cast<double>(kResult)) << where();
 }
 
 void expect_planned_bytes(const NetOptions& options, const std::vector<PassOrder>& orders) {
@@ -183,7 +189,8 @@ void expect_planned_bytes(const NetOptions& options, const std::vector<PassOrder
       measured[rank] = measure(world, subjects[rank], pipeline);
     });
     for (int rank = 0; rank < 2; ++rank)
-      expect_near(measured[static_cast<std::size_t>(rank)], planned[static_cast<std::size_t>(rank)], pipeline, rank);
+      expect_near(measured[static_cast<std::size_t>(rank)], planned[static_cast<std::size_t>(rank)], pipeline, rank,
+                  options.checkpoints);
   }
 }
 
@@ -207,12 +214,13 @@ TEST(PipelineRank, HoldsPlannedBytes) {
   if (!rank) GTEST_SKIP() << "is a rank of ActivationBytes.DropoutIsCounted";
   torch::set_num_threads(1);
   World world = tests::world_of_process(2);
-  for (const PassOrder order : kOrders) {
+  for (const PassOrder order : {PassOrder::kOneForwardOneBackward, PassOrder::kZbH1}) {
     const PipelineOptions pipeline{.pipeline = 2, .schedule = order};
     torch::manual_seed(7);
     const Subject subject = net_of({.drop = .1});
     const std::vector<std::int64_t> planned = planned_bytes(subject, pipeline);
-    expect_near(measure(world, subject, pipeline), planned[static_cast<std::size_t>(*rank)], pipeline, *rank);
+    expect_near(measure(world, subject, pipeline), planned[static_cast<std::size_t>(*rank)], pipeline, *rank,
+                /*has_checkpoints=*/false);
   }
 }
 

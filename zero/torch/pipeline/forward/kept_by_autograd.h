@@ -23,8 +23,8 @@ struct KeptByAutograd {
   std::int64_t own_bytes = 0;  // of other tensors, such as a copy of an argument that is then written in place
 };
 
-// `stack`: ends with the arguments, which are only read. Their tensors are on the meta device, and need a gradient as in
-// a pass. Without gradient mode nothing is kept. Throws c10::Error if the operator cannot run there.
+// `stack`: ends with the arguments, which are only read. Their tensors are on the meta device, and need a gradient as
+// in a pass. Without gradient mode nothing is kept. Throws c10::Error if the operator cannot run there.
 KeptByAutograd kept_by_autograd(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 }  // namespace zero
