@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # Makes the Debian package zero-cpp: the command, the libraries with headers, libtorch, and the examples.
 #
-#   tools/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release (built if needed)
+#   tools/packaging/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release (built if needed)
 #
 # It depends on packages of the distribution on which it was made: install it on the same one. It contains MPI and Gloo
 # if libopenmpi-dev and libgloo-dev are installed. Installs missing packages, as quickstart.sh does, and dpkg-dev. It
 # can run again.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 case "${1:-}" in
   "") ;;
-  -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tools/package_deb.sh; exit 0 ;;
+  -h | --help) sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tools/packaging/package_deb.sh; exit 0 ;;
   *) printf "package_deb.sh: unknown option '%s'.\n" "$1" >&2; exit 2 ;;
 esac
 

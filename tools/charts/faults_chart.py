@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws docs/faults.svg from the tables of docs/reliability.md: how often each thing was killed or damaged.
 
-    tools/faults_chart.py
+    tools/charts/faults_chart.py
 
 A bar is a row of a table: the sum of its trials outside brackets, on a logarithmic scale, and the row's last cell.
 tests/tools/faults_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a row.
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, CHART = ROOT / "docs/reliability.md", ROOT / "docs/faults.svg"
 
 # Heading and row number on the page, and the words of the chart.

@@ -1,4 +1,4 @@
-"""The pytest plug-in of tools/deepspeed_suite.py: DeepSpeed's tests call zerocpp.deepspeed, on CPUs.
+"""The pytest plug-in of tools/peers/deepspeed_suite.py: DeepSpeed's tests call zerocpp.deepspeed, on CPUs.
 
 DeepSpeed's helpers are used as they are. Its public functions are replaced before a test is imported, also in the
 ranks. Ranks are forked from a server that has imported torch, and end with the first failure or after a limit.

@@ -2,8 +2,8 @@
 # Makes the Debian package and the container, and tests both: version, doctor, 20 steps of training on two ranks,
 # removal.
 #
-#   tools/try_packages.sh              from build/release
-#   tools/try_packages.sh container    only the container
+#   tools/packaging/try_packages.sh              from build/release
+#   tools/packaging/try_packages.sh container    only the container
 #
 # The package is tested in a bare system (debootstrap, as root) with the script of the Containerfile. Without root or
 # debootstrap it is unpacked into a folder and run from there. The container is built if podman, docker or (as root)
@@ -11,7 +11,7 @@
 # the image, it uses a bare system, and the cached libtorch and compiled objects. The script prints the tests that it
 # skipped. Exit status 77: this is not Debian.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/zero-packages.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT
@@ -42,7 +42,7 @@ try_installed() {
   [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "Not root, or no debootstrap."; return 77; }
   bare_system "$root" || { tail -n 3 "$scratch/log"; echo "debootstrap could not create a bare system."; return 77; }
   mkdir "$root/mnt/packages"
-  cp build/packages/zero-cpp_*.deb tools/container_runtime.sh "$root/mnt/packages/"
+  cp build/packages/zero-cpp_*.deb tools/packaging/container_runtime.sh "$root/mnt/packages/"
   inside "$root" /mnt/packages/container_runtime.sh /mnt/packages >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
   inside "$root" su zero -c "EXAMPLES=/home/zero/examples/; $first_steps" || return 1
   inside "$root" apt-get purge -q -y zero-cpp >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
@@ -105,7 +105,7 @@ try_container() {
 
 try_package() {
   local status=0
-  tools/package_deb.sh || return 1
+  tools/packaging/package_deb.sh || return 1
   try_installed || status=$?
   [ $status != 77 ] || { status=0; (try_unpacked) || status=$?; }
   return $status
@@ -121,6 +121,6 @@ status=0
 try_container || status=$?
 case $status in
   0) echo "The container was built and tried." ;;
-  77) echo "Skipped: the container. Its two scripts are tools/package_deb.sh and tools/container_runtime.sh." ;;
+  77) echo "Skipped: the container. Its two scripts are tools/packaging/package_deb.sh and tools/packaging/container_runtime.sh." ;;
   *) echo "The container failed."; exit 1 ;;
 esac

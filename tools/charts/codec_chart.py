@@ -2,7 +2,7 @@
 """Draws docs/codec_losses.svg from docs/codec_losses.csv: the validation loss by step with each codec, compared with
 fp32.
 
-    tools/codec_chart.py
+    tools/charts/codec_chart.py
 
 benchmarks/codec_losses.py writes the file. The curves of losses nearly coincide, so a second panel shows each in
 percent of fp32's. A third panel has the ways whose copies take local steps, because they are much farther from fp32.
@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from faults_chart import picture  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 TABLE, CHART = ROOT / "docs/codec_losses.csv", ROOT / "docs/codec_losses.svg"
 
 LEFT, WIDTH, HEIGHT, LABELS = 70, 590, 210, 12

@@ -2,7 +2,7 @@
 """Draws docs/steps.svg from the tables of docs/performance.md: a training step of GPT-2 in zero.cpp, DDP, FSDP2 and
 DeepSpeed.
 
-    tools/steps_chart.py
+    tools/charts/steps_chart.py
 
 A bar is a row of one of two tables of benchmarks/peer_steps.py: states on the device, or states off it. The dashed line
 is the row `compute` of the same table. tests/tools/steps_chart_test.py compares picture and page. Exit status: 0
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from faults_chart import picture  # noqa: E402
 from loss_time_chart import table  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, CHART = ROOT / "docs/performance.md", ROOT / "docs/steps.svg"
 
 # First words of a table of the page, the name of the group, and its rows.

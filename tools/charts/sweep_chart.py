@@ -2,7 +2,7 @@
 """Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier, time of a step, utilization,
 and accuracy (val_loss for a language model), by stage and place.
 
-    tools/sweep_chart.py
+    tools/charts/sweep_chart.py
 
 A row is a run of the table that `zero sweep` printed. Utilization is left out if the table lacks it.
 tests/tools/sweep_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks the table.
@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from faults_chart import picture  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, CHART = ROOT / "docs/guide/report.md", ROOT / "docs/sweep.svg"
 
 PLACES = {"none": "on the device", "host-1": "moments on the host", "disk-1": "moments on disk"}

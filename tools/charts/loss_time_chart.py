@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws docs/loss_time.svg from tables of docs/distributed.md: time to a loss with a slow rank and over a slow link.
 
-    tools/loss_time_chart.py
+    tools/charts/loss_time_chart.py
 
 A bar is a cell of a table of benchmarks/stragglers.py (one table for two ranks, one for four), or a row of a table of
 benchmarks/slow_link.py (one for each link, each with one and with two ranks a machine). A cell begins with its seconds,
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from faults_chart import picture  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PAGE, CHART = ROOT / "docs/distributed.md", ROOT / "docs/loss_time.svg"
 
 SECONDS = "seconds to a loss"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the results of tools/gpu_check.sh on a GPU as tables, in the form of docs/gpu.md.
 
-    tools/gpu_tables.py right.json speed.json offload.json      # one or more batches
+    tools/charts/gpu_tables.py right.json speed.json offload.json      # one or more batches
 """
 
 import argparse
