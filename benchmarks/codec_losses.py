@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import ROOT, find_zero
+from support.training_run import ROOT, find_zero
 
 LOCAL = {"sync.mode": "local", "sync.local_steps": 10}
 NO_MOMENTUM = {"sync.outer_lr": 1, "sync.outer_momentum": 0}

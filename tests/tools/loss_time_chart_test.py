@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of tools/charts/loss_time_chart.py: the reading of a page's tables, and that docs/loss_time.svg is up to date."""
+"""Tests of tools/charts/loss_time_chart.py: a page's tables, and that docs/loss_time.svg is up to date."""
 
 import sys
 import unittest

@@ -15,8 +15,8 @@ sys.dont_write_bytecode = True
 
 import loss_time_chart  # noqa: E402
 import stragglers  # noqa: E402
-from raw_rounds import RawRounds, spread, widest  # noqa: E402
 from straggler_modes import MODES, rate_of, shares_by, timing_of  # noqa: E402
+from support.raw_rounds import RawRounds, spread, widest  # noqa: E402
 
 SYNC = MODES[0].name
 

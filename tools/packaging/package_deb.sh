@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Makes the Debian package zero-cpp: the command, the libraries with headers, libtorch, and the examples.
 #
-#   tools/packaging/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb from build/release (built if needed)
+#   tools/packaging/package_deb.sh    makes build/packages/zero-cpp_VERSION_ARCHITECTURE.deb
 #
-# It depends on packages of the distribution on which it was made: install it on the same one. It contains MPI and Gloo
-# if libopenmpi-dev and libgloo-dev are installed. Installs missing packages, as quickstart.sh does, and dpkg-dev. It
-# can run again.
+# It packs build/release, and builds that first if needed. The package depends on packages of the distribution on which
+# it was made: install it on the same one. It contains MPI and Gloo if libopenmpi-dev and libgloo-dev are installed.
+# Installs missing packages, as quickstart.sh does, and dpkg-dev. It can run again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -121,6 +121,6 @@ status=0
 try_container || status=$?
 case $status in
   0) echo "The container was built and tried." ;;
-  77) echo "Skipped: the container. Its two scripts are tools/packaging/package_deb.sh and tools/packaging/container_runtime.sh." ;;
+  77) echo "Skipped: the container. Its two scripts in tools/packaging are package_deb.sh and container_runtime.sh." ;;
   *) echo "The container failed."; exit 1 ;;
 esac

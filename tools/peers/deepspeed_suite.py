@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs DeepSpeed's own tests of ZeRO on zerocpp.deepspeed, on CPUs.
 
-    tools/peers/deepspeed_suite.py CHECKOUT                                    # one case of each test
-    tools/peers/deepspeed_suite.py CHECKOUT unit/v1/zero/test_zero.py --cases 0     # all cases of one file
-    tools/peers/deepspeed_suite.py CHECKOUT --theirs                           # DeepSpeed itself instead of zerocpp.deepspeed
+    tools/peers/deepspeed_suite.py CHECKOUT                                 # one case of each test
+    tools/peers/deepspeed_suite.py CHECKOUT unit/v1/zero/test_zero.py --cases 0  # all cases of one file
+    tools/peers/deepspeed_suite.py CHECKOUT --theirs                        # DeepSpeed itself, not zerocpp.deepspeed
 
 CHECKOUT: a clone of DeepSpeed with its tests. The Python that runs this needs zerocpp, pytest and DeepSpeed's imports
 (hjson, psutil, pydantic, einops, ninja, py-cpuinfo, msgpack, tqdm). tools/peers/deepspeed_suite.toml lists the files of

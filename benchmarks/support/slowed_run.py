@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from training_run import ROOT
+from support.training_run import ROOT
 
 PERIOD = 0.01  # seconds; a slowed rank runs for 1/k of them
 

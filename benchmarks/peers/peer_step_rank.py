@@ -27,7 +27,9 @@ import sys
 import time
 from pathlib import Path
 
-from known_gpt import ADAMW, Shape, adamw_of, decayed, first_weights, load, make_gpt, windows_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this file is started as a program
+
+from peers.known_gpt import ADAMW, Shape, adamw_of, decayed, first_weights, load, make_gpt, windows_of  # noqa: E402
 
 MODELS = {"tiny": Shape(layers=2, width=64, heads=2, context=64),
           "small": Shape(layers=6, width=384, heads=6, context=256), "gpt2": Shape(12, 768, 12, 1024, 50257)}

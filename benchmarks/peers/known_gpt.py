@@ -17,7 +17,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from training_run import ROOT
+from support.training_run import ROOT
 
 CONFIG = "examples/shakespeare/shakespeare.toml"
 CONTEXT = 64  # tokens of a sample

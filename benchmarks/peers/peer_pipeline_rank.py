@@ -14,7 +14,9 @@ import sys
 import time
 from pathlib import Path
 
-from known_gpt import CONTEXT, adamw_of, first_weights, load, lr_of, make_gpt, windows_of
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this file is started as a program
+
+from peers.known_gpt import CONTEXT, adamw_of, first_weights, load, lr_of, make_gpt, windows_of  # noqa: E402
 
 
 def stage_of(model, rank):

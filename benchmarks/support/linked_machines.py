@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 
-from training_run import ROOT
+from support.training_run import ROOT
 
 ADDRESSES = ["10.78.0.1", "10.78.0.2"]
 LONGEST = 1800  # seconds; ends a run that hangs

@@ -16,9 +16,9 @@ import statistics
 import subprocess
 from pathlib import Path
 
-from memory_cap import MemoryCap, Use
+from support.memory_cap import MemoryCap, Use
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BASE = {"model.name": "gpt2", "data.kind": "text", "data.path": ROOT / "examples/shakespeare/input.txt",
         "data.validation": 0, "train.eval_every": 0, "train.log_every": 1, "optimizer.lr": 3e-4,
         "schedule.name": "constant", "schedule.warmup": 0}
