@@ -2,7 +2,7 @@
 // dies, all ranks start again. The machines are network namespaces.
 #include <fmt/format.h>
 
-#include "tests/faults/hosts_fault_test.h"
+#include "tests/faults/hosts/hosts_fault_test.h"
 #include "tests/support/occurrences.h"
 #include "tests/support/tier.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "tests/faults/hosts_fault_test.h"
+#include "tests/faults/hosts/hosts_fault_test.h"
 #include "tests/support/tier.h"
 
 namespace zero {

@@ -2,7 +2,7 @@
 // checkpoint are lost. If a launcher dies, all ranks continue from the disk. The machines are network namespaces.
 #include <fmt/format.h>
 
-#include "tests/faults/hosts_fault_test.h"
+#include "tests/faults/hosts/hosts_fault_test.h"
 #include "tests/faults/restarts.h"
 #include "tests/support/tier.h"
 
