@@ -10,7 +10,7 @@
 #include "zero/comm/rank_sum.h"
 #include "zero/device/element_kernels.h"
 
-#include "plugins/cuda/rounded.h"
+#include "plugins/cuda/bodies/rounded.h"
 
 namespace zero::bodies {
 

@@ -1,4 +1,4 @@
-#include "plugins/cuda/eight_bit_bodies.h"
+#include "plugins/cuda/bodies/eight_bit_bodies.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "plugins/cuda/exact_bodies.h"
+#include "plugins/cuda/bodies/exact_bodies.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 // Local.
 #pragma once
 
-#include "plugins/cuda/rule_bodies.h"
+#include "plugins/cuda/bodies/rule_bodies.h"
 
 namespace zero::bodies {
 

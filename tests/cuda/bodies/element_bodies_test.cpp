@@ -1,4 +1,4 @@
-#include "plugins/cuda/element_bodies.h"
+#include "plugins/cuda/bodies/element_bodies.h"
 
 #include <cstring>
 

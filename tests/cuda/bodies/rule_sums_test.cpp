@@ -1,8 +1,8 @@
 // Sums over parameters, and Adafactor, which needs such sums.
 #include <gtest/gtest.h>
 
-#include "plugins/cuda/adafactor_body.h"
-#include "plugins/cuda/rule_bodies.h"
+#include "plugins/cuda/bodies/adafactor_body.h"
+#include "plugins/cuda/bodies/rule_bodies.h"
 #include "tests/cuda/random_span.h"
 #include "tests/cuda/sum_lanes.h"
 #include "tests/support/tier.h"

@@ -10,7 +10,7 @@
 
 #include "zero/optim/whole/adafactor_kernel.h"
 
-#include "plugins/cuda/slice.h"
+#include "plugins/cuda/bodies/slice.h"
 
 namespace zero::bodies {
 

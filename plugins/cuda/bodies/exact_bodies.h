@@ -11,7 +11,7 @@
 
 #include "zero/base/numbers/sum_limbs.h"
 
-#include "plugins/cuda/rounded.h"
+#include "plugins/cuda/bodies/rounded.h"
 
 namespace zero::bodies {
 

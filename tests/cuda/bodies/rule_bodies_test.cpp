@@ -1,4 +1,4 @@
-#include "plugins/cuda/rule_bodies.h"
+#include "plugins/cuda/bodies/rule_bodies.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 
 #include "zero/optim/rule/update_span.h"
 
-#include "plugins/cuda/rounded.h"
+#include "plugins/cuda/bodies/rounded.h"
 
 namespace zero::bodies {
 

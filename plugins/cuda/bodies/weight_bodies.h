@@ -6,7 +6,7 @@
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/optim/outer_step.h"
 
-#include "plugins/cuda/slice.h"
+#include "plugins/cuda/bodies/slice.h"
 
 namespace zero::bodies {
 

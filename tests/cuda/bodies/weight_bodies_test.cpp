@@ -1,4 +1,4 @@
-#include "plugins/cuda/weight_bodies.h"
+#include "plugins/cuda/bodies/weight_bodies.h"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,7 @@
 #include "zero/optim/whole/lamb_kernel.h"
 #include "zero/optim/whole/muon_kernel.h"
 
-#include "plugins/cuda/slice.h"
+#include "plugins/cuda/bodies/slice.h"
 
 namespace zero::bodies {
 
