@@ -263,7 +263,7 @@ stage cuda cuda
 stage fuzz fuzz
 stage manifest tools/lint_manifest.sh
 stage site tools/site.sh
-stage packages tools/try_packages.sh
+stage packages tools/packaging/try_packages.sh
 
 [ ${#failures[@]} = 0 ] || printf '\n== failures\n'
 [ ${#failures[@]} = 0 ] || printf '%s\n' "${failures[@]}"

@@ -10,8 +10,8 @@ busy machine slows both equally. The balloon is half full when the run begins, a
 
 The script trains twice: without and with the balloon. It prints the number of killed processes (which should be 0), the
 promised speed on this machine, the number of moves of states, and whether losses and weights agree bit for bit. Under
-the cap, the balloon fits only if zero.cpp moves states out of memory. Needs root: without it memory_cap.py prints the
-reason, and the exit status is 77.
+the cap, the balloon fits only if zero.cpp moves states out of memory. Needs root: without it support/memory_cap.py
+prints the reason, and the exit status is 77.
 """
 
 import argparse
@@ -24,8 +24,8 @@ import sys
 import tempfile
 import time
 
-from memory_cap import CapError, MemoryCap
-from training_run import find_zero, mib, parse_bytes
+from support.memory_cap import CapError, MemoryCap
+from support.training_run import find_zero, mib, parse_bytes
 
 CANNOT_RUN_HERE = 77  # exit status: no cap can be set
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "examples", "shakespeare", "input.txt")

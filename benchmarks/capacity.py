@@ -6,8 +6,8 @@
     sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256                      # states only in memory
     sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 6GiB --device-memory 1600MiB   # and on disk
 
-The cap is that of a control group (memory_cap.py), which needs root. The model is built under the cap, unit by unit.
-`held` counts the bytes that the kernel could not reclaim. A part of them is the ledger: memory of zero.cpp itself
+The cap is that of a control group (support/memory_cap.py), which needs root. The model is built under the cap, unit by
+unit. `held` counts the bytes that the kernel could not reclaim. A part of them is the ledger: memory of zero.cpp itself
 (gathered units, staging, tiles of states on disk). The rest is libtorch's: activations, logits, gradients before their
 reduction, and the program.
 Exit status 0: it trains, and its losses fall (if there are several steps). With --largest, 0 means: at least 0.95 of
@@ -21,8 +21,8 @@ import signal
 import sys
 import tempfile
 
-from memory_cap import CapError
-from training_run import find_zero, mib, parse_bytes, plan, train
+from support.memory_cap import CapError
+from support.training_run import find_zero, mib, parse_bytes, plan, train
 
 CANNOT_RUN_HERE = 77  # exit status: no cap can be set, or the disk has no room
 LEAST_OF_FORMULA = .95  # with --largest: smallest share of the formula's size with exit status 0

@@ -6,7 +6,7 @@
     python3 benchmarks/codec_losses.py --missing               # runs only the columns that the file lacks
 
 Each row of the file is an evaluation, each column a way of sending. Ways differ only in the keys of WAYS; model, data,
-seed and stage are the same. Their losses do not depend on the machine's load. tools/codec_chart.py draws
+seed and stage are the same. Their losses do not depend on the machine's load. tools/charts/codec_chart.py draws
 docs/codec_losses.svg from the file.
 """
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import ROOT, find_zero
+from support.training_run import ROOT, find_zero
 
 LOCAL = {"sync.mode": "local", "sync.local_steps": 10}
 NO_MOMENTUM = {"sync.outer_lr": 1, "sync.outer_momentum": 0}
@@ -81,7 +81,7 @@ def main():
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["step", *columns])
         rows.writerows([step, *(f"{column[step]:.5f}" for column in columns.values())] for step in steps)
-    print(f"wrote {args.output}; draw it: tools/codec_chart.py")
+    print(f"wrote {args.output}; draw it: tools/charts/codec_chart.py")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import ROOT, find_zero, print_table
+from support.training_run import ROOT, find_zero, print_table
 
 
 PLAIN = (2, {})  # ranks, keys

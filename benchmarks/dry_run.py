@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import ROOT, find_zero
+from support.training_run import ROOT, find_zero
 
 EXAMPLES = ["linear", "mnist_mlp", "mnist_cnn", "mnist_lstm", "bert_classification", "shakespeare", "shakespeare_lstm",
             "shakespeare_llama"]

@@ -22,10 +22,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from known_gpt import Shape, adamw_of, make_gpt
-from peer_step_rank import keep_heap
-from raw_rounds import RawRounds, spread
-from training_run import find_zero, print_table, train
+from peers.known_gpt import Shape, adamw_of, make_gpt
+from peers.peer_step_rank import keep_heap
+from support.raw_rounds import RawRounds, spread
+from support.training_run import find_zero, print_table, train
 
 SHAPE = {"model.layers": 4, "model.width": 128, "model.heads": 4, "model.context": 64, "data.context": 64}
 

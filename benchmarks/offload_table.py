@@ -27,8 +27,8 @@ import signal
 import sys
 import tempfile
 
-from memory_cap import CapError
-from training_run import find_zero, mib, parse_bytes, print_table, train
+from support.memory_cap import CapError
+from support.training_run import find_zero, mib, parse_bytes, print_table, train
 
 MODELS = {"small": {"model.layers": 6, "model.width": 512, "model.heads": 8, "model.context": 128, "model.vocab": 256,
                     "data.context": 128, "train.batch": 1},

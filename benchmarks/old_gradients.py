@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import ROOT, find_zero, print_table
+from support.training_run import ROOT, find_zero, print_table
 
 KEYS = {"optimizer.name": "sgd", "optimizer.lr": 0.05, "optimizer.momentum": 0.9, "optimizer.weight_decay": 0, "schedule.name": "constant",
         "train.eval_every": 0, "train.sample": 0, "run.threads": 1, "checkpoint.every": 0}

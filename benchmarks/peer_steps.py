@@ -9,9 +9,9 @@ losses.
 
 PYTHON has torch 2.11, for DeepSpeed's rows also deepspeed 0.19.8 (DS_ACCELERATOR=cpu), and for ds3-nvme libaio's
 headers. The script names the systems that PYTHON lacks, and leaves them out. All systems begin with the same weights,
-draw the same samples, and use AdamW in fp32 with one thread a rank (peer_step_rank.py). Their losses must therefore
-agree; the last column shows it. Each round runs every system once. Peers and `compute` use a C library that keeps freed
-memory, except with --stock-heap.
+draw the same samples, and use AdamW in fp32 with one thread a rank (peers/peer_step_rank.py). Their losses must
+therefore agree; the last column shows it. Each round runs every system once. Peers and `compute` use a C library that
+keeps freed memory, except with --stock-heap.
 
 Columns, as medians over the rounds: the median step after the first three; its ratio to the step of `compute` (only
 forward and backward) in the same round; megabytes that a rank sent in a step (of peers, by the machine's loopback
@@ -28,10 +28,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from known_gpt import has, prepare, train_flags
-from peer_step_rank import MODELS, WARM_UP
-from raw_rounds import RawRounds, spread, widest
-from training_run import ROOT, find_zero, mib, print_table
+from peers.known_gpt import has, prepare, train_flags
+from peers.peer_step_rank import MODELS, WARM_UP
+from support.raw_rounds import RawRounds, spread, widest
+from support.training_run import ROOT, find_zero, mib, print_table
 
 SAMPLES = {"tiny": (4, 64), "small": (4, 256), "gpt2": (1, 128)}  # samples of a rank, and tokens of a sample
 HOST = {"zero.optimizer": "{host=1}", "zero.gradient": "{host=1}"}
@@ -115,7 +115,7 @@ class Bench:
 
     def finished(self, ranks, job, report):
         command = [self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-                   str(ROOT / "benchmarks/peer_step_rank.py"), json.dumps(job)]
+                   str(ROOT / "benchmarks/peers/peer_step_rank.py"), json.dumps(job)]
         settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu",
                     "LOCAL_SIZE": str(ranks)}
         path = f"{Path(self.args.python).parent}:{os.environ['PATH']}"  # DeepSpeed looks for ninja there

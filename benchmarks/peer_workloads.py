@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from training_run import ROOT, find_zero
+from support.training_run import ROOT, find_zero
 
 BATCH = 32  # of each rank
 EXAMPLES = {name: f"examples/{example}/{example}.toml" for name, example in

@@ -21,7 +21,7 @@ import statistics
 import sys
 import tempfile
 
-from training_run import find_zero, plan, train
+from support.training_run import find_zero, plan, train
 
 TILES_KIB = 32 << 10  # host memory for transfers to and from the disk
 MUON = [(4, 128), (2, 256), (1, 512), (1, 768), (1, 1024)]  # (layers, width)

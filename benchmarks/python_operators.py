@@ -15,7 +15,7 @@ import os
 import statistics
 import time
 
-from training_run import print_table
+from support.training_run import print_table
 
 
 def arguments():

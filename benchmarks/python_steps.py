@@ -25,11 +25,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from known_gpt import has
-from peer_step_rank import MODELS, WARM_UP
+from peers.known_gpt import has
+from peers.peer_step_rank import MODELS, WARM_UP
 from peer_steps import Bench
-from raw_rounds import RawRounds
-from training_run import ROOT, find_zero, mib, print_table
+from support.raw_rounds import RawRounds
+from support.training_run import ROOT, find_zero, mib, print_table
 
 OURS = {"zerocpp 3": "zerocpp3", "zerocpp 3 min": "zerocpp3-min", "zerocpp 3 arena": "zerocpp3-arena",
         "zerocpp 3 min arena": "zerocpp3-min-arena"}

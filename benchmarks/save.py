@@ -31,7 +31,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training_run import find_zero, print_table, train
+from support.training_run import find_zero, print_table, train
 
 HERE = Path(__file__).resolve().parent
 SHM = Path("/dev/shm")
@@ -88,9 +88,9 @@ def peer_saves(args, system, scratch):
     before = set(SHM.glob("deepspeed_*"))
     try:
         done = subprocess.run([args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-                               str(args.ranks), HERE / "save_peer.py", "--system", system, "--layers", str(args.layers),
-                               "--width", str(args.width), "--vocab", str(args.vocab), "--folder", folder, "--saves",
-                               str(args.saves), "--json", report],
+                               str(args.ranks), HERE / "peers/save_peer.py", "--system", system,
+                               "--layers", str(args.layers), "--width", str(args.width), "--vocab", str(args.vocab),
+                               "--folder", folder, "--saves", str(args.saves), "--json", report],
                               capture_output=True, text=True, timeout=args.timeout)
     except subprocess.TimeoutExpired:
         return "took too long"

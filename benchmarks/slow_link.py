@@ -7,7 +7,7 @@
 
 The machines are two network namespaces of this machine. `tc` slows their cable down in both directions. Ranks talk over
 Gloo. All systems, including peers, train the model of examples/shakespeare on its text: the same first weights, the
-same 12 samples a step, AdamW with a constant learning rate, one thread a rank (known_gpt.py, peer_rank.py).
+same 12 samples a step, AdamW with a constant learning rate, one thread a rank (peers/).
 
 - **step ms, MB a machine sent a step**: means over the steps after the first, from the end of one step to the end of
   the next. The first machine's network card counts the bytes, with headers; the bytes of a separate run of the first
@@ -50,11 +50,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from known_gpt import CONFIG, has, prepare, train_flags
-from linked_machines import ADDRESSES, LinkedMachines
-from loss_curve import evals_of, first_below, steps_of
-from raw_rounds import RawRounds, spread, widest
-from training_run import ROOT, find_zero, print_table
+from peers.known_gpt import CONFIG, has, prepare, train_flags
+from support.linked_machines import ADDRESSES, LinkedMachines
+from support.loss_curve import evals_of, first_below, steps_of
+from support.raw_rounds import RawRounds, spread, widest
+from support.training_run import ROOT, find_zero, print_table
 
 SAMPLES = 12  # a step, of all ranks
 EVALUATED = 480  # windows of validation text
@@ -180,7 +180,8 @@ class Bench:
         if system.peer.startswith("pipelining"):
             program = "peer_pipeline_rank.py"
             told |= {"order": system.peer.split()[1], "micro_batches": 4}
-        sent = self.machines.run(lambda rank: [self.args.python, ROOT / "benchmarks" / program, json.dumps(told)], self.ranks)
+        command = [self.args.python, ROOT / "benchmarks/peers" / program, json.dumps(told)]
+        sent = self.machines.run(lambda rank: command, self.ranks)
         return json.loads(report.read_text()) | {"sent": sent}
 
     def curve(self, system):

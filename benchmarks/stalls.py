@@ -20,10 +20,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from known_gpt import prepare, train_flags
-from loss_curve import steps_of
-from slowed_run import pid_of_rank, run
-from training_run import find_zero, print_table
+from peers.known_gpt import prepare, train_flags
+from support.loss_curve import steps_of
+from support.slowed_run import pid_of_rank, run
+from support.training_run import find_zero, print_table
 
 WARM_UP = 10  # steps
 

@@ -10,10 +10,10 @@ import dataclasses
 import json
 import sys
 
-from known_gpt import prepare, train_flags
-from loss_curve import evals_of, first_below, steps_of
-from slowed_run import run, run_beside
-from training_run import ROOT
+from peers.known_gpt import prepare, train_flags
+from support.loss_curve import evals_of, first_below, steps_of
+from support.slowed_run import run, run_beside
+from support.training_run import ROOT
 
 EVALUATED, EVAL_EVERY = 64, 10
 LR_WARM_UP = 30  # steps until the learning rate has its full value
@@ -134,8 +134,9 @@ class Stragglers:
         report.unlink(missing_ok=True)
         told = {"system": mode.name.lower(), "ranks": ranks, "steps": steps, "samples": self.args.samples, "folder": str(self.folder),
                 "report": str(report), "warm_up": LR_WARM_UP, **asked}
-        run([self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks, ROOT / "benchmarks/peer_rank.py",
-             json.dumps(told)], ranks - 1, k, report.exists, self.args.period)  # some abort at exit
+        run([self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks,
+             ROOT / "benchmarks/peers/peer_rank.py", json.dumps(told)],
+            ranks - 1, k, report.exists, self.args.period)  # some abort at exit
         if not report.exists():
             sys.exit(f"{mode.name} wrote no report")
         return json.loads(report.read_text())

@@ -6,10 +6,10 @@
     python3 benchmarks/stragglers.py --from rounds.json                      # prints the tables of that run again
 
 The GPT of examples/shakespeare on its text, 32 samples a step of all ranks, AdamW with 30 steps of warm-up, one thread
-a rank. DDP begins with the same weights and draws the same samples (known_gpt.py). Its losses must therefore equal
-those of `sync`, which is checked before anything is timed. In every system the last rank is stopped (SIGSTOP) for (k -
-1)/k of each 10 ms (--period). Modes with servers have one more rank, the server. Each round runs every system, for each
-number of ranks and each k. A cell is the median over the rounds.
+a rank. DDP begins with the same weights and draws the same samples (peers/known_gpt.py). Its losses must therefore
+equal those of `sync`, which is checked before anything is timed. In every system the last rank is stopped (SIGSTOP) for
+(k - 1)/k of each 10 ms (--period). Modes with servers have one more rank, the server. Each round runs every system, for
+each number of ranks and each k. A cell is the median over the rounds.
 
 - **samples a second**: the samples whose gradients were applied, over the time of --steps steps after the first 5 (20
   with `share = "auto"`, which has settled by then). The sum of the ranks' speeds is their rate if none waits: that of
@@ -31,10 +31,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from known_gpt import has
-from raw_rounds import RawRounds, spread, widest
+from peers.known_gpt import has
+from support.raw_rounds import RawRounds, spread, widest
 from straggler_modes import MODES, Stragglers
-from training_run import find_zero, print_table
+from support.training_run import find_zero, print_table
 
 SAME = 1e-5  # relative difference of losses: more than rounding
 ALONE = "the ranks alone, in sum"

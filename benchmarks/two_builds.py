@@ -15,7 +15,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from training_run import find_zero, print_table, train
+from support.training_run import find_zero, print_table, train
 
 SHAPE = {"model.layers": 4, "model.width": 128, "model.heads": 4, "model.context": 64, "train.batch": 4, "run.threads": 1}
 CASES = {

@@ -1,5 +1,5 @@
-# cpack -G DEB, which tools/package_deb.sh calls, makes zero-cpp_VERSION_ARCHITECTURE.deb from the tree of `cmake
-# --install`, libtorch, and the examples. debian_tree.cmake changes CPack's copy of the tree for Debian.
+# cpack -G DEB, which tools/packaging/package_deb.sh calls, makes zero-cpp_VERSION_ARCHITECTURE.deb from the tree of
+# `cmake --install`, libtorch, and the examples. debian_tree.cmake changes CPack's copy of the tree for Debian.
 # docs/decisions/0023-debian-package-contains-libtorch.md says why libtorch is inside.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME zero-cpp)

@@ -8,9 +8,9 @@
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's python3 if it is another one, has SciPy
 #   browser     one of the browsers of tests/tools/page_test.py is on the PATH
-# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/package_deb.sh), test
-# (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed; otherwise
-# they skip, and say so.
+# Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/packaging/package_deb.sh),
+# test (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed;
+# otherwise they skip, and say so.
 packages() {
   cat <<'TABLE'
 build  g++                 command:g++

@@ -6,9 +6,9 @@
 //   whole_term(square, ExchangeThreads())          // sixteen threads of a warp: one term of their elements
 #pragma once
 
-#include "plugins/cuda/exact_bodies.h"
+#include "plugins/cuda/bodies/exact_bodies.h"
+#include "plugins/cuda/bodies/terms.h"
 #include "plugins/cuda/grid.cuh"
-#include "plugins/cuda/terms.h"
 
 namespace zero::bodies {
 

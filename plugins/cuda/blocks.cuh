@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "plugins/cuda/rounded.h"
+#include "plugins/cuda/bodies/rounded.h"
 
 namespace zero::bodies {
 

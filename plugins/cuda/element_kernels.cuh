@@ -2,9 +2,9 @@
 // outer_subtract_kernel(), outer_move_kernel() and mix_kernel() beside the rules.
 #pragma once
 
-#include "plugins/cuda/element_bodies.h"
+#include "plugins/cuda/bodies/element_bodies.h"
+#include "plugins/cuda/bodies/weight_bodies.h"
 #include "plugins/cuda/grid.cuh"
-#include "plugins/cuda/weight_bodies.h"
 
 namespace zero::bodies {
 

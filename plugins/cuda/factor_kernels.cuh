@@ -2,8 +2,8 @@
 // adafactor_sums_kernel(), adafactor_kernel().
 #pragma once
 
-#include "plugins/cuda/adafactor_body.h"
 #include "plugins/cuda/block_sum.cuh"
+#include "plugins/cuda/bodies/adafactor_body.h"
 
 namespace zero::bodies {
 

@@ -15,7 +15,7 @@
 
 #include "zero/optim/rule/update_slices.h"
 
-#include "plugins/cuda/slice.h"
+#include "plugins/cuda/bodies/slice.h"
 
 namespace zero::bodies {
 

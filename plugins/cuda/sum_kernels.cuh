@@ -4,8 +4,8 @@
 
 #include "plugins/cuda/block_sum.cuh"
 #include "plugins/cuda/blocks.cuh"
-#include "plugins/cuda/element_bodies.h"
-#include "plugins/cuda/rule_bodies.h"
+#include "plugins/cuda/bodies/element_bodies.h"
+#include "plugins/cuda/bodies/rule_bodies.h"
 
 namespace zero::bodies {
 

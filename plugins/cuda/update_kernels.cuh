@@ -2,9 +2,9 @@
 // updates a list of spans.
 #pragma once
 
-#include "plugins/cuda/eight_bit_bodies.h"
+#include "plugins/cuda/bodies/eight_bit_bodies.h"
+#include "plugins/cuda/bodies/rule_bodies.h"
 #include "plugins/cuda/grid.cuh"
-#include "plugins/cuda/rule_bodies.h"
 
 namespace zero::bodies {
 

@@ -1,5 +1,6 @@
 // Kernels on a GPU that do more than update single elements, bit for bit against the host's code: sums over ranks with
 // their statistics, casts, averages, and the sums of LAMB and Adafactor. Uses ZERO_TEST_DEVICE like gpu_test.cpp.
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "tests/cuda/device_arrays.h"
 #include "tests/cuda/on_the_gpu.h"
 #include "tests/cuda/random_span.h"
+#include "tests/cuda/sum_lanes.h"
 #include "tests/support/tier.h"
 
 namespace zero {

@@ -1,11 +1,11 @@
-// Sixteen: a value in each of sixteen lanes, for the trees of plugins/cuda/terms.h. Also the work of a group of sixteen
-// threads on a block.
+// Sixteen: a value in each of sixteen lanes, for the trees of plugins/cuda/bodies/terms.h. Also the work of a group of
+// sixteen threads on a block.
 #pragma once
 
 #include <array>
 
-#include "plugins/cuda/exact_bodies.h"
-#include "plugins/cuda/terms.h"
+#include "plugins/cuda/bodies/exact_bodies.h"
+#include "plugins/cuda/bodies/terms.h"
 
 namespace zero {
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of tools/codec_chart.py: the reading of a table, and that docs/codec_losses.svg is up to date."""
+"""Tests of tools/charts/codec_chart.py: the reading of a table, and that docs/codec_losses.svg is up to date."""
 
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import codec_chart as drawn  # noqa: E402
@@ -44,7 +44,8 @@ class CodecChart(unittest.TestCase):
             drawn.chart("step,int8\n20,4.1\n")
 
     def test_the_picture_is_what_the_table_says(self):
-        self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.TABLE.read_text()), "draw it again: tools/codec_chart.py")
+        self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.TABLE.read_text()),
+                         "draw it again: tools/charts/codec_chart.py")
 
 
 if __name__ == "__main__":

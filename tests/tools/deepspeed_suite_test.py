@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/deepspeed_suite.py: its list names tests by pattern, and it counts tests instead of cases."""
+"""tools/peers/deepspeed_suite.py: its list names tests by pattern, and it counts tests instead of cases."""
 
 import contextlib
 import io
@@ -7,7 +7,7 @@ import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/peers"))
 import deepspeed_suite as suite  # noqa: E402
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of tools/faults_chart.py: the reading of a table, and that docs/faults.svg is up to date."""
+"""Tests of tools/charts/faults_chart.py: the reading of a table, and that docs/faults.svg is up to date."""
 
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import faults_chart  # noqa: E402
@@ -26,7 +26,7 @@ class FaultsChart(unittest.TestCase):
 
     def test_the_picture_is_what_the_page_says(self):
         self.assertEqual(faults_chart.CHART.read_text(), faults_chart.chart(faults_chart.PAGE.read_text()),
-                         "draw it again: tools/faults_chart.py")
+                         "draw it again: tools/charts/faults_chart.py")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of tools/gpu_check.sh, tools/gpu_tables.py and tools/bundle.sh. They need no GPU: fake commands print fixed
-text. Names are claims."""
+"""Tests of tools/gpu_check.sh, tools/charts/gpu_tables.py and tools/bundle.sh. They need no GPU: fake commands print
+fixed text. Names are claims."""
 
 import json
 import os
@@ -15,7 +15,9 @@ from pathlib import Path
 
 from tools_test import ROOT, MachineTest
 
-import gpu_tables  # noqa: E402  (tools_test has its folder on the path)
+sys.path.insert(0, str(ROOT / "tools/charts"))
+
+import gpu_tables  # noqa: E402
 
 
 class GpuCheck(unittest.TestCase):
@@ -281,7 +283,7 @@ class GpuTables(unittest.TestCase):
             self.assertIn(cell, tables)
 
     def test_a_file_that_is_none_is_named(self):
-        ran = subprocess.run([ROOT / "tools/gpu_tables.py", "/nowhere.json"], capture_output=True, text=True)
+        ran = subprocess.run([ROOT / "tools/charts/gpu_tables.py", "/nowhere.json"], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 1)
         self.assertIn("gpu_tables.py: /nowhere.json: ", ran.stderr)
 

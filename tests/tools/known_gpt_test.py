@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of benchmarks/known_gpt.py that need no torch: samples, names and learning rates of a peer."""
+"""Tests of benchmarks/peers/known_gpt.py that need no torch: samples, names and learning rates of a peer."""
 
 import sys
 import unittest
@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 sys.dont_write_bytecode = True
 
-from known_gpt import LR, lr_of, name_in_file, shuffled_offset, texts, windows_of  # noqa: E402
+from peers.known_gpt import LR, lr_of, name_in_file, shuffled_offset, texts, windows_of  # noqa: E402
 
 
 class KnownGpt(unittest.TestCase):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of tools/loss_time_chart.py: the reading of a page's tables, and that docs/loss_time.svg is up to date."""
+"""Tests of tools/charts/loss_time_chart.py: a page's tables, and that docs/loss_time.svg is up to date."""
 
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import loss_time_chart as drawn  # noqa: E402
@@ -74,7 +74,7 @@ class LossTimeChart(unittest.TestCase):
 
     def test_the_picture_is_what_the_page_says(self):
         self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.PAGE.read_text()),
-                         "draw it again: tools/loss_time_chart.py")
+                         "draw it again: tools/charts/loss_time_chart.py")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 sys.dont_write_bytecode = True
 
 import slow_link  # noqa: E402
-from raw_rounds import RawRounds  # noqa: E402
+from support.raw_rounds import RawRounds  # noqa: E402
 
 
 class SlowLink(unittest.TestCase):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of tools/steps_chart.py: the reading of a table, and that docs/steps.svg is up to date."""
+"""Tests of tools/charts/steps_chart.py: the reading of a table, and that docs/steps.svg is up to date."""
 
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import steps_chart  # noqa: E402
@@ -21,7 +21,7 @@ class StepsChart(unittest.TestCase):
 
     def test_the_picture_is_what_the_page_says(self):
         self.assertEqual(steps_chart.CHART.read_text(), steps_chart.chart(steps_chart.PAGE.read_text()),
-                         "draw it again: tools/steps_chart.py")
+                         "draw it again: tools/charts/steps_chart.py")
 
 
 if __name__ == "__main__":

@@ -10,13 +10,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import loss_time_chart  # noqa: E402
 import stragglers  # noqa: E402
-from raw_rounds import RawRounds, spread, widest  # noqa: E402
 from straggler_modes import MODES, rate_of, shares_by, timing_of  # noqa: E402
+from support.raw_rounds import RawRounds, spread, widest  # noqa: E402
 
 SYNC = MODES[0].name
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Tests of tools/sweep_chart.py: the reading of a sweep's table, and that docs/sweep.svg is up to date."""
+"""Tests of tools/charts/sweep_chart.py: the reading of a sweep's table, and that docs/sweep.svg is up to date."""
 
 import sys
 import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tools/charts"))
 sys.dont_write_bytecode = True
 
 import sweep_chart  # noqa: E402
@@ -54,7 +54,7 @@ class SweepChart(unittest.TestCase):
 
     def test_the_picture_is_what_the_page_says(self):
         self.assertEqual(sweep_chart.CHART.read_text(), sweep_chart.chart(sweep_chart.PAGE.read_text()),
-                         "draw it again: tools/sweep_chart.py")
+                         "draw it again: tools/charts/sweep_chart.py")
 
 
 if __name__ == "__main__":

@@ -445,7 +445,7 @@ class Scripts(MachineTest):
         self.assertTrue(all(os.access(ROOT / step, os.X_OK) for step in steps), steps)
 
     def test_every_script_parses(self):
-        for script in [*ROOT.glob("*.sh"), *ROOT.glob("tools/*.sh"), ROOT / ".ci/run"]:
+        for script in [*ROOT.glob("*.sh"), *ROOT.glob("tools/**/*.sh"), ROOT / ".ci/run"]:
             self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0, script)
 
 

@@ -33,7 +33,7 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
 }
 
 // A sample begins with one token, and is longer than the context and than the number of plans that are kept.
-TEST_F(PipelinesSlow, SamplesAreThoseOfTheWholeModel) {
+TEST_F(PipelinesSlow, SamplesAreThoseOfWholeModel) {
   const auto sample = [&](const std::string& flags) {
     const Ran ran = folder_.zero("train c.toml --run.threads 1 --train.sample 50 --run.dir " + flags, "timeout 250");
     EXPECT_EQ(ran.status, 0) << ran.errors;

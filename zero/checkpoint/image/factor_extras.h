@@ -1,7 +1,7 @@
 // factor_extras(): states of rows and columns (zero/engine/states/factor_states.h) as extras of a checkpoint.
 //
 //   for (Extra& extra : factor_extras(engine)) contents.extras.push_back(std::move(extra));     // between steps
-//   const auto files = files_of_factors(manifest.files, rank % manifest.files.size(), engine, path);   // before a change
+//   const auto files = files_of_factors(manifest.files, own_file, engine, path);    // before anything has changed
 //   for (const std::size_t file : files) take_factors(reader.read_extras(file), engine);
 //
 // The extras of a parameter NAME are called "factor/row_var/NAME" and "factor/col_var/NAME". Every rank holds these

@@ -12,8 +12,8 @@
 // two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
 // section to the first; each adds its own part, as autograd does without a pipeline.
 //
-// A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their reader
-// sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
+// A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their
+// reader sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
 #pragma once
 
 #include <cstdint>
