@@ -482,7 +482,7 @@ constexpr std::array kOptions{
     Option{"parallel.schedule", word_at<kPassOrders, kParallel, &PipelineOptions::schedule>, kAny,
            "order of a pipeline's passes; zb-...: gradients of weights fill the gaps; auto: the shortest that fits"},
     Option{"parallel.depth", number_at<kParallel, &PipelineOptions::depth>, kNatural,
-           "with parallel.schedule 1f1b, for slow links: rank s of p begins with (1 + depth)(p - 1 - s) forward passes"},
+           "parallel.schedule 1f1b, for slow links: rank s of p begins with (1 + depth)(p - 1 - s) forward passes"},
     Option{"parallel.cut", kSectionCut, kAny,
            "equal parts of a cut: estimated work or measured seconds; or the units that begin sections 1 and up"},
     Option{"parallel.activation_memory", bytes_at<kParallel, &PipelineOptions::activation_memory>, kAny,

@@ -6,8 +6,8 @@
 //
 // With PassOrder::kAuto every order is simulated with its own cut, and the shortest one is taken whose activations fit
 // into `activation_memory`. 1f1b is also simulated with depths 1, 2, 4 and so on, as long as each is shorter by 1 %.
-// Orders within 1 % of the shortest count as equal: of these the one with the smallest activations is taken. The result depends only on the arguments, so ranks that agree on them agree on the order.
-// Local, values only.
+// Orders within 1 % of the shortest count as equal: of these the one with the smallest activations is taken. The result
+// depends only on the arguments, so ranks that agree on them agree on the order. Local, values only.
 #pragma once
 
 #include <cstdint>
