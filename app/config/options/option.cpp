@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -428,9 +427,8 @@ struct Reading {
   Value operator()(const Names& member) const { return (*this)(member.names); }
   Value operator()(const TierFractions& member) const {
     Value::Table entries;
-    for (const Tier tier : kLowerTiers | std::views::reverse) {
-      if (member[tier] > 0) entries.emplace_back(std::string(name_of(tier)), Value(member[tier]));
-    }
+    for (auto tier = kLowerTiers.rbegin(); tier != kLowerTiers.rend(); ++tier)
+      if (member[*tier] > 0) entries.emplace_back(std::string(name_of(*tier)), Value(member[*tier]));
     return Value(std::move(entries));
   }
   Value operator()(const std::vector<GroupKeys>& member) const {

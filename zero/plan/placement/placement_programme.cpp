@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ranges>
 #include <utility>
 
 #include "zero/plan/units/estimate.h"
@@ -59,9 +58,9 @@ double clean(double fraction) {
 TierFractions fractions(const std::vector<double>& x, std::size_t which, const StateColumns& state) {
   TierFractions fractions;
   double rest = 1;
-  for (const Tier tier : kLowerTiers | std::views::reverse) {
-    fractions[tier] = std::min(clean(x[static_cast<std::size_t>(column_of(which, on(state.amount, tier)))]), rest);
-    rest -= fractions[tier];
+  for (auto tier = kLowerTiers.rbegin(); tier != kLowerTiers.rend(); ++tier) {
+    fractions[*tier] = std::min(clean(x[static_cast<std::size_t>(column_of(which, on(state.amount, *tier)))]), rest);
+    rest -= fractions[*tier];
   }
   return fractions;
 }
