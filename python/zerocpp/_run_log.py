@@ -24,7 +24,7 @@ from zerocpp import _C
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
-    from zerocpp._engine import Engine
+    from zerocpp._attached import Attached
 
 _WARMUP = 3  # steps that timing leaves out, as `zero train` does
 # Options of attach() that zero.toml has under another name.
@@ -61,7 +61,7 @@ class RunLog:
     def __init__(
         self,
         folder: str | PathLike[str],
-        engine: Engine,
+        engine: Attached,
         *,
         samples_per_step: int | None = None,
         tokens_per_step: int | None = None,
@@ -131,7 +131,7 @@ class RunLog:
                 self._seconds.append(entry["step_seconds"])
         self._configuration = self._sections(steps, more)
         (self._folder / "config.toml").write_text(_toml(self._configuration))
-        (self._folder / "plan.txt").write_text(f"{self._engine.plan()}\n")
+        (self._folder / "plan.txt").write_text(f"{self._engine.plan_text()}\n")
         self._file = open(metrics, "a")  # noqa: SIM115 (open until finish())
 
     def _sections(self, steps: int | None, more: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -36,9 +36,7 @@ PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Commu
       sections_(sections),
       shared_(std::move(shared)) {}
 
-PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
-  std::unique_ptr<Plan>& plan = plans_[key];
-  if (plan != nullptr) return *plan;
+std::unique_ptr<PipelineEvaluation::Plan> PipelineEvaluation::learn(const ForwardResults& function) const {
   auto learned = std::make_unique<Plan>();
   std::vector<at::Tensor> results;
   learned->forward = learn_evaluation(parameters_, [&] { return results = function(); });
@@ -49,7 +47,12 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
   }
   learned->passes = forward_passes(training_);
   learned->crossings = std::make_unique<Crossings>(run_, line_, learned->passes, learned->forward);
-  plan = std::move(learned);
+  return learned;
+}
+
+PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
+  std::unique_ptr<Plan>& plan = plans_[key];
+  if (plan == nullptr) plan = learn(function);
   return *plan;
 }
 
@@ -62,8 +65,11 @@ at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const
   return values;
 }
 
-std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const ForwardResults& function) {
-  Plan& plan = plan_for(key, function);
+std::vector<at::Tensor> PipelineEvaluation::run(const std::optional<EvaluationKey>& key, const ForwardResults& function,
+                                                bool& broken) {
+  const std::unique_ptr<Plan> own = key ? nullptr : learn(function);
+  Plan& plan = key ? plan_for(*key, function) : *own;
+  broken = true;
   std::vector<at::Tensor> results(plan.sections_of_results.size());
   StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
   for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.position)]) {
@@ -81,6 +87,7 @@ std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const 
     if (section == kEverywhere) continue;
     results[i] = share(results[i], plan.passes.rank_of_section[static_cast<std::size_t>(section)]);
   }
+  broken = false;
   return results;
 }
 
