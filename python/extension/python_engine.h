@@ -1,6 +1,6 @@
 // PythonEngine and PythonPipeline: what the classes zerocpp.Engine and zerocpp.PipelineEngine hold.
 //
-// shared_by_engines() binds the functions that both have.
+// bind_shared() binds the functions that both have.
 #pragma once
 
 #include <functional>

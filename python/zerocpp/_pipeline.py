@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils import _pytree
 
 from zerocpp import _C, _attached, _checkpoints, _config, _log, _optimizer, _options
+from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,6 +70,7 @@ class PipelineEngine(_attached.Attached):
     """
 
     _core: _C.Pipeline
+    _is_cut = False
 
     @property
     def lines(self) -> int:
@@ -96,8 +98,11 @@ class PipelineEngine(_attached.Attached):
         (docs/guide/pipeline.md), and any exception of `loss` as it is: the other ranks notice when this rank ends.
         """
         self._require_same_parameters()
+        self._refuse_statistics()
         with _eagerly():
-            return self._core.passes(loss, float(parts))
+            losses = self._core.passes(loss, float(parts))
+        self._is_cut = True
+        return losses
 
     @_log.drains
     def prepare(self, loss: Callable[[int], torch.Tensor]) -> None:
@@ -106,8 +111,10 @@ class PipelineEngine(_attached.Attached):
         No-op if that is done. loss: see passes().
         """
         self._require_same_parameters()
+        self._refuse_statistics()
         with _eagerly():
             self._core.prepare(loss)
+        self._is_cut = True
 
     @_log.drains
     def evaluate(self, function: Callable[[], Any], *, key: Sequence[int] | None = None) -> Any:
@@ -133,6 +140,19 @@ class PipelineEngine(_attached.Attached):
         return _pytree.tree_unflatten(whole, spec)
 
     # ---- the engine itself
+
+    def _refuse_statistics(self) -> None:
+        """Only the rank of its section would have a module's running statistics. Their count is no absent tensor."""
+        if self.lines == self.world.size or self._is_cut:
+            return
+        for name, module in self.model.named_modules():
+            if module.training and getattr(module, "running_mean", None) is not None:
+                raise refuse(
+                    "passes",
+                    name,
+                    f"{type(module).__name__} gathers running statistics, and a pipeline has none yet",
+                    "use a norm without them, such as LayerNorm, or call eval() of this module",
+                )
 
     def text(self) -> str:
         """Local. Returns the sections, the values that cross between them, and the order of passes; empty before the
