@@ -8,6 +8,8 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <torch/csrc/autograd/python_variable.h>
+
 #include "zero/torch/activations/checkpoint.h"
 #include "zero/torch/pipeline/forward/absent_tensor.h"
 #include "zero/torch/pipeline/forward/together.h"

@@ -16,6 +16,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/host_language.h"
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
@@ -356,8 +357,7 @@ class ForwardLearner final : public OperatorTaker {
       if (!writes_gradient) continue;
       plan_.values[static_cast<std::size_t>(value)].requires_grad = true;
       for (const at::Tensor& argument : arguments)
-        if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view())
-          torch::autograd::impl::set_gradient_edge(argument, {history_, 0});
+        if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view()) give_history(argument);
     }
     std::vector<at::Tensor> results;
     const std::size_t count = op.schema().returns().size();
@@ -394,7 +394,7 @@ class ForwardLearner final : public OperatorTaker {
       described.outputs.push_back(tensor.value);
       at::Tensor absent = absent_tensor(tensor.value, tensor.layout, op.schema().name());
       // A leaf that needs a gradient could not be written in place, so the history is a node without inputs.
-      if (tensor.layout.requires_grad) torch::autograd::impl::set_gradient_edge(absent, {history_, 0});
+      if (tensor.layout.requires_grad) give_history(absent);
       planned.tensors.push_back(std::move(tensor));
       return absent;
     };
@@ -412,10 +412,17 @@ class ForwardLearner final : public OperatorTaker {
   // The history of absent tensors: a gradient is never computed through it.
   struct NoHistory final : torch::autograd::Node {
     torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-      throw ConfigError("passes", "backward", "a backward pass was begun within the function",
-                        "return the loss, and leave backward() to passes()");
+      with_host_errors([] {
+        throw ConfigError("passes", "backward", "a backward pass was begun within the function",
+                          "return the loss, and leave backward() to passes()");
+      });
+      return {};
     }
   };
+
+  void give_history(const at::Tensor& absent) {
+    torch::autograd::impl::set_gradient_edge(absent, {history_, history_->add_input_metadata(absent)});
+  }
 
   ForwardPlan plan_;
   OperatorTimer* const timer_;
@@ -428,13 +435,7 @@ class ForwardLearner final : public OperatorTaker {
   int silent_since_ = -1;             // operators since this one run without gradients; -1: they do not
   std::vector<int> silent_since_of_;  // by value: silent_since_ when it was made
   std::vector<c10::Storage> kept_;    // kept, so no address is reused while learning
-  std::shared_ptr<torch::autograd::Node> history_ = make_history();
-
-  static std::shared_ptr<torch::autograd::Node> make_history() {
-    std::shared_ptr<torch::autograd::Node> node(new NoHistory, torch::autograd::deleteNode);
-    node->add_input_metadata(torch::autograd::Node::undefined_input());
-    return node;
-  }
+  const std::shared_ptr<torch::autograd::Node> history_{new NoHistory, torch::autograd::deleteNode};
 };
 
 }  // namespace
