@@ -341,7 +341,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
       run_forward(pass, loss, open, losses);
       generator.end(pass.micro);
     } else if (pass.kind == PassKind::kWeights) {
-      run_weights(pass, open, shared);
+      run_weights(pass, open);
     } else {
       run_backward(pass, open, shared, parts);
     }
@@ -392,7 +392,7 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
       section.loss().defined() ? scaled_loss(part_of(section.loss(), parts), scale) : torch::Tensor();
   const bool split = pass.kind == PassKind::kInputs;
   std::vector<at::Tensor> leaves, leaf_gradients;
-  if (forward_.sections.has_lookup && pass.section == 0 && !split) {
+  if (forward_.sections.has_lookup && pass.section == 0) {
     for (auto& [key, gradient] : shared) {
       if (key.first != pass.micro) continue;
       leaves.push_back(module->parameters().tensor(key.second));
@@ -412,20 +412,12 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
 }
 
 // Gives the engine all gradients of the section's parameters at once, as one backward pass.
-void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open, SharedGradients& shared) {
+void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open) {
   const auto found = open.find({pass.section, pass.micro});
   ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
   AttachedModule* const module = module_of(pass.section);
   std::map<int, at::Tensor> gradients = found->second->take_gradients();
   open.erase(found);
-  if (forward_.sections.has_lookup && pass.section == 0) {
-    for (auto& [key, gradient] : shared) {
-      if (key.first != pass.micro) continue;
-      at::Tensor& sum = gradients[key.second];
-      sum = sum.defined() ? gradient + sum : std::move(gradient);
-    }
-    std::erase_if(shared, [&](const auto& entry) { return entry.first.first == pass.micro; });
-  }
   if (gradients.empty()) return;
   std::vector<at::Tensor> parameters, values;
   for (auto& [param, gradient] : gradients) {

@@ -82,7 +82,7 @@ class PipelinedModule {
   std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
   void run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared, double parts);
-  void run_weights(const Pass& pass, OpenPasses& open, SharedGradients& shared);
+  void run_weights(const Pass& pass, OpenPasses& open);
   void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
   void share_losses(std::vector<double>& losses) const;
