@@ -7,10 +7,8 @@ One process imports torch and transformers, and forks the ranks of all groups, b
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
-import sys
 import tempfile
 import time
 import unittest
@@ -19,103 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import ranks
+from forked_ranks import run_group
+from pipeline_models import batch_of, loss_of, model_of
 
 MICROS = 4
 STEPS = 3
-LIMIT = 300  # seconds after which a running rank is killed, and its group fails
-
-
-# ---- models and batches
-
-
-def model_of(kind: str) -> Any:
-    import torch
-    import transformers as t
-    from torch import nn
-
-    import small_models
-
-    torch.manual_seed(1)
-    if kind == "bert":  # small_models has another head
-        sizes: dict[str, Any] = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64)
-        no_dropout = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-        return t.BertForMaskedLM(
-            t.BertConfig(vocab_size=small_models.VOCABULARY, **sizes, **no_dropout, max_position_embeddings=64)
-        )
-    if kind == "dropout":
-        sizes = dict(vocab_size=small_models.VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4)
-        return t.GPT2LMHeadModel(t.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2))
-    if kind in ("reentrant", "not reentrant"):
-        model = small_models.make("llama")
-        model.gradient_checkpointing_enable({"use_reentrant": kind == "reentrant"})  # type: ignore[operator]
-        return model.train()
-    if kind in ("reads", "function"):
-
-        class Double(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx: Any, x: Any) -> Any:
-                ctx.save_for_backward(x)
-                return (x * x).sin()
-
-            @staticmethod
-            def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
-                (x,) = ctx.saved_tensors
-                return gradient * 2 * x * (x * x).cos()
-
-        class Block(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.linear = nn.Linear(16, 16)
-
-            def forward(self, x: Any) -> Any:
-                import zerocpp as zero
-
-                y = self.linear(x)
-                if kind == "function":
-                    return x + Double.apply(y)
-                kept = zero.together(
-                    lambda z: z[z > 0].mean().expand(z.shape[0]), [y], like=torch.empty(y.shape[0], requires_grad=True)
-                )
-                return x + y * kept[:, None]
-
-        class Net(nn.Module):
-            def __init__(self) -> None:
-                super().__init__()
-                self.blocks = nn.ModuleList([Block() for _ in range(4)])
-                self.head = nn.Linear(16, 8)
-
-            def forward(self, x: Any) -> Any:
-                for block in self.blocks:
-                    x = block(x)
-                return self.head(x)
-
-        return Net()
-    return small_models.make(kind)
-
-
-def batch_of(kind: str, number: int) -> dict[str, Any]:
-    import torch
-
-    import small_models
-
-    if kind in ("reads", "function"):
-        random = torch.Generator().manual_seed(number)
-        return {
-            "x": torch.randn(4, 16, generator=random),
-            "labels": torch.randint(0, 8, (4,), generator=random),
-        }
-    found = small_models.batch("gpt2" if kind == "bert" else kind, number)
-    if kind == "bert":
-        found["attention_mask"] = (torch.arange(16) < 14).long().expand(4, -1)
-    return found
-
-
-def loss_of(kind: str, model: Any, batch: dict[str, Any]) -> Any:
-    from torch import nn
-
-    if kind in ("reads", "function"):
-        return nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
-    return model(**batch).loss
 
 
 def hash_of(weights: dict[str, Any]) -> str:
@@ -335,12 +241,13 @@ def refusals() -> dict[str, str]:
 
 
 def fails(case: str, rank: int) -> None:
-    """Rank 1 fails inside the function of passes(), in its second step."""
+    """Rank 1 fails inside the function of passes(), in its second step. In `waits` it is late, and rank 0 is stopped."""
+    import threading
+
     import torch
     import zerocpp as zero
     from torch import nn
 
-    zero.world(timeout=3.0 if case == "stops" else 60.0)
     model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 8), nn.Linear(8, 8))
     engine = zero.attach_pipeline(model, zero.AdamW(), accumulate=MICROS, pipeline=2, stage=1)
 
@@ -348,13 +255,37 @@ def fails(case: str, rank: int) -> None:
         if rank == 1 and step == 1 and micro == 1:
             if case == "raises":
                 raise ValueError("a fault of this rank")
+            if case == "waits":
+                time.sleep(3)
+                return model(torch.ones(4, 16)).sum()
             os.kill(os.getpid(), signal.SIGKILL)
         return model(torch.ones(4, 16)).sum()
 
     with engine:
         for step in range(3):
+            if case == "waits" and rank == 0 and step == 1:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+                threading.Timer(1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             engine.passes(loss)
             engine.step()
+
+
+def compiled() -> bool:
+    """Compiled blocks run as they are written."""
+    import torch
+    import zerocpp as zero
+    from torch import nn
+
+    found = []
+    for compiles in (False, True):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 8), nn.Linear(8, 8))
+        if compiles:
+            model[1].compile()
+        engine = zero.attach_pipeline(model, zero.AdamW(), accumulate=MICROS, pipeline=2)
+        found.append([engine.passes(lambda micro: model(torch.ones(4, 16)).sum()), engine.step().grad_norm])  # noqa: B023
+        engine.close()
+    return found[0] == found[1]
 
 
 def leaves_open() -> None:
@@ -378,52 +309,6 @@ def leaves_open() -> None:
 def run_cases(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
     functions = {function.__name__: function for function in (train, plain, absent_reads, refusals, leaves_open)}
     return {name: functions[given.pop("do", "train")](**given) for name, given in cases.items()}
-
-
-def fork_rank(group: str, folder: Path, rank: int, size: int, body: Callable[[], Any]) -> int:
-    sys.stdout.flush()
-    child = os.fork()
-    if child != 0:
-        return child
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size))
-    os.environ.update(ZERO_RUN_ID=f"{group}-{os.getppid()}", MASTER_ADDR="127.0.0.1", MASTER_PORT="1")
-    output = os.open(folder / f"{group}-{rank}.log", os.O_WRONLY | os.O_CREAT)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    found: dict[str, Any] = {}
-    try:
-        found["result"] = body()
-    except BaseException as error:
-        import traceback
-
-        traceback.print_exc()
-        found["error"] = f"{type(error).__name__}: {error}"
-    (folder / f"{group}-{rank}.json").write_text(json.dumps(found))
-    sys.exit(1 if "error" in found else 0)
-
-
-def run_group(group: str, folder: Path, size: int, body: Callable[[int], Any]) -> list[dict[str, Any]]:
-    """Forks the ranks of a group. Returns result or error, exit status and output of each."""
-    processes = {
-        fork_rank(group, folder, rank, size, lambda rank=rank: body(rank)): rank  # type: ignore[misc]
-        for rank in range(size)
-    }
-    found: list[dict[str, Any]] = [{} for _ in range(size)]
-    begin = time.monotonic()
-    while processes:
-        if time.monotonic() > begin + LIMIT:
-            for process in processes:
-                os.kill(process, signal.SIGKILL)
-        process, status, _ = os.wait4(-1, os.WNOHANG)
-        if process == 0:
-            time.sleep(0.01)
-            continue
-        rank = processes.pop(process)
-        file = folder / f"{group}-{rank}.json"
-        found[rank] = json.loads(file.read_text()) if file.exists() else {}
-        found[rank]["status"] = os.waitstatus_to_exitcode(status)
-        found[rank]["output"] = (folder / f"{group}-{rank}.log").read_text(errors="replace")
-    return found
 
 
 KINDS = ("gpt2", "llama", "bert", "t5", "dropout", "adapters", "reads", "function")
@@ -485,8 +370,11 @@ def all_groups(folder: str) -> dict[str, list[dict[str, Any]]]:
         "wrong": (2, lambda rank: run_cases(wrong)),
         "raises": (2, lambda rank: fails("raises", rank)),
         "dies": (2, lambda rank: fails("dies", rank)),
+        "waits": (2, lambda rank: fails("waits", rank)),
         "open": (2, lambda rank: leaves_open()),
     }
+    if os.environ.get("ZERO_TEST_TIER", "full") == "full":
+        groups["compiled"] = (2, lambda rank: compiled())
     only = os.environ.get("ZERO_TEST_GROUPS")
     return {
         name: run_group(name, place, size, body)
@@ -592,6 +480,14 @@ class Pipelines(ranks.PackageTest):
     def test_killed_rank_is_named(self) -> None:
         self.assertEqual(self.found["dies"][1]["status"], -signal.SIGKILL)
         self.assertRegex(self.found["dies"][0]["error"], "^CommError: .*rank 1")
+
+    def test_interrupt_ends_a_wait_for_another_section(self) -> None:
+        self.assertEqual(self.found["waits"][0]["error"], "KeyboardInterrupt: ")
+        self.assertRegex(self.found["waits"][1]["error"], "^CommError: .*rank 0")
+
+    @ranks.whole
+    def test_compiled_blocks_run_as_written(self) -> None:
+        self.assertEqual(self.results("compiled"), [True, True])
 
     def test_open_engines_end_quietly(self) -> None:
         for rank in self.found["open"]:

@@ -1,6 +1,7 @@
 // export_weights(): one safetensors file with the parameters and buffers of a model.
 //
-//   export_weights(path, comm, specs, buffers, [&](const auto& visit) { states.for_each_parameter(visit, false); }, false);
+//   const auto visit_all = [&](const auto& visit) { states.for_each_parameter(visit, /*full_precision=*/false); };
+//   export_weights(path, comm, specs, buffers, visit_all, /*full_precision=*/false);
 //
 // `visit_all` calls its argument for each parameter of `specs`, on every rank. One of them is whole at a time, and only
 // rank 0 writes. Collective. If rank 0 cannot write, every rank throws IoError.
