@@ -6,11 +6,10 @@ from typing import Any
 
 
 def model_of(kind: str) -> Any:
+    import small_models
     import torch
     import transformers as t
     from torch import nn
-
-    import small_models
 
     torch.manual_seed(1)
     if kind == "bert":  # small_models has another head
@@ -71,9 +70,8 @@ def model_of(kind: str) -> Any:
 
 
 def batch_of(kind: str, number: int) -> dict[str, Any]:
-    import torch
-
     import small_models
+    import torch
 
     if kind in ("reads", "function"):
         random = torch.Generator().manual_seed(number)

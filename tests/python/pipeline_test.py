@@ -241,7 +241,7 @@ def refusals() -> dict[str, str]:
 
 
 def fails(case: str, rank: int) -> None:
-    """Rank 1 fails inside the function of passes(), in its second step. In `waits` it is late, and rank 0 is stopped."""
+    """Rank 1 fails inside the function of passes(), in its second step. In `waits` it is late: rank 0 gets SIGINT."""
     import threading
 
     import torch
