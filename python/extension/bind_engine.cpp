@@ -19,18 +19,6 @@ namespace {
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
 
-// A scope of the library as a context manager. `make` begins it, with the GIL released.
-class Scope {
- public:
-  explicit Scope(std::function<std::shared_ptr<void>()> make) : make_(std::move(make)) {}
-  void enter() { scope_ = make_(); }
-  void exit() { scope_.reset(); }
-
- private:
-  std::function<std::shared_ptr<void>()> make_;
-  std::shared_ptr<void> scope_;
-};
-
 // A destructor that throws must not run inside shared_ptr's: GatheredScope writes back at its end.
 class GatheredInPython {
  public:
@@ -130,30 +118,6 @@ void bind_reports(py::module_& module) {
       });
 }
 
-StepReport take_step(PythonEngine& self, double lr, const std::vector<double>& by_group,
-                     const std::vector<double>& decay_by_group, std::optional<double> loss, double max_loss,
-                     double max_grad_norm, bool fewer_micro_batches, const std::vector<double>& leaf_losses) {
-  return self.attachment().step({.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
-                                {.loss = loss,
-                                 .leaf_losses = leaf_losses,
-                                 .max_loss = max_loss,
-                                 .max_grad_norm = max_grad_norm,
-                                 .fewer_micro_batches = fewer_micro_batches});
-}
-
-// Tensors are copies: a visited tensor may be memory of the engine.
-void visit_parameters(PythonEngine& self, const std::function<void(const std::string&, const torch::Tensor&)>& visit,
-                      bool full_precision) {
-  const py::gil_scoped_release no_gil;
-  self.attachment().for_each_parameter(
-      [&](const std::string& name, const torch::Tensor& tensor) {
-        const torch::Tensor copy = tensor.clone();
-        const py::gil_scoped_acquire gil;
-        visit(name, copy);
-      },
-      full_precision);
-}
-
 // The parameters of one unit, beginning with number `first`; and the number that comes next, or 0.
 std::pair<std::size_t, std::vector<NamedTensor>> some_parameters(PythonEngine& self, std::size_t first,
                                                                  bool full_precision) {
@@ -184,25 +148,13 @@ void save(PythonEngine& self, const std::string& path, const std::map<std::strin
   self.attachment().control().begin_save(path, {.run = notes}, SaveMode::kSync)->wait();
 }
 
-py::dict load(PythonEngine& self, const std::string& path) {
-  LoadedCheckpoint loaded;
-  {
-    const py::gil_scoped_release no_gil;
-    loaded = self.attachment().load(path);
-  }
-  py::dict found;
-  found["steps"] = loaded.manifest.steps;
-  found["skipped"] = loaded.manifest.skipped;
-  found["notes"] = loaded.manifest.run;
-  return found;
-}
-
 }  // namespace
 
 void bind_engine(py::module_& module) {
   bind_scopes(module);
   bind_reports(module);
-  py::class_<PythonEngine, std::shared_ptr<PythonEngine>>(module, "Engine")
+  py::class_<PythonEngine, std::shared_ptr<PythonEngine>> engine(module, "Engine");
+  engine
       .def(py::init([](std::shared_ptr<World> world, const std::vector<NamedTensor>& parameters,
                        const std::vector<NamedTensor>& buffers, const std::set<std::string>& own_unit,
                        const std::set<std::string>& fp32, const py::dict& options) {
@@ -211,7 +163,6 @@ void bind_engine(py::module_& module) {
         return std::make_shared<PythonEngine>(std::move(world), tensors_from(parameters, buffers, own_unit, fp32),
                                               std::move(given));
       }))
-      .def("step", &take_step, NoGil())
       .def(
           "scaled", [](PythonEngine& self, const torch::Tensor& loss) { return self.attachment().scaled(loss); },
           NoGil())
@@ -229,12 +180,6 @@ void bind_engine(py::module_& module) {
            [](std::shared_ptr<PythonEngine> self) {
              return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
                return std::shared_ptr<FrozenScope>(new FrozenScope(self->attachment().frozen()));
-             });
-           })
-      .def("averaged",
-           [](std::shared_ptr<PythonEngine> self) {
-             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
-               return std::shared_ptr<AveragedScope>(new AveragedScope(self->attachment().averaged()));
              });
            })
       .def("using",
@@ -266,23 +211,11 @@ void bind_engine(py::module_& module) {
            [](PythonEngine& self, const std::optional<std::string>& name) {
              return name ? self.attachment().state_names(*name) : self.attachment().state_names();
            })
-      .def("visit_parameters", &visit_parameters)
       .def("some_parameters", &some_parameters, NoGil())
       .def("work_seconds", &work_seconds)
       .def("plan", &plan_of)
-      .def(
-          "export_weights",
-          [](PythonEngine& self, const std::string& path, bool full_precision) {
-            self.attachment().export_weights(path, full_precision);
-          },
-          NoGil())
-      .def("save", &save, NoGil())
-      .def("load", &load)
-      .def(
-          "report", [](PythonEngine& self) { return self.attachment().report(); }, NoGil())
-      .def_property_readonly("closed", &PythonEngine::closed)
-      .def("close", &PythonEngine::close, NoGil())
-      .def("abandon", &PythonEngine::abandon, NoGil());
+      .def("save", &save, NoGil());
+  bind_shared(engine);
   // Parameters of any engines, for code that is no operator: a compiled graph.
   module.def("using", [](std::vector<torch::Tensor> tensors) {
     return std::make_unique<Scope>([tensors = std::move(tensors)]() -> std::shared_ptr<void> {

@@ -96,6 +96,7 @@ PYBIND11_MODULE(_C, module) {
   set_up_errors(module);
   bind_world(module);
   bind_engine(module);
+  bind_pipeline(module);
   bind_deferred(module);
   bind_plan(module);
   bind_log(module);

@@ -81,6 +81,7 @@ const std::map<std::string_view, DType> kTypes{
     {"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}};
 const std::map<std::string_view, Reduce> kReduceWords{
     {"auto", Reduce::kAuto}, {"each", Reduce::kEach}, {"last", Reduce::kLast}};
+const std::map<std::string_view, CutBy> kCutWords{{"work", CutBy::kWork}, {"measured", CutBy::kSeconds}};
 WireCodec codec_from(const Given& given) {
   const std::optional<WireCodec> codec = wire_codec_named(given.text());
   if (!codec) given.refuse("one of " + one_of(kWireCodecNames));
@@ -237,6 +238,26 @@ AttachOptions options_from(const py::dict& given) {
     if (setter == kSetters.end()) throw ConfigError("attach", name, "no such option", "use a name of option_names()");
     if (!value.is_none()) setter->second(options, {name, value});
   }
+  return options;
+}
+
+PipelineOptions pipeline_options_from(const py::dict& given) {
+  PipelineOptions options;
+  each_entry({"pipeline", given}, {"pipeline", "sections", "schedule", "cut", "activation_memory"},
+             [&](const std::string& key, const Given& entry) {
+               const Given named{key, entry.value};
+               if (entry.value.is_none()) return;
+               if (key == "pipeline") options.pipeline = named.integer();
+               if (key == "sections") options.sections = named.integer();
+               if (key == "schedule") options.schedule = pass_order_of(named.text());
+               if (key == "activation_memory") options.activation_memory = named.bytes();
+               if (key != "cut") return;
+               if (!py::isinstance<py::str>(entry.value)) {
+                 options.first_units = named.texts();
+               } else {
+                 options.cut = named.one_of_words(kCutWords);
+               }
+             });
   return options;
 }
 

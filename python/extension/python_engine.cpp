@@ -1,7 +1,5 @@
 #include "python/extension/python_engine.h"
 
-#include "zero/base/error/log.h"
-
 namespace zero::python {
 
 ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
@@ -16,39 +14,22 @@ ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std:
 }
 
 PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options)
-    : world_(std::move(world)), options_(std::move(options)) {
-  attachment_.emplace(attach(model, *world_, options_));
+    : HeldEngine(std::move(world), std::move(options)) {
+  hold(attach(model, this->world(), this->options()));
 }
 
-PythonEngine::~PythonEngine() {
-  if (attachment_) abandon();
+PythonPipeline::PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,
+                               const PipelineOptions& pipeline)
+    : HeldEngine(std::move(world), std::move(options)) {
+  hold(attach_pipeline(std::move(model), this->world(), this->options(), pipeline));
 }
 
-Engine& PythonEngine::attachment() {
-  if (!attachment_) throw ConfigError("engine", "closed", "this engine has ended", "attach the model again");
-  return *attachment_;
-}
-
-void PythonEngine::close(bool give_back) {
-  if (!attachment_) return;
-  // An exception in close() leaves an engine that only abandon() can end.
-  Engine ending = std::move(*attachment_);
-  attachment_.reset();
-  if (!give_back) ending.abandon();
-  ending.detach();
-}
-
-// An Engine that is destroyed while an exception unwinds waits for nobody, and leaves its parameters empty.
-void PythonEngine::abandon() {
-  struct Unwinding {};
-  if (!attachment_) return;
-  ZERO_LOG(info, "an engine is destroyed without close(): its parameters have no values");
-  try {
-    const Engine dying = std::move(*attachment_);
-    attachment_.reset();
-    throw Unwinding{};
-  } catch (const Unwinding&) {
-  }
+pybind11::dict dict_of(const LoadedCheckpoint& loaded) {
+  pybind11::dict found;
+  found["steps"] = loaded.manifest.steps;
+  found["skipped"] = loaded.manifest.skipped;
+  found["notes"] = loaded.manifest.run;
+  return found;
 }
 
 }  // namespace zero::python

@@ -1,8 +1,10 @@
-// PythonEngine: what the class zerocpp.Engine holds. It owns an Engine, and keeps the world alive.
+// PythonEngine and PythonPipeline: what the classes zerocpp.Engine and zerocpp.PipelineEngine hold.
 //
-// Destruction is Local: Python's collector may destroy an engine on one rank only. Only close() is Collective.
+// bind_shared() binds the functions that both have.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include <torch/csrc/utils/pybind.h>
-
 #include "zero/torch/attach.h"
+#include "zero/torch/pipeline/attach_pipeline.h"
+
+#include "python/extension/held_engine.h"
 
 namespace zero::python {
 
@@ -22,33 +25,101 @@ using NamedTensor = std::pair<std::string, torch::Tensor>;
 ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
                           const std::set<std::string>& own_unit, const std::set<std::string>& fp32);
 
-class PythonEngine {
+class PythonEngine : public HeldEngine<Engine> {
  public:
   // Collective.
   PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options);
-  // Local. Abandons the engine if it is still attached: its parameters have no values afterwards.
-  ~PythonEngine();
-  PythonEngine(const PythonEngine&) = delete;
-  PythonEngine& operator=(const PythonEngine&) = delete;
-
-  // Throws ConfigError after close().
-  Engine& attachment();
-  bool closed() const { return !attachment_.has_value(); }
-  // Collective. `give_back`: the parameters get their values back. Without it they stay empty.
-  void close(bool give_back);
-  // Local. Ends the engine on this rank only.
-  void abandon();
-
-  World& world() { return *world_; }
-  const AttachOptions& options() const { return options_; }
-
- private:
-  std::shared_ptr<World> world_;
-  AttachOptions options_;  // as given
-  std::optional<Engine> attachment_;
 };
 
-// Adds Engine, the scopes and the reports to the module.
+class PythonPipeline : public HeldEngine<PipelineEngine> {
+ public:
+  // Local with a pipeline, which attaches the model at its first passes(). Otherwise Collective.
+  PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,
+                 const PipelineOptions& pipeline);
+};
+
+// A scope of the library as a context manager. `make` begins it, with the GIL released.
+class Scope {
+ public:
+  explicit Scope(std::function<std::shared_ptr<void>()> make) : make_(std::move(make)) {}
+  void enter() { scope_ = make_(); }
+  void exit() { scope_.reset(); }
+
+ private:
+  std::function<std::shared_ptr<void>()> make_;
+  std::shared_ptr<void> scope_;
+};
+
+pybind11::dict dict_of(const LoadedCheckpoint& loaded);
+
+template <typename Held>
+StepReport take_step(Held& self, double lr, const std::vector<double>& by_group,
+                     const std::vector<double>& decay_by_group, std::optional<double> loss, double max_loss,
+                     double max_grad_norm, bool fewer_micro_batches, const std::vector<double>& leaf_losses) {
+  const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+  return self.attachment().step({.lr = lr, .by_group = by_group, .decay_by_group = decay_by_group},
+                                {.loss = loss,
+                                 .leaf_losses = leaf_losses,
+                                 .max_loss = max_loss,
+                                 .max_grad_norm = max_grad_norm,
+                                 .fewer_micro_batches = fewer_micro_batches});
+}
+
+// Tensors are copies: a visited tensor may be memory of the engine.
+template <typename Held>
+void visit_parameters(Held& self, const std::function<void(const std::string&, const torch::Tensor&)>& visit,
+                      bool full_precision) {
+  const pybind11::gil_scoped_release no_gil;
+  const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+  self.attachment().for_each_parameter(
+      [&](const std::string& name, const torch::Tensor& tensor) {
+        const torch::Tensor copy = tensor.clone();
+        const pybind11::gil_scoped_acquire gil;
+        visit(name, copy);
+      },
+      full_precision);
+}
+
+template <typename Held>
+pybind11::dict load_into(Held& self, const std::string& path) {
+  LoadedCheckpoint loaded;
+  {
+    const pybind11::gil_scoped_release no_gil;
+    const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+    loaded = self.attachment().load(path);
+  }
+  return dict_of(loaded);
+}
+
+// Binds what Engine and PipelineEngine share.
+template <typename Held>
+void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
+  using NoGil = pybind11::call_guard<pybind11::gil_scoped_release>;
+  bound.def("step", &take_step<Held>, NoGil())
+      .def("averaged",
+           [](std::shared_ptr<Held> self) {
+             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
+               return std::shared_ptr<AveragedScope>(new AveragedScope(self->attachment().averaged()));
+             });
+           })
+      .def("visit_parameters", &visit_parameters<Held>)
+      .def(
+          "export_weights",
+          [](Held& self, const std::string& path, bool full_precision) {
+            const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+            self.attachment().export_weights(path, full_precision);
+          },
+          NoGil())
+      .def("load", &load_into<Held>)
+      .def(
+          "report", [](Held& self) { return self.attachment().report(); }, NoGil())
+      .def_property_readonly("closed", &Held::closed)
+      .def("close", &Held::close, NoGil())
+      .def("abandon", &Held::abandon, NoGil());
+}
+
+// Add Engine, the scopes and the reports to the module, and Pipeline.
 void bind_engine(pybind11::module_& module);
+void bind_pipeline(pybind11::module_& module);
 
 }  // namespace zero::python

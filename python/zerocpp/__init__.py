@@ -35,6 +35,7 @@ from zerocpp._C import (  # noqa: E402
 )
 from zerocpp._engine import Engine, Loaded, attach, engine_of  # noqa: E402
 from zerocpp._deferred import deferred, is_deferred  # noqa: E402
+from zerocpp._pipeline import PipelineEngine, attach_pipeline, together  # noqa: E402
 from zerocpp._optimizer import LAMB, SGD, Adafactor, Adam, AdamW, AdamW8bit, EngineOptimizer, Lion, Muon  # noqa: E402
 from zerocpp._plan import Plan, plan  # noqa: E402
 from zerocpp._run_log import RunLog  # noqa: E402
@@ -60,17 +61,20 @@ __all__ = [
     "Lion",
     "Loaded",
     "Muon",
+    "PipelineEngine",
     "Plan",
     "Report",
     "RunLog",
     "StepReport",
     "World",
     "attach",
+    "attach_pipeline",
     "deferred",
     "engine_of",
     "is_deferred",
     "keep_memory",
     "mean",
     "plan",
+    "together",
     "world",
 ]

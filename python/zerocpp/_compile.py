@@ -22,17 +22,17 @@ from zerocpp import _C
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
-    from zerocpp._engine import Engine
+    from zerocpp._attached import Attached
 
 _log = logging.getLogger("zerocpp")
 _GRAPHS = "torch._inductor.output_code"
 _CLASSES = ("CompiledFxGraph", "CompiledAOTI")
-_engines: Iterable[Engine] = ()
-_said: weakref.WeakSet[Engine] = weakref.WeakSet()
+_engines: Iterable[Attached] = ()
+_said: weakref.WeakSet[Attached] = weakref.WeakSet()
 _made = _ran = 0  # numbers of compiled graphs and of their calls
 
 
-def teach_torch(engines: Iterable[Engine]) -> None:
+def teach_torch(engines: Iterable[Attached]) -> None:
     """Local. Wraps the calls of compiled graphs, now or when inductor is imported. `engines`: those of this process."""
     global _engines
     if _engines is engines:

@@ -70,7 +70,7 @@ def merge(config: Config, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _of_options(given: dict[str, Any]) -> Config:
     config = Config()
-    known = _options.names()
+    known = [*_options.names(), *_options.OF_PIPELINES]
     for name, value in given.items():
         if name == "optimizer" and isinstance(value, _optimizer.Rule):
             config.optimizer = value
@@ -120,6 +120,11 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "train.loss_scale": ("loss_scale", _as_is),
     "train.clip": ("clip", _as_is),
     "train.ema": ("ema", _as_is),
+    "parallel.pipeline": ("pipeline", _unless(1)),
+    "parallel.sections": ("sections", _unless(0)),
+    "parallel.schedule": ("schedule", _as_is),
+    "parallel.cut": ("cut", _as_is),
+    "parallel.activation_memory": ("activation_memory", _as_is),
     "run.threads": ("threads", _unless(0)),
     "run.device": ("device", _unless("auto")),
 }
@@ -139,7 +144,8 @@ _PARTS: dict[str, tuple[str, str]] = {
     "sync.overlap": ("local", "overlap"),
     "sync.mix": ("local", "mix"),
 }
-_SECTIONS = ("zero", "train", "optimizer", "comm", "sync", "run", "model", "data", "schedule", "checkpoint", "health")
+_SECTIONS = ("zero", "train", "optimizer", "parallel", "comm", "sync", "run", "model", "data", "schedule", "checkpoint",
+             "health")  # fmt: skip
 _OF_THE_PROGRAM = {
     "model": "the program makes the model",
     "data": "the program reads its data",

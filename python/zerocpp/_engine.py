@@ -2,50 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
-import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from os import PathLike, fspath
-from pathlib import Path
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from zerocpp import (
-    _C,
-    _compile,
-    _config,
-    _deferred,
-    _log,
-    _model,
-    _optimizer,
-    _options,
-    _plan,
-    _pretrained,
-    _world,
-    _wrappers,
-    _zero_grad,
-)
-from zerocpp._errors import refuse
+from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan
+from zerocpp._attached import Loaded, Parameter, _engines, abandon_all, engine_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-Parameter = torch.Tensor | str
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The result of load(): `steps` and `skipped` of the run that saved, and the notes of its save()."""
-
-    steps: int
-    skipped: int
-    notes: dict[str, Any] = field(default_factory=dict)
+__all__ = ["Engine", "Loaded", "_engines", "abandon_all", "attach", "attach_with", "engine_of"]
 
 
 @_log.drains
@@ -83,115 +52,22 @@ def attach_with(
     config: _config.Source | None = None,
 ) -> Engine:
     """Collective. Like attach(), but with keep_buffers fp32 buffers stay fp32 for every value of the option dtype."""
-    if not isinstance(model, nn.Module):
-        raise refuse("attach", type(model).__name__, "not a torch.nn.Module", "attach the model itself")
-    if _deferred.in_deferred():
-        raise refuse("attach", type(model).__name__, "called inside deferred()", "call it after that scope")
-    _wrappers.refuse_wrapped(model)
-    given = dict(options)
-    _options.require_known(given)
-    tensors = _model.tensors_of(model)
-    for name, tensor in tensors.parameters:
-        if _C.is_attached(tensor):
-            raise refuse(
-                "attach",
-                name,
-                "this parameter is attached already",
-                "close the other engine first: zero.engine_of(model).close()",
-            )
-        if _model.was_left_empty(tensor):
-            raise refuse(
-                "attach",
-                name,
-                "this parameter has no values: its engine was abandoned, or ended by an error",
-                "construct the model again; engine.load() then reads a checkpoint",
-            )
-    if keep_buffers:
-        tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
-    names = tensors.names()
-    own_world = world or _world.world()
-    if config is not None:
-        configured = _config.read(config, own_world.size)
-        given = _config.merge(configured, given)
-        optimizer = _optimizer.chosen(optimizer, configured.optimizer, configured.optimizer_key)
-    read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
-    _zero_grad.teach_torch()
-    _wrappers.teach_torch()
-    _compile.teach_torch(_engines)
-    disk = given.get("disk")
-    if isinstance(disk, PathLike):
-        given["disk"] = fspath(disk)
-    passed = dict(given, optimizer=(read.name, read.keys), groups=read.rows if tensors.trained() else None)
-    core = _C.Engine(own_world, tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, passed)
-    return Engine(core, model, tensors, read, own_world, given)
+    _options.require_known(options)
+    given = _attached.read_model(model, optimizer, world, options, keep_buffers, config)
+    _options.require_known(given.options)
+    tensors = given.tensors
+    core = _C.Engine(
+        given.world, tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given.passed(_options.names())
+    )
+    return Engine(core, model, given)
 
 
-def _number(value: float | torch.Tensor) -> float:
-    return float(value.detach() if isinstance(value, torch.Tensor) else value)
-
-
-class Engine:
+class Engine(_attached.Attached):
     """The engine of one module. `with` closes it at the end."""
 
-    def __init__(
-        self,
-        core: _C.Engine,
-        model: nn.Module,
-        tensors: _model.ModelTensors,
-        read: _optimizer.ReadOptimizer,
-        world: _C.World,
-        options: dict[str, Any],
-    ) -> None:
-        self._core = core
-        self._places = tensors.places
-        self._names = tensors.names()
-        self._trains = bool(tensors.trained())
-        self._callbacks: list[Callable[[_C.StepReport], None]] = []
-        self.model = model
-        self.world = world
-        self.options = dict(options)  # as given to attach(), by a keyword or by the configuration
-        self.rule = read.name
-        self.optimizer = _optimizer.EngineOptimizer(self, read)
-        _engines.add(self)
+    _core: _C.Engine
 
     # ---- a step
-
-    @_log.drains
-    def step(
-        self,
-        lr: float | None = None,
-        *,
-        loss: float | torch.Tensor | None = None,
-        max_loss: float = math.inf,
-        max_grad_norm: float = math.inf,
-        fewer_micro_batches: bool = False,
-        leaf_losses: Sequence[float | torch.Tensor] = (),
-    ) -> _C.StepReport:
-        """Collective. Reduces the remaining gradients, agrees on their norm, clips, updates, clears.
-
-        lr: the learning rate of this step; groups keep their ratios of attach(). Without it the rates are those of
-            `optimizer.param_groups`, in any ratio. Weight decays are always read there.
-        loss: this rank's loss. The step is skipped if the mean over ranks is above `max_loss`, or is not finite.
-        max_grad_norm: a step with a larger norm is skipped.
-        fewer_micro_batches: allows fewer than `accumulate`, as at an epoch's end.
-        leaf_losses: with the option `leaves`, instead of `loss`: this rank's losses in the order of `engine.leaves`,
-            idle ones included. The report's loss is then their mean over leaves, equal in every world.
-
-        Raises ConfigError if a parameter was replaced since attach(), if gradients are missing, or for a wrong number
-        of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
-        """
-        self._require_same_parameters()
-        _compile.require_wrapped()
-        rates = self.optimizer.rates(lr) if self._trains else (0.0 if lr is None else float(lr), [], [])
-        value = None if loss is None else _number(loss)
-        losses = [_number(each) for each in leaf_losses]
-        report = self._core.step(
-            *rates, value, float(max_loss), float(max_grad_norm), bool(fewer_micro_batches), losses
-        )
-        self.optimizer.mark_called()
-        for callback in self._callbacks:
-            callback(report)
-        return report
 
     @property
     def leaves(self) -> list[int]:
@@ -222,10 +98,6 @@ class Engine:
         """Collective. With the option `local`: makes the outer step now, so all copies hold the same weights."""
         self._core.merge_copies()
 
-    def on_step(self, callback: Callable[[_C.StepReport], None]) -> None:
-        """Local. Calls `callback(report)` after each step() on this rank."""
-        self._callbacks.append(callback)
-
     # ---- scopes
 
     def gathered(self, *what: nn.Module | Parameter, write_from: int | None = None) -> _C.Gathered:
@@ -247,10 +119,6 @@ class Engine:
     def frozen(self) -> _C.Scope:
         """Local. Excludes passes through the model from its steps: its gradients are dropped."""
         return self._core.frozen()
-
-    def averaged(self) -> _C.Scope:
-        """Collective at both ends. Replaces parameters by their moving averages (the option `ema`)."""
-        return self._core.averaged()
 
     # ---- states
 
@@ -277,217 +145,22 @@ class Engine:
     def state_dict(
         self, to: str = "all", full_precision: bool = False, names: Collection[str] | None = None
     ) -> dict[str, torch.Tensor]:
-        """Collective. Returns the weights and buffers as ordinary CPU tensors, under all names of the module.
-
-        to: "all" ranks, or "rank0": then the other ranks return an empty dict. At most one unit at a time is gathered.
-        names: only these names of the module's state_dict(), the same on every rank; not with full_precision.
-        """
-        if to not in ("all", "rank0"):
-            raise refuse("state_dict", to, "no such target", 'use "all" or "rank0"')
+        """Collective. As in the base; with `names` only their units are gathered, and not in full precision."""
+        if names is None or to not in ("all", "rank0"):
+            return super().state_dict(to, full_precision)
         keep = to == "all" or self.world.rank == 0
-        if names is not None:
-            chosen = [(key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names]
-            with self.frozen():  # clone() is Collective, but not part of a step
-                copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
-                return {key: value for key, value in copies if keep}
-        found: dict[str, torch.Tensor] = {}
-        self._core.visit_parameters(
-            lambda name, tensor: found.__setitem__(name, tensor) if keep else None, full_precision
-        )
-        if not keep:
-            return {}
-        wanted = self.model.state_dict(keep_vars=True)
-        first = {key: self._names.get(id(tensor)) for key, tensor in wanted.items()}
-        return {
-            key: found[name] if (name := first[key]) in found else tensor.detach().cpu().clone()
-            for key, tensor in wanted.items()
-        }
-
-    def load_state_dict(self, values: Mapping[str, torch.Tensor], strict: bool = True) -> None:
-        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank."""
-        own = self.model.state_dict(keep_vars=True)
-        missing, unknown = sorted(own.keys() - values.keys()), sorted(values.keys() - own.keys())
-        if strict and (missing or unknown):
-            raise refuse(
-                "load_state_dict",
-                (missing or unknown)[0],
-                "the values lack this name" if missing else "the model has no such name",
-                "give the values of this model, or strict=False",
-            )
-        with torch.no_grad():
-            for name, tensor in own.items():
-                if name in values:
-                    tensor.copy_(values[name])
-
-    def iter_parameters(self, full_precision: bool = False) -> Iterator[tuple[str, torch.Tensor]]:
-        """Collective at each step of the iteration. Yields name and whole value of each parameter, in name order.
-
-        The values are separate CPU tensors. At most one unit at a time is gathered. Do not train between two values.
-        """
-        first, found = self._core.some_parameters(0, full_precision)
-        yield from found
-        while first:
-            first, found = self._core.some_parameters(first, full_precision)
-            yield from found
-
-    # ---- files
-
-    @_log.drains
-    def save(self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
-        """Collective; between steps. Writes a checkpoint for a world of any size. Returns when it is durable.
-
-        notes: values that load() returns; anything that JSON can hold. Rank 0's are saved.
-        """
-        self._core.save(fspath(path), {key: json.dumps(value) for key, value in (notes or {}).items()})
-
-    @_log.drains
-    def load(self, path: str | PathLike[str]) -> Loaded:
-        """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
-        found = self._core.load(fspath(path))
-        return Loaded(found["steps"], found["skipped"], {key: _note(text) for key, text in found["notes"].items()})
-
-    @_log.drains
-    def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
-        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
-        self._core.export_weights(fspath(path), full_precision)
-
-    @_log.drains
-    def export_pretrained(
-        self,
-        folder: str | PathLike[str],
-        *,
-        full_precision: bool = False,
-        part_size: int | str = "5GB",
-        tokenizer: str | PathLike[str] | None = None,
-    ) -> None:
-        """Collective. Writes a folder for from_pretrained() of transformers: weights in parts, and config.json.
-
-        part_size: most bytes of a file. Rank 0 writes, and holds one such part.
-        tokenizer: the folder of a tokenizer, whose files are copied.
-        """
-        size = _C.parse_bytes(part_size, "part_size") if isinstance(part_size, str) else part_size
-        _pretrained.export(self, Path(folder), full_precision, size, None if tokenizer is None else Path(tokenizer))
+        chosen = [(key, value) for key, value in self.model.state_dict(keep_vars=True).items() if key in names]
+        with self.frozen():  # clone() is Collective, but not part of a step
+            copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
+            return {key: value for key, value in copies if keep}
 
     # ---- the engine itself
-
-    def report(self) -> _C.Report:
-        """Local. Returns bytes and times of this rank."""
-        return self._core.report()
-
-    def work_seconds(self) -> dict[str, float]:
-        """Local. Returns seconds of gathers, reductions, updates and waits since the last call."""
-        return self._core.work_seconds()
 
     def plan(self) -> _plan.Plan:
         """Local. Returns the bytes that a rank holds and sends. After the first step it has the next step's
         schedule."""
         return _plan.Plan(type(self.model).__name__, self._core.plan())
 
-    def attached_names(self) -> list[str]:
-        """Local. All names of the attached parameters; a tied parameter has several."""
-        return [name for _, _, _, name in self._places]
-
-    @property
-    def parameters(self) -> dict[str, torch.Tensor]:
-        """Local. The attached parameters, by their first names."""
-        return {name: tensor for _, _, tensor, name in self._places if self._names[id(tensor)] == name}
-
-    @property
-    def closed(self) -> bool:
-        return self._core.closed
-
-    @_log.drains
-    def close(self, give_back: bool = True) -> None:
-        """Collective. Ends the engine. The parameters get their whole values back; without `give_back` they stay empty.
-
-        A second call does nothing. An engine that is never closed is abandoned by its rank at the end of the process,
-        or when it is destroyed: the parameters then have no values.
-        """
-        self._core.close(give_back)
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._core.abandon()
-            _log.drain()
-
-    # ---- inside
-
-    @property
-    def clip(self) -> float:
-        """The norm to which step() clips gradients; 0: no clipping."""
-        return float(self.options.get("clip") or 0.0)
-
-    @property
-    def _device_memory(self) -> float:
-        """The bytes that `device_memory` names; infinity for "auto"."""
-        size = self.options.get("device_memory") or "auto"
-        if size in ("auto", "min"):
-            return math.inf if size == "auto" else 0
-        return _C.parse_bytes(size, "device_memory") if isinstance(size, str) else size
-
-    def _name(self, parameter: Parameter) -> str:
-        if isinstance(parameter, str):
-            for name, tensor in ((name, tensor) for _, _, tensor, name in self._places):
-                if name == parameter:
-                    return self._names[id(tensor)]
-            raise refuse("engine", parameter, "the model has no such parameter", "use a name of named_parameters()")
-        if id(parameter) not in self._names:
-            raise refuse(
-                "engine",
-                f"a tensor of shape {tuple(parameter.shape)}",
-                "no parameter of this model",
-                "give a parameter of the attached model",
-            )
-        return self._names[id(parameter)]
-
-    def _tensors(self, what: Iterable[nn.Module | Parameter]) -> list[torch.Tensor]:
-        by_name = self.parameters
-        found: list[torch.Tensor] = []
-        for item in what:
-            if isinstance(item, nn.Module):
-                found += list(item.parameters())
-            else:
-                found.append(by_name[self._name(item)])
-        return found or list(by_name.values())
-
-    def _require_same_parameters(self) -> None:
-        for parameters, key, tensor, name in self._places:
-            if parameters.get(key) is not tensor:
-                raise refuse(
-                    "step",
-                    name,
-                    "this parameter was replaced since attach(), so the engine does not train it",
-                    "write into the parameter under torch.no_grad(), or change the module before attach()",
-                )
-
-
-def engine_of(model: nn.Module) -> Engine:
-    """Local. Returns the engine to which the first parameter of `model` is attached. Raises ConfigError if none is."""
-    for parameter in model.parameters():
-        for engine in _engines:
-            if not engine.closed and id(parameter) in engine._names:
-                return engine
-        break
-    raise refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
-
-
-def abandon_all() -> None:
-    """Local. Ends all engines of this process without waiting for other ranks."""
-    for engine in list(_engines):
-        if not engine.closed:
-            _log.logger.warning(
-                "an engine was not closed: its parameters have no values; call close(), or save before the end"
-            )
-            engine._core.abandon()
-
-
-def _note(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    def plan_text(self) -> str:
+        """Local. Returns the text of a run's plan.txt."""
+        return str(self.plan())

@@ -12,7 +12,7 @@ from zerocpp import _C, _zero_grad
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
-    from zerocpp._engine import Engine
+    from zerocpp._attached import Attached
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class EngineOptimizer(torch.optim.Optimizer):
 
     fewer_micro_batches = False
 
-    def __init__(self, engine: Engine, read: ReadOptimizer) -> None:
+    def __init__(self, engine: Attached, read: ReadOptimizer) -> None:
         super().__init__([torch.zeros(())], dict(read.defaults))  # a placeholder for the given groups
         self._engine = engine
         self._read = read

@@ -48,6 +48,19 @@ class Options(TypedDict, total=False):
     awaits_load: bool | None
 
 
+class PipelineOptions(Options, total=False):
+    """Keyword arguments of attach_pipeline(): those of attach(), and how a model is cut into sections."""
+
+    pipeline: int | None
+    sections: int | None
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "auto"] | None
+    cut: str | Sequence[str] | None
+    activation_memory: Size | None
+
+
+OF_PIPELINES = ("pipeline", "sections", "schedule", "cut", "activation_memory")
+
+
 def names() -> list[str]:
     """Local. The names of all options, as the library lists them."""
     return [name for name in _C.option_names() if name not in ("optimizer", "groups")]
@@ -58,9 +71,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"did you mean {difflib.get_close_matches(name, list(known), n=1, cutoff=0)[0]}?"
 
 
-def require_known(given: Mapping[str, Any]) -> None:
-    """Local. Raises ConfigError for an unknown option."""
-    known = names()
+def require_known(given: Mapping[str, Any], pipelines: bool = False) -> None:
+    """Local. Raises ConfigError for an unknown option. `pipelines`: also those of attach_pipeline() are known."""
+    known = [*names(), *OF_PIPELINES] if pipelines else names()
     for name in given:
         if name in ("sync", "servers", "quorum"):
             raise refuse(
@@ -69,5 +82,7 @@ def require_known(given: Mapping[str, Any]) -> None:
                 "the Python package has no parameter servers, and a process group could not carry their messages",
                 "use stages 0 to 3, or `zero train` with sync.servers",
             )
+        if name in OF_PIPELINES and not pipelines:
+            raise refuse(name, given[name], "attach() makes no pipeline", "call zero.attach_pipeline()")
         if name not in known:
             raise refuse("attach", name, "no such option", nearest(name, known))

@@ -16,7 +16,7 @@ from zerocpp import _C
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
-    from zerocpp._engine import Engine
+    from zerocpp._attached import Attached
 
 _TYPES = {
     torch.float32: "F32",
@@ -111,7 +111,7 @@ class Parts:
         self._tensors, self._bytes = {}, 0
 
 
-def _buffers(engine: Engine, names: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
+def _buffers(engine: Attached, names: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
     """The buffers that belong to the weights, and frozen parameters with an integer type."""
     tied = set(engine.attached_names())
     for name, tensor in engine.model.state_dict(keep_vars=True).items():
@@ -119,7 +119,7 @@ def _buffers(engine: Engine, names: set[str]) -> Iterator[tuple[str, torch.Tenso
             yield name, tensor.detach().cpu().clone()
 
 
-def export(engine: Engine, folder: Path, full_precision: bool, part_bytes: int, tokenizer: Path | None) -> None:
+def export(engine: Attached, folder: Path, full_precision: bool, part_bytes: int, tokenizer: Path | None) -> None:
     """Collective. See Engine.export_pretrained()."""
     config = getattr(engine.model, "config", None)
     if not hasattr(config, "save_pretrained"):

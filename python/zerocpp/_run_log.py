@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zerocpp import _C
+from zerocpp import _C, _options
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
-    from zerocpp._engine import Engine
+    from zerocpp._attached import Attached
 
 _WARMUP = 3  # steps that timing leaves out, as `zero train` does
 # Options of attach() that zero.toml has under another name.
@@ -39,6 +39,7 @@ _KEYS = {
     "ema": "train.ema",
     "threads": "run.threads",
     "device": "run.device",
+    **{name: f"parallel.{name}" for name in _options.OF_PIPELINES},
 }
 _OF_ZERO = ("stage", "group", "secondary_group", "shards", "device_memory", "host_memory", "disk", "disk_memory",
             "delayed_update", "checksums")  # fmt: skip
@@ -61,7 +62,7 @@ class RunLog:
     def __init__(
         self,
         folder: str | PathLike[str],
-        engine: Engine,
+        engine: Attached,
         *,
         samples_per_step: int | None = None,
         tokens_per_step: int | None = None,
@@ -131,8 +132,14 @@ class RunLog:
                 self._seconds.append(entry["step_seconds"])
         self._configuration = self._sections(steps, more)
         (self._folder / "config.toml").write_text(_toml(self._configuration))
-        (self._folder / "plan.txt").write_text(f"{self._engine.plan()}\n")
+        self._plan()
         self._file = open(metrics, "a")  # noqa: SIM115 (open until finish())
+
+    def _plan(self) -> None:
+        """A pipeline is planned in the first passes()."""
+        text = self._engine.plan_text()
+        self._planned = bool(text)
+        (self._folder / "plan.txt").write_text(f"{text}\n")
 
     def _sections(self, steps: int | None, more: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {"zero": {"stage": 3}, "train": {}, "optimizer": {"name": self._engine.rule}}
@@ -171,6 +178,8 @@ class RunLog:
         self._seconds.append(seconds)
         if not self._first:
             return
+        if not self._planned:
+            self._plan()
         work, passes = self._engine.work_seconds(), own.profile
         line: dict[str, Any] = {
             "step": self._done,

@@ -21,6 +21,7 @@ def names() -> dict[str, list[str]]:
         "table": sorted(_C.option_names()),
         "keywords": sorted([*_options.Options.__annotations__, "optimizer", "groups"]),
         "from_toml": sorted(options),
+        "of_pipelines": sorted(_options.OF_PIPELINES),
         "rules": sorted(_config._RULES),
         "package": sorted(
             name.lower() for name in zero.__all__ if isinstance(getattr(zero, name), type)
@@ -113,7 +114,7 @@ class Configuration(ranks.PackageTest):
     def test_keywords_are_those_of_the_library(self) -> None:
         found = ranks.run(names, ranks=1)[0]
         self.assertEqual(found["keywords"], found["table"])
-        self.assertLessEqual(set(found["from_toml"]), set(found["table"]))
+        self.assertLessEqual(set(found["from_toml"]), set(found["table"]) | set(found["of_pipelines"]))
         self.assertEqual(found["rules"], found["package"])
 
     def test_all_forms_train_alike(self) -> None:

@@ -51,7 +51,8 @@ def mark(parameters: Iterable[torch.Tensor]) -> None:
 
 def engine_of_parameter(parameter: torch.Tensor) -> _engine.Engine | None:
     """Local. Returns the engine to which `parameter` is attached, or None."""
-    return next((e for e in _engine._engines if not e.closed and id(parameter) in e._names), None)
+    engines = (e for e in _engine._engines if isinstance(e, _engine.Engine) and not e.closed)
+    return next((e for e in engines if id(parameter) in e._names), None)
 
 
 class GatheredParameters:

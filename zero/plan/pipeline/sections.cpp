@@ -59,8 +59,9 @@ class Cutter {
  private:
   void keep_together() {
     kept_together_.assign(size_, false);
-    for (const auto& [first, end] : graph_.kept_together)
-      std::fill(kept_together_.begin() + first, kept_together_.begin() + end, true);
+    for (const auto* const ranges : {&graph_.kept_together, &graph_.functions})
+      for (const auto& [first, end] : *ranges)
+        std::fill(kept_together_.begin() + first, kept_together_.begin() + end, true);
   }
 
   void find_uses() {
@@ -127,8 +128,9 @@ class Cutter {
       const auto first = std::ranges::find_if(uses, [this](std::size_t op) { return !is_lookup(op); });
       if (first != uses.end()) forbid(*first, uses.back());
     }
-    for (const auto& [first, end] : graph_.kept_together)
-      forbid(static_cast<std::size_t>(first), static_cast<std::size_t>(end) - 1);
+    for (const auto* const ranges : {&graph_.kept_together, &graph_.functions})
+      for (const auto& [first, end] : *ranges)
+        forbid(static_cast<std::size_t>(first), static_cast<std::size_t>(end) - 1);
     if (graph_.loss >= 0) forbid(last_written_[static_cast<std::size_t>(graph_.loss)], size_);
   }
 

@@ -78,6 +78,8 @@ struct ForwardGraph {
   int loss = -1;                          // the value that the forward pass returns
   // Operators [first, second) that one section runs, such as those of an activation checkpoint. Ranges may be nested.
   std::vector<std::pair<int, int>> kept_together;
+  // Operators [first, end) of a custom autograd function, and those that use its results. They have one section.
+  std::vector<std::pair<int, int>> functions;
 };
 
 // A value that is made in one section and used in others.

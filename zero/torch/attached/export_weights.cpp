@@ -1,4 +1,5 @@
-// AttachedStates::export_weights(): one unit is whole at a time, and only rank 0 writes.
+#include "zero/torch/attached/export_weights.h"
+
 #include <optional>
 
 #include "zero/base/error/check.h"
@@ -8,8 +9,12 @@
 
 namespace zero {
 
-void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
-  Communicator& comm = engine_.resources().comm;
+void export_weights(
+    const std::filesystem::path& path, Communicator& comm, const std::vector<ParamSpec>& specs,
+    const NamedBuffers& named_buffers,
+    const std::function<void(const std::function<void(const std::string& name, const at::Tensor& values)>& visit)>&
+        visit_all,
+    bool full_precision) {
   std::optional<SafetensorsWriter> writer;
   std::string failure;
   // If rank 0 fails, it must still take part in the gathers for which the others wait.
@@ -18,9 +23,9 @@ void AttachedStates::export_weights(const std::filesystem::path& path, bool full
   };
   std::vector<Extra> buffers;
   on_rank_0([&] {
-    for (const auto& [name, tensor] : buffers_) buffers.push_back(extra_of(name, tensor));
+    for (const auto& [name, tensor] : named_buffers) buffers.push_back(extra_of(name, tensor));
     std::vector<SafetensorsEntry> entries;
-    for (const ParamSpec& spec : parameters_.specs())
+    for (const ParamSpec& spec : specs)
       entries.push_back({.name = spec.name,
                          .dtype = element_type_of(full_precision ? DType::kFloat32 : spec.dtype),
                          .shape = spec.shape});
@@ -29,16 +34,20 @@ void AttachedStates::export_weights(const std::filesystem::path& path, bool full
     writer.emplace(path, std::move(entries));
     for (const Extra& buffer : buffers) writer->write(buffer.name, 0, buffer.bytes);
   });
-  for_each_parameter(
-      [&](const std::string& name, const torch::Tensor& values) {
-        on_rank_0([&] {
-          ZERO_CHECK(values.is_contiguous() && values.is_cpu());
-          writer->write(name, 0, {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
-        });
-      },
-      full_precision);
+  visit_all([&](const std::string& name, const at::Tensor& values) {
+    on_rank_0([&] {
+      ZERO_CHECK(values.is_contiguous() && values.is_cpu());
+      writer->write(name, 0, {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()});
+    });
+  });
   on_rank_0([&] { writer->commit(); });
   require_same_outcome(comm, path.string(), failure);
+}
+
+void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
+  zero::export_weights(
+      path, engine_.resources().comm, parameters_.specs(), buffers_,
+      [&](const ParameterVisit& visit) { for_each_parameter(visit, full_precision); }, full_precision);
 }
 
 }  // namespace zero

@@ -41,7 +41,7 @@ void share_rows(const ParameterUses& uses, const c10::OperatorHandle& op, torch:
 
 void run_with_parameters(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (OperatorTaker* taker = OperatorTaker::current()) {
-    taker->run(op, keys, *stack);
+    with_host_errors([&] { taker->run(op, keys, *stack); });
     return;
   }
   const auto& arguments = op.schema().arguments();

@@ -18,7 +18,9 @@ PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOpt
 PipelineEngine::PipelineEngine(std::unique_ptr<PipelinedModule> module) : module_(std::move(module)) {}
 PipelineEngine::PipelineEngine(PipelineEngine&&) noexcept = default;
 PipelineEngine& PipelineEngine::operator=(PipelineEngine&&) noexcept = default;
-PipelineEngine::~PipelineEngine() = default;
+PipelineEngine::~PipelineEngine() {
+  if (module_ != nullptr && module_->in_child()) keep_forever(std::move(module_));
+}
 
 std::vector<double> PipelineEngine::passes(const LossOfMicro& loss, double parts) {
   return module_->passes(loss, parts);
@@ -29,6 +31,9 @@ void PipelineEngine::prepare(const LossOfMicro& loss) {
 std::vector<torch::Tensor> PipelineEngine::evaluate(const std::vector<std::int64_t>& key,
                                                     const std::function<std::vector<torch::Tensor>()>& function) {
   return module_->evaluate(key, function);
+}
+std::vector<torch::Tensor> PipelineEngine::evaluate(const std::function<std::vector<torch::Tensor>()>& function) {
+  return module_->evaluate(std::nullopt, function);
 }
 
 StepReport PipelineEngine::step() {
@@ -49,6 +54,14 @@ void PipelineEngine::for_each_parameter(
     const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit, bool full_precision) {
   module_->for_each_parameter(visit, full_precision);
 }
+std::size_t PipelineEngine::visit_some(
+    std::size_t first, const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
+    bool full_precision) {
+  return module_->visit_some(first, visit, full_precision);
+}
+void PipelineEngine::export_weights(const std::filesystem::path& path, bool full_precision) {
+  module_->export_weights(path, full_precision);
+}
 
 void PipelineEngine::save(const std::filesystem::path& path) {
   module_->save(path, {});
@@ -59,6 +72,9 @@ LoadedCheckpoint PipelineEngine::load(const std::filesystem::path& path) {
 
 void PipelineEngine::detach() {
   module_->detach();
+}
+void PipelineEngine::abandon() {
+  module_->abandon();
 }
 
 const Sections& PipelineEngine::sections() const {

@@ -76,6 +76,9 @@ class PipelineEngine {
   // example the sizes of the inputs.
   std::vector<torch::Tensor> evaluate(const std::vector<std::int64_t>& key,
                                       const std::function<std::vector<torch::Tensor>()>& function);
+  // Without a key, each call learns the operators anew: one more run of the function, on no data. Use it if sizes often
+  // change.
+  std::vector<torch::Tensor> evaluate(const std::function<std::vector<torch::Tensor>()>& function);
 
   // Collective. As Engine::step(): one norm over all sections, and all ranks update or all skip.
   StepReport step();
@@ -88,6 +91,13 @@ class PipelineEngine {
   // Collective; between steps. Calls visit(name, tensor) for every parameter, on every rank, in the order of names.
   void for_each_parameter(const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                           bool full_precision = false);
+  // Collective; between steps. Visits the parameter with number `first` in the order of names, and returns the number
+  // of the next; 0 after the last.
+  std::size_t visit_some(std::size_t first,
+                         const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
+                         bool full_precision = false);
+  // Collective; between steps. As Engine::export_weights().
+  void export_weights(const std::filesystem::path& path, bool full_precision = false);
 
   // Collective; between steps. Save and load a checkpoint of the whole model, which any other run of the model loads.
   void save(const std::filesystem::path& path);
@@ -95,6 +105,8 @@ class PipelineEngine {
 
   // Collective. Gives all parameters back, on every rank. The object is unusable afterwards.
   void detach();
+  // Local. Parameters stay empty; the object is unusable afterwards.
+  void abandon();
 
   // Local; empty before the first passes().
   const Sections& sections() const;

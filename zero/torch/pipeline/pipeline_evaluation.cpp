@@ -38,12 +38,7 @@ PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Commu
       sections_(sections),
       shared_(std::move(shared)) {}
 
-PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
-  if (const auto known = plans_.find(key); known != plans_.end()) {
-    std::erase(used_, key);
-    used_.push_back(key);
-    return *known->second;
-  }
+std::unique_ptr<PipelineEvaluation::Plan> PipelineEvaluation::learn(const ForwardResults& function) const {
   auto learned = std::make_unique<Plan>();
   std::vector<at::Tensor> results;
   learned->forward = learn_evaluation(parameters_, [&] { return results = function(); });
@@ -54,6 +49,16 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
   }
   learned->passes = forward_passes(training_);
   learned->crossings = std::make_unique<Crossings>(run_, line_, learned->passes, learned->forward);
+  return learned;
+}
+
+PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key, const ForwardResults& function) {
+  if (const auto known = plans_.find(key); known != plans_.end()) {
+    std::erase(used_, key);
+    used_.push_back(key);
+    return *known->second;
+  }
+  std::unique_ptr<Plan> learned = learn(function);
   if (plans_.size() == kMostPlans) {
     plans_.erase(used_.front());
     used_.erase(used_.begin());
@@ -71,8 +76,11 @@ at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const
   return values;
 }
 
-std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const ForwardResults& function) {
-  Plan& plan = plan_for(key, function);
+std::vector<at::Tensor> PipelineEvaluation::run(const std::optional<EvaluationKey>& key, const ForwardResults& function,
+                                                bool& broken) {
+  const std::unique_ptr<Plan> own = key ? nullptr : learn(function);
+  Plan& plan = key ? plan_for(*key, function) : *own;
+  broken = true;
   std::vector<at::Tensor> results(plan.sections_of_results.size());
   StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
   for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.position)]) {
@@ -90,6 +98,7 @@ std::vector<at::Tensor> PipelineEvaluation::run(const EvaluationKey& key, const 
     if (section == kEverywhere) continue;
     results[i] = share(results[i], plan.passes.rank_of_section[static_cast<std::size_t>(section)]);
   }
+  broken = false;
   return results;
 }
 

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -33,7 +34,8 @@ class PipelineEvaluation {
   PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const Line& line, Communicator& line_comm,
                      const PipelinePlan& training, const Sections& sections, SharedOwner shared);
 
-  std::vector<at::Tensor> run(const EvaluationKey& key, const ForwardResults& function);
+  // Without a key each run learns. `broken`: true while passes run, and so after an exception in one.
+  std::vector<at::Tensor> run(const std::optional<EvaluationKey>& key, const ForwardResults& function, bool& broken);
 
  private:
   struct Plan {
@@ -42,6 +44,7 @@ class PipelineEvaluation {
     std::unique_ptr<Crossings> crossings;
     std::vector<int> sections_of_results;  // kEverywhere: every rank computes the result
   };
+  std::unique_ptr<Plan> learn(const ForwardResults& function) const;
   Plan& plan_for(const EvaluationKey& key, const ForwardResults& function);
   at::Tensor share(const at::Tensor& mine, int position) const;
 

@@ -134,8 +134,12 @@ void PipelinedModule::abandon() {
 }
 
 void PipelinedModule::require_attached(std::string_view call) const {
+  made_here_.refuse_in_child(world_.rank());
   if (!attached_)
     throw ConfigError(call, "", "called before the first passes()", "call passes() with the loss of a micro-batch");
+  if (broken_)
+    throw ConfigError(call, "", "an exception ended passes() or evaluate(), and other ranks may still wait in it",
+                      "end this rank, or load a checkpoint into a new engine");
 }
 
 void PipelinedModule::prepare(const LossOfMicro& loss) {
@@ -157,6 +161,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   order_ = planned.order;
   plan_ = std::move(planned.plan);
   forward_.sections = std::move(planned.sections);
+  require_simple_functions();
   share_first_values();
   open_groups();
   modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
@@ -190,6 +195,21 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   checkpoints_ =
       std::make_unique<PipelineCheckpoints>(run, plan_, std::move(homes), std::move(names), std::move(modules));
   attached_ = true;
+}
+
+// A custom autograd function gives a parameter its gradient at once, and not to an alias of the parameter.
+void PipelinedModule::require_simple_functions() const {
+  for (const int param : forward_.params_of_functions) {
+    const bool splits = splits_backward(order_);
+    const bool is_shared =
+        forward_.sections.has_lookup && forward_.sections.home_of_param[static_cast<std::size_t>(param)] == 0;
+    if (!splits && !is_shared) continue;
+    throw ConfigError("passes", parameters_.specs[static_cast<std::size_t>(param)].name,
+                      fmt::format("a custom autograd function uses this parameter, and {}",
+                                  splits ? fmt::format("the schedule {} makes its gradient later", name_of(order_))
+                                         : "a lookup of tied parameters is in a section of its own"),
+                      splits ? "use 1f1b, gpipe or interleaved" : "untie the parameters, or use parallel.pipeline = 1");
+  }
 }
 
 // Throws on every rank if a rank runs another forward pass than rank 0.
@@ -302,8 +322,11 @@ std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss, doubl
 }
 
 std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double parts) {
+  made_here_.refuse_in_child(world_.rank());
   if (line_.pipeline == 1) return plain_passes(loss, parts);
   prepare(loss);
+  require_attached("passes");
+  broken_ = true;
   std::vector<double> losses(static_cast<std::size_t>(options_.accumulate), 0);
   OpenPasses open;
   SharedGradients shared;
@@ -319,7 +342,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
       run_forward(pass, loss, open, losses);
       generator.end(pass.micro);
     } else if (pass.kind == PassKind::kWeights) {
-      run_weights(pass, open, shared);
+      run_weights(pass, open);
     } else {
       run_backward(pass, open, shared, parts);
     }
@@ -329,12 +352,14 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   crossings_->end_step();
   crossed_bytes_ = crossings_->sent_bytes() - sent_before;
   share_losses(losses);
+  broken_ = false;
   return losses;
 }
 
-std::vector<at::Tensor> PipelinedModule::evaluate(const EvaluationKey& key, const ForwardResults& function) {
+std::vector<at::Tensor> PipelinedModule::evaluate(const std::optional<EvaluationKey>& key,
+                                                  const ForwardResults& function) {
   require_attached("evaluate");
-  if (line_.pipeline > 1) return evaluation_->run(key, function);
+  if (line_.pipeline > 1) return evaluation_->run(key, function, broken_);
   const c10::AutoGradMode no_gradients(false);
   return function();
 }
@@ -368,7 +393,7 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
       section.loss().defined() ? scaled_loss(part_of(section.loss(), parts), scale) : torch::Tensor();
   const bool split = pass.kind == PassKind::kInputs;
   std::vector<at::Tensor> leaves, leaf_gradients;
-  if (forward_.sections.has_lookup && pass.section == 0 && !split) {
+  if (forward_.sections.has_lookup && pass.section == 0) {
     for (auto& [key, gradient] : shared) {
       if (key.first != pass.micro) continue;
       leaves.push_back(module->parameters().tensor(key.second));
@@ -388,20 +413,12 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
 }
 
 // Gives the engine all gradients of the section's parameters at once, as one backward pass.
-void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open, SharedGradients& shared) {
+void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open) {
   const auto found = open.find({pass.section, pass.micro});
   ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
   AttachedModule* const module = module_of(pass.section);
   std::map<int, at::Tensor> gradients = found->second->take_gradients();
   open.erase(found);
-  if (forward_.sections.has_lookup && pass.section == 0) {
-    for (auto& [key, gradient] : shared) {
-      if (key.first != pass.micro) continue;
-      at::Tensor& sum = gradients[key.second];
-      sum = sum.defined() ? gradient + sum : std::move(gradient);
-    }
-    std::erase_if(shared, [&](const auto& entry) { return entry.first.first == pass.micro; });
-  }
   if (gradients.empty()) return;
   std::vector<at::Tensor> parameters, values;
   for (auto& [param, gradient] : gradients) {
@@ -467,35 +484,6 @@ StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limit
   return report;
 }
 
-// Each section reads neighbours in its own order of names together; they wait for their turn among all names.
-void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision) {
-  require_attached("for_each_parameter");
-  if (line_.pipeline == 1) return modules_.front()->states().for_each_parameter(visit, full_precision);
-  std::vector<std::size_t> order(parameters_.specs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [this](std::size_t param) { return parameters_.specs[param].name; });
-  std::vector<std::size_t> next(static_cast<std::size_t>(plan_.num_sections()), 0);
-  std::map<std::string, torch::Tensor> waiting;
-  for (const std::size_t param : order) {
-    const ParamSpec& spec = parameters_.specs[param];
-    const int section = forward_.sections.home_of_param[param];
-    torch::Tensor values;
-    if (AttachedModule* const module = module_of(section)) {
-      std::size_t& first = next[static_cast<std::size_t>(section)];
-      if (!waiting.contains(spec.name))
-        first = module->states().visit_some(
-            first, [&](const std::string& name, const torch::Tensor& tensor) { waiting[name] = tensor.clone(); },
-            full_precision);
-      values = waiting.extract(spec.name).mapped().contiguous();
-    } else {
-      const DType type = full_precision ? DType::kFloat32 : spec.dtype;
-      values = at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(type)));
-    }
-    broadcast(world_.communicator(), tensor_bytes(values), first_rank_of(section), {.control = true});
-    visit(spec.name, values);
-  }
-}
-
 AveragedScope PipelinedModule::averaged() {
   require_attached("averaged");
   std::vector<AttachedModule*> modules;
@@ -532,6 +520,7 @@ WorkSeconds PipelinedModule::take_work_seconds() {
 }
 
 EngineReport PipelinedModule::report() const {
+  require_attached("report");
   std::vector<EngineReport> parts;
   for (const auto& module : modules_)
     if (module != nullptr) parts.push_back(module->engine().report());

@@ -8,9 +8,11 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "zero/base/process/fork_mark.h"
 #include "zero/plan/pipeline/line.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/pipeline/attach_pipeline.h"
@@ -39,12 +41,15 @@ class PipelinedModule {
 
   std::vector<double> passes(const LossOfMicro& loss, double parts);
   void prepare(const LossOfMicro& loss);
-  std::vector<at::Tensor> evaluate(const EvaluationKey& key, const ForwardResults& function);
+  std::vector<at::Tensor> evaluate(const std::optional<EvaluationKey>& key, const ForwardResults& function);
   // Collective. As Engine::averaged().
   AveragedScope averaged();
   StepReport step(const StepRates& rates, const StepLimits& limits);
   double learning_rate() const;
   void for_each_parameter(const Visit& visit, bool full_precision);
+  // Collective. Visits the parameter with number `first` in the order of names. Returns the number of the next, or 0.
+  std::size_t visit_some(std::size_t first, const Visit& visit, bool full_precision);
+  void export_weights(const std::filesystem::path& path, bool full_precision);
   SavedSections save(const std::filesystem::path& path, SaveContents contents);
   LoadedCheckpoint load(const std::filesystem::path& path);
   // Collective. The units are those of the sections' engines; the ranks are those of the run.
@@ -62,12 +67,15 @@ class PipelinedModule {
   const Sections& sections() const { return forward_.sections; }
   const PipelinePlan& plan() const { return plan_; }
   std::string text() const;
+  // Local. Whether this process was forked since the model was attached.
+  bool in_child() const { return made_here_.in_child(); }
 
  private:
   using OpenPasses = std::map<std::pair<int, int>, std::unique_ptr<SectionPass>>;  // by section and micro-batch
 
   void attach_sections(const LossOfMicro& loss);
   void require_same_plan() const;
+  void require_simple_functions() const;
   void share_first_values();
   void open_groups();
   ModelTensors tensors_of_section(int section) const;
@@ -76,7 +84,7 @@ class PipelinedModule {
   std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);
   void run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared, double parts);
-  void run_weights(const Pass& pass, OpenPasses& open, SharedGradients& shared);
+  void run_weights(const Pass& pass, OpenPasses& open);
   void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
   void share_losses(std::vector<double>& losses) const;
@@ -108,8 +116,13 @@ class PipelinedModule {
   std::unique_ptr<PipelineCheckpoints> checkpoints_;
   PipelineSeconds seconds_;
   std::int64_t crossed_bytes_ = 0;  // that this rank has sent in the last step
+  // While parameters are visited: each section's next parameter, and values that wait for their turn.
+  std::vector<std::size_t> next_of_section_;
+  std::map<std::string, torch::Tensor> waiting_;
+  ForkMark made_here_;
   int exceptions_at_start_ = 0;
   bool attached_ = false;
+  bool broken_ = false;  // an exception ended passes(): messages of them may be under way
 };
 
 }  // namespace zero

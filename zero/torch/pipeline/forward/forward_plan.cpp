@@ -105,6 +105,8 @@ std::vector<std::string> ForwardPlan::lines() const {
   for (const PlannedOperator& planned : operators) lines.push_back(planned.text());
   for (const auto& [first, end] : graph.kept_together)
     lines.push_back(fmt::format("activation checkpoint over operators {} to {}", first, end - 1));
+  for (const auto& [first, end] : graph.functions)
+    lines.push_back(fmt::format("custom autograd function over operators {} to {}", first, end - 1));
   return lines;
 }
 

@@ -47,7 +47,8 @@ struct PlannedOperator {
 
 struct ForwardPlan {
   std::vector<PlannedOperator> operators;
-  std::vector<TensorLayout> values;  // by value
+  std::vector<TensorLayout> values;      // by value
+  std::vector<int> params_of_functions;  // trained parameters that custom autograd functions use
   ForwardGraph graph;
   Sections sections;
 

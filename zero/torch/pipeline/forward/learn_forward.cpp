@@ -17,6 +17,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/process/host_language.h"
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
@@ -135,6 +136,7 @@ class ForwardLearner final : public OperatorTaker {
       plan_.graph.param_bytes.push_back(has_gradient ? spec.numel() * static_cast<std::int64_t>(size_of(spec.dtype))
                                                      : 0);
       param_types_.push_back(to_scalar_type(parameters.specs[param].dtype));
+      trained_.push_back(parameters.tensors[param].requires_grad());
     }
   }
 
@@ -153,6 +155,11 @@ class ForwardLearner final : public OperatorTaker {
     if (draws && has_own_generator(op, stack))
       refuse_operator(op, "it draws from a generator of the program, and a pass runs several times",
                       "draw from the default generator, or before passes()");
+    if (c10::GradMode::is_enabled()) {
+      silent_since_ = -1;
+    } else if (silent_since_ < 0) {
+      silent_since_ = static_cast<int>(plan_.operators.size());
+    }
     std::vector<int> written;
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
       if (!tensor.defined()) return;
@@ -163,6 +170,8 @@ class ForwardLearner final : public OperatorTaker {
                           "write parameters between steps");
       } else if (const auto value = absent_value(tensor)) {
         described.inputs.push_back(*value);
+        if (c10::GradMode::is_enabled() && is_made_by_function(tensor))
+          keep_function(op.schema().name(), tensor, *value, static_cast<int>(plan_.operators.size()) + 1);
         if (is_written) written.push_back(*value);
       } else if (const auto constant = constant_of(tensor)) {
         described.constants.push_back(*constant);
@@ -204,7 +213,10 @@ class ForwardLearner final : public OperatorTaker {
 
   ForwardPlan take(const at::Tensor& loss) {
     const auto value = absent_value(loss);
-    if (!value || loss.numel() != 1 || !plan_.values[static_cast<std::size_t>(*value)].requires_grad)
+    const bool by_function = value && is_made_by_function(loss);
+    if (by_function) keep_function("the loss", loss, *value, static_cast<int>(plan_.operators.size()));
+    const bool trains = by_function || (value && plan_.values[static_cast<std::size_t>(*value)].requires_grad);
+    if (!trains || loss.numel() != 1)
       throw ConfigError("passes", loss.defined() ? TensorLayout::of(loss).text() : "undefined",
                         "the function must return a loss of one number that depends on the model's parameters",
                         "return the loss of the micro-batch, and leave backward() to passes()");
@@ -225,6 +237,32 @@ class ForwardLearner final : public OperatorTaker {
     return found == constants_.end() ? std::nullopt : std::optional(found->second);
   }
   const std::string& name_of(int param) const { return plan_.graph.params[static_cast<std::size_t>(param)]; }
+
+  // Every gradient of an absent tensor leads to the history that this learner gave it. A custom autograd function gives
+  // its results a history of its own, and runs its operators without gradients.
+  bool is_made_by_function(const at::Tensor& tensor) const {
+    if (!tensor.requires_grad()) return false;
+    const at::Tensor root = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
+    return root.grad_fn() != nullptr && root.grad_fn() != history_;  // null: requires_grad_() made a leaf of it
+  }
+
+  // The backward pass of the function needs all of its operators, and the operators that use its results.
+  void keep_function(const std::string& user, const at::Tensor& tensor, int value, int end) {
+    const int first = silent_since_of_[static_cast<std::size_t>(value)];
+    const at::Tensor root = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
+    if (first < 0)
+      throw ConfigError(
+          "passes", root.grad_fn()->name(),
+          fmt::format("it gives a tensor another history than its operators, and {} uses the tensor", user),
+          "compute with operators of libtorch, or put this part into zero::together()");
+    plan_.graph.functions.emplace_back(first, end);
+    for (int number = first; number < static_cast<int>(plan_.operators.size()); ++number) {
+      const GraphOperator& inside = plan_.graph.operators[static_cast<std::size_t>(number)];
+      for (const int param : inside.params)
+        if (trained_.at(static_cast<std::size_t>(param))) plan_.params_of_functions.push_back(param);
+      if (std::ranges::find(inside.outputs, value) != inside.outputs.end()) break;
+    }
+  }
 
   // A tensor that every rank has may be written only by operators that every rank runs, and only if this pass made it.
   void refuse_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool everywhere) const {
@@ -392,8 +430,7 @@ class ForwardLearner final : public OperatorTaker {
       plan_.values[static_cast<std::size_t>(value)].requires_grad = true;
       plan_.graph.values[static_cast<std::size_t>(value)].differentiable = true;
       for (const at::Tensor& argument : arguments)
-        if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view())
-          torch::autograd::impl::set_gradient_edge(argument, {history_, 0});
+        if (absent_value(argument) == value && !argument.requires_grad() && !argument.is_view()) give_history(argument);
     }
     std::vector<at::Tensor> results;
     const std::size_t count = op.schema().returns().size();
@@ -438,6 +475,7 @@ class ForwardLearner final : public OperatorTaker {
       }
       tensor.layout = TensorLayout::of(meta);
       tensor.value = static_cast<int>(plan_.values.size());
+      silent_since_of_.push_back(silent_since_);
       plan_.values.push_back(tensor.layout);
       plan_.graph.values.push_back({.bytes = meta.numel() * static_cast<std::int64_t>(meta.element_size()),
                                     .differentiable = tensor.layout.requires_grad,
@@ -445,7 +483,7 @@ class ForwardLearner final : public OperatorTaker {
       described.outputs.push_back(tensor.value);
       at::Tensor absent = absent_tensor(tensor.value, tensor.layout, op.schema().name());
       // A leaf that needs a gradient could not be written in place, so the history is a node without inputs.
-      if (tensor.layout.requires_grad) torch::autograd::impl::set_gradient_edge(absent, {history_, 0});
+      if (tensor.layout.requires_grad) give_history(absent);
       planned.tensors.push_back(std::move(tensor));
       return absent;
     };
@@ -463,26 +501,30 @@ class ForwardLearner final : public OperatorTaker {
   // The history of absent tensors: a gradient is never computed through it.
   struct NoHistory final : torch::autograd::Node {
     torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
-      throw ConfigError("passes", "backward", "a backward pass was begun within the function",
-                        "return the loss, and leave backward() to passes()");
+      with_host_errors([] {
+        throw ConfigError("passes", "backward", "a backward pass was begun within the function",
+                          "return the loss, and leave backward() to passes()");
+      });
+      return {};
     }
   };
+
+  void give_history(const at::Tensor& absent) {
+    torch::autograd::impl::set_gradient_edge(absent, {history_, history_->add_input_metadata(absent)});
+  }
 
   ForwardPlan plan_;
   OperatorTimer* const timer_;
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_map<const c10::StorageImpl*, int> constants_;
+  std::vector<bool> trained_;  // by parameter
   Region region_;
-  std::vector<int> checkpoints_;    // open ones: their first operators
-  std::vector<c10::Storage> kept_;  // kept, so no address is reused while learning
-  std::shared_ptr<torch::autograd::Node> history_ = make_history();
-
-  static std::shared_ptr<torch::autograd::Node> make_history() {
-    std::shared_ptr<torch::autograd::Node> node(new NoHistory, torch::autograd::deleteNode);
-    node->add_input_metadata(torch::autograd::Node::undefined_input());
-    return node;
-  }
+  std::vector<int> checkpoints_;      // open ones: their first operators
+  int silent_since_ = -1;             // operators since this one run without gradients; -1: they do not
+  std::vector<int> silent_since_of_;  // by value: silent_since_ when it was made
+  std::vector<c10::Storage> kept_;    // kept, so no address is reused while learning
+  const std::shared_ptr<torch::autograd::Node> history_{new NoHistory, torch::autograd::deleteNode};
 };
 
 }  // namespace

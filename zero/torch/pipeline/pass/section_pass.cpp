@@ -314,6 +314,9 @@ void SectionPass::note_results(const PlannedOperator& planned, int number, const
 
 void SectionPass::backward(const at::Tensor& loss, std::vector<at::Tensor> leaves,
                            std::vector<at::Tensor> leaf_gradients) {
+  // With `split` aliases take the gradients. Lookups add to the gradient of the head, one after the other.
+  for (at::Tensor& leaf : leaves)
+    if (const ParameterHandle* const handle = own_parameter(leaf)) leaf = alias_of(leaf, *handle);
   std::vector<at::Tensor> roots = std::move(leaves), gradients = std::move(leaf_gradients);
   const auto add_root = [&](const at::Tensor& tensor, at::Tensor gradient) {
     if (!gradient.defined()) return;
