@@ -123,7 +123,7 @@ TEST_F(Pipelines, AutoPrintsEachOrder) {
   }
   const Json json = Json::parse(folder_.zero("plan " + flags + " --json", "timeout 60").output, nullptr, false);
   ASSERT_TRUE(json.is_object());
-  ASSERT_EQ(json.at("orders").size(), 6U);
+  ASSERT_GE(json.at("orders").size(), 6U) << "and deeper 1f1b";
   EXPECT_GT(json.at("orders").at(0).at("seconds"), 0);
 }
 
