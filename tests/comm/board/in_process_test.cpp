@@ -1,5 +1,9 @@
 #include "zero/comm/board/in_process.h"
 
+#include <chrono>
+#include <thread>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
@@ -42,6 +46,24 @@ TEST(InProcess, ACommunicatorOutlivesTheOthers) {
   auto ranks = make_in_process(2, seconds(5));
   ranks[0] = nullptr;
   EXPECT_THROW(ranks[1]->barrier({}).wait(), CommError);
+}
+
+// Rank 0 is 64 broadcasts ahead, as many as a board has slots, when it begins another collective. Rank 1 can join only
+// after rank 0 has read its posts of these broadcasts.
+TEST(InProcess, RankFarBehindCatchesUp) {
+  constexpr int kBroadcasts = 64;
+  const auto ranks = make_in_process(2, seconds(5));
+  std::byte value{7};
+  for (int i = 0; i < kBroadcasts; ++i) broadcast(*ranks[0], std::span(&value, 1), 0, {});
+  std::vector<std::int64_t> of_root;
+  std::thread root([&] { of_root = all_gather_value(*ranks[0], 1); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // then it waits for rank 1 to read its first broadcast
+  std::byte received{0};
+  for (int i = 0; i < kBroadcasts; ++i) broadcast(*ranks[1], std::span(&received, 1), 0, {});
+  EXPECT_EQ(all_gather_value(*ranks[1], 2), (std::vector<std::int64_t>{1, 2}));
+  root.join();
+  EXPECT_EQ(of_root, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(received, value);
 }
 
 TEST(InProcess, FailureDropsUnfinishedWork) {

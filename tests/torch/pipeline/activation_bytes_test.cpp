@@ -13,6 +13,7 @@
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
 
+#include "tests/torch/pipeline/own_processes.h"
 #include "tests/torch/pipeline/pipeline_run.h"
 
 namespace zero {
@@ -206,6 +207,25 @@ TEST(ActivationBytes, CheckpointsAreCounted) {
 
 TEST(ActivationBytes, TiedGradientsAreCounted) {
   expect_planned_bytes({.tied = true}, kOrders);
+}
+
+TEST(PipelineRank, HoldsPlannedBytes) {
+  const std::optional<int> rank = tests::rank_of_process();
+  if (!rank) GTEST_SKIP() << "is a rank of ActivationBytes.DropoutIsCounted";
+  torch::set_num_threads(1);
+  World world = tests::world_of_process(2);
+  for (const PassOrder order : {PassOrder::kOneForwardOneBackward, PassOrder::kZbH1}) {
+    const PipelineOptions pipeline{.pipeline = 2, .schedule = order};
+    torch::manual_seed(7);
+    const Subject subject = net_of({.drop = .1});
+    const std::vector<std::int64_t> planned = planned_bytes(subject, pipeline);
+    expect_near(measure(world, subject, pipeline), planned[static_cast<std::size_t>(*rank)], pipeline, *rank,
+                /*has_checkpoints=*/false);
+  }
+}
+
+TEST(ActivationBytes, DropoutIsCounted) {
+  tests::expect_processes_pass(2, "PipelineRank.HoldsPlannedBytes");
 }
 
 }  // namespace

@@ -157,11 +157,11 @@ RankSet BoardCommunicator::posted(RankSet wanted, const Signature& own) {
 int BoardCommunicator::await_any(RankSet wanted, const Signature& own) {
   RankSet posted = 0;
   const auto late = [&] {
+    check_broadcasts();
     posted |= this->posted(wanted, own);
     return posted == 0 ? wanted : 0;
   };
   wait_.until_nobody(late, own);
-  check_broadcasts();
   // The first one after this rank, so ranks do not all read the same input at once.
   const RankSet after = posted & ~(only(rank_) | (only(rank_) - 1));
   const int other = std::countr_zero(after != 0 ? after : posted);
@@ -351,7 +351,11 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
     return nullptr;
   };
   auto move = [=, this] {
-    wait_.until_nobody([&]() -> RankSet { return find() == nullptr ? only(from) : 0; }, own);
+    const auto late = [&]() -> RankSet {
+      check_broadcasts();
+      return find() == nullptr ? only(from) : 0;
+    };
+    wait_.until_nobody(late, own);
     Slot& found = *find();
     Signature theirs = found.signature();
     theirs.sequence = n;

@@ -88,7 +88,8 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   int await_any(RankSet wanted, const Signature& own);
   void await_all(const Signature& own);
   // Compares the other ranks' posts with this rank's broadcasts, as far as the posts are there. The root of a broadcast
-  // needs nothing else from them.
+  // needs nothing else from them. Each wait does so too: a rank that is kSlots collectives behind cannot go on before
+  // its posts are read.
   void check_broadcasts();
   void check_agreement(int other, const Signature& own, const Signature& theirs);
   const std::byte* input_of(int other, Slot& slot);

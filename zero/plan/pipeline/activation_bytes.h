@@ -4,7 +4,7 @@
 //
 // Counted are the bytes that libtorch's allocator holds at the end of a pass, and at most within a backward pass:
 //   - tensors that autograd keeps for the backward pass, each memory once: GraphOperator::saved and its neighbours. An
-//     activation checkpoint keeps what it reads; within its second run it keeps what its operators do.
+//     activation checkpoint keeps its inputs; within its second run it keeps the tensors of its operators.
 //   - values that cross: in the section that makes them until their gradient comes, in the others until they send it.
 //     Sections of one rank share a value's memory, which counts for the first of them.
 //   - gradients that are sent (until their reader answers), that an earlier section of the rank takes, or that wait for

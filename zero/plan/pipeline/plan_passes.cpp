@@ -112,7 +112,7 @@ class Trials {
     return planned_.back() ? planned_.back()->time.seconds : 0;
   }
 
-  // Deeper passes hide messages, and hold more activations. Those that help little are not listed.
+  // A greater depth hides messages, and holds more activations. A depth that helps little is not listed.
   void run_deeper(double shallow) {
     for (int depth = 1; shallow > 0 && depth < micros_; depth *= 2) {
       const double seconds = run(PassOrder::kOneForwardOneBackward, depth);

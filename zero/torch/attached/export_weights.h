@@ -3,8 +3,8 @@
 //   const auto visit_all = [&](const auto& visit) { states.for_each_parameter(visit, /*full_precision=*/false); };
 //   export_weights(path, comm, specs, buffers, visit_all, /*full_precision=*/false);
 //
-// `visit_all` calls its argument for each parameter of `specs`, on every rank. One of them is whole at a time, and only
-// rank 0 writes. Collective. If rank 0 cannot write, every rank throws IoError.
+// `visit_all` calls its argument for each parameter of `specs`, on every rank. One parameter is whole at a time, and
+// only rank 0 writes. Collective. If rank 0 cannot write, every rank throws IoError.
 #pragma once
 
 #include <filesystem>
