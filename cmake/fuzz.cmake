@@ -67,7 +67,7 @@ zero_fuzzer(tsv LIBS PkgConfig::utf8proc
             SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables} app/data/sample/held_out.cpp app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
             app/data/sample/sample_order.cpp)
 zero_fuzzer(config SOURCES ${fuzz_base} zero/base/files/data_files.cpp zero/base/numbers/memory_budget.cpp app/config/options/value.cpp
-            app/config/toml_source.cpp app/config/options/suggest.cpp app/config/options/option.cpp app/config/options/unknown_key.cpp app/config/options/option_table.cpp app/config/resolved.cpp)
+            app/config/toml_source.cpp app/config/options/suggest.cpp app/config/options/option.cpp app/config/options/option_allowed.cpp app/config/options/unknown_key.cpp app/config/options/option_table.cpp app/config/resolved.cpp)
 
 file(GLOB fuzz_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
 foreach(fuzz_file_path ${fuzz_files})
