@@ -1,4 +1,4 @@
-// lr_at(): the learning rate of each step: a warm-up, then one of seven ways down. Values only.
+// lr_at(): the learning rate of each step: a warm-up, then one of the forms below. Values only.
 //
 //   lr_at({.kind = LrKind::kCosine, .lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .steps = 2000}, 0)     // 1e-3 / 101
 //
@@ -15,7 +15,7 @@
 //   wsd           lr until the last `decay` steps, then along a line to min_lr
 //                                                                              Hu et al., arXiv:2404.06395
 //
-// From `steps` on min_lr (constant: lr; inverse_sqrt goes on falling to min_lr). Local.
+// From `steps` on the rate is min_lr, with two exceptions: constant stays at lr, inverse_sqrt falls on to min_lr. Local.
 #pragma once
 
 #include <array>
