@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include "zero/base/numbers/tier.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/name_lists.h"
 #include "zero/plan/units/leaves.h"
@@ -114,19 +115,23 @@ LocalSteps local_from(const Given& given) {
   return local;
 }
 
-// True: states move if they must. False: none leaves the device. A dict: {"optimizer": {"host": 1}}.
+// True: states move if they must. False: none leaves the device. A dict: {"optimizer": {"host": 1}}, with the names of
+// the tiers in the table of tiers.
 void set_offload(AttachOptions& options, const Given& given) {
   if (py::isinstance<py::bool_>(given.value)) {
     options.offload.automatic = given.boolean();
     return;
   }
+  std::vector<std::string_view> names;
+  for (const Tier tier : kLowerTiers) names.push_back(name_of(tier));
   StateFractions& all = options.offload.fractions;
   each_entry(given, {"parameter", "gradient", "optimizer"}, [&](const std::string& state, const Given& tiers) {
     TierFractions& fractions = state == "parameter"  ? all.parameter
                                : state == "gradient" ? all.gradient
                                                      : all.optimizer;
-    each_entry(tiers, {"host", "disk"}, [&](const std::string& tier, const Given& share) {
-      (tier == "host" ? fractions.host : fractions.disk) = share.number();
+    each_entry(tiers, names, [&](const std::string& name, const Given& share) {
+      const auto* row = std::ranges::find(kTierTable, std::string_view(name), &TierFacts::name);
+      fractions[row->tier] = share.number();
     });
   });
 }

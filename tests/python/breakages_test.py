@@ -303,6 +303,7 @@ class BadInput(ranks.PackageTest):
         self.refused("zero.attach(model, device_memory='64 MB of')", "device_memory")
         self.refused("zero.attach(model, dtype='float8')", "dtype", "bf16")
         self.refused("zero.attach(model, offload={'optimiser': {'host': 1}})", "optimiser", "optimizer")
+        self.refused("zero.attach(model, offload={'optimizer': {'ssd': 1}})", "ssd", "host or disk")
 
     def test_optimizers_are_checked(self) -> None:
         self.refused("zero.attach(model, torch.optim.Adadelta(model.parameters()))", "Adadelta", "torch.optim.AdamW")

@@ -268,8 +268,7 @@ void check_weighted_shards(const LoadedConfig& loaded) {
              "with zero.shards weighted each rank has different shards, so each state must be on one tier",
              "use {host = 1} or {disk = 1}, or leave it out; or use zero.shards range");
   }
-  const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
-  if (lower && !some_leave && offload.automatic)
+  if (offload.has_lower_room() && !some_leave && offload.automatic)
     refuse(loaded, "zero.shards",
            "one rank decides for all ranks which states leave the device, so shards must be equal",
            "set what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device to keep "

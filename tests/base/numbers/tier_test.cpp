@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -46,10 +47,19 @@ TEST(PerLowerTier, OnDeviceIfAllZero) {
 }
 
 TEST(TierBytes, TextListsEveryTier) {
-  const PerTier<std::int64_t> bytes{.device = 1 << 20, .disk = 2 << 20};
-  const auto of = [&bytes](Tier tier) { return bytes[tier]; };
-  EXPECT_EQ(format_by_tier(of), "1.00 MiB on the device, 0 B on the host, 2.00 MiB on disk");
-  EXPECT_EQ(format_by_tier(of, " and "), "1.00 MiB on the device, 0 B on the host and 2.00 MiB on disk");
+  std::string expected;
+  for (const Tier tier : kAllTiers) {
+    if (!expected.empty()) expected += tier == kLastTier ? "@" : ", ";
+    expected += std::to_string(index_of(tier)) + (index_of(tier) == 0 ? " B " : ".00 MiB ");
+    expected += facts_of(tier).phrase;
+  }
+  const auto joined = [&expected](std::string_view last) {
+    std::string text = expected;
+    return text.replace(text.find('@'), 1, last);
+  };
+  const auto bytes_of = [](Tier tier) { return static_cast<std::int64_t>(index_of(tier)) << 20; };
+  EXPECT_EQ(format_by_tier(bytes_of), joined(", "));
+  EXPECT_EQ(format_by_tier(bytes_of, " and "), joined(" and "));
 }
 
 }  // namespace

@@ -456,7 +456,7 @@ RC_GTEST_PROP(StepModel, MovingToDiskNeverSpeedsUp, ()) {
   const auto split = [] {
     const auto device = *rc::gen::inRange<std::int64_t>(0, 5) * kNumel / 4;
     const auto host = *rc::gen::inRange<std::int64_t>(0, 5) * (kNumel - device) / 4;
-    return TierSplit{device, host, kNumel - device - host};
+    return TierSplit{.device = device, .host = host, .disk = kNumel - device - host};
   };
   StepModel model = model_of(*rc::gen::element(DType::kFloat32, DType::kBFloat16), 3, *rc::gen::inRange(1, 4));
   model.rates.update_numel = 1000;

@@ -29,7 +29,7 @@ TEST(TierSplit, AWholeGoesAwayWhole) {
 
 TEST(TierSplit, ItsPartsFollowEachOther) {
   const TierSplit half = split({1 << 20}, {.host = 0.25, .disk = 0.25})[0];
-  EXPECT_EQ(half, (TierSplit{1 << 19, 1 << 18, 1 << 18}));
+  EXPECT_EQ(half, (TierSplit{.device = 1 << 19, .host = 1 << 18, .disk = 1 << 18}));
   EXPECT_EQ(half.begin(Tier::kDevice), 0);
   EXPECT_EQ(half.begin(Tier::kHost), 1 << 19);
   EXPECT_EQ(half.begin(Tier::kDisk), (1 << 19) + (1 << 18));

@@ -52,6 +52,22 @@ RuleNeeds needs_of(const OptimizerOptions& options) {
 
 }  // namespace
 
+bool OffloadOptions::has_room_on(Tier tier) const {
+  switch (tier) {
+    case Tier::kDevice:
+      return true;
+    case Tier::kHost:
+      return host_memory.kind == MemoryBudget::Kind::kBytes;
+    case Tier::kDisk:
+      return !disk.empty();
+  }
+  return false;
+}
+
+bool OffloadOptions::has_lower_room() const {
+  return std::ranges::any_of(kLowerTiers, [this](Tier tier) { return has_room_on(tier); });
+}
+
 MatrixChoice matrices_of(const AttachOptions& options) {
   const RuleNeeds needs = needs_of(options.optimizer);
   if (needs == RuleNeeds::kRowsAndColumns)
@@ -90,8 +106,7 @@ std::pair<std::string_view, std::string_view> weighted_obstacle(const AttachOpti
   if (!all_on_one_tier(at.parameter) || !all_on_one_tier(at.gradient) || !all_on_one_tier(at.optimizer))
     return {"a part of each shard off the device would cut units at different places on different ranks",
             "put each state on one tier, for example zero.optimizer = {host = 1}; or use range"};
-  const bool lower = !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
-  if (lower && at.on_device() && offload.automatic)
+  if (offload.has_lower_room() && at.on_device() && offload.automatic)
     return {"one rank decides for all ranks which states leave the device, so shards must be equal",
             "set what leaves the device, for example zero.optimizer = {host = 1}; or set zero.placement device to keep "
             "all there; or use range"};

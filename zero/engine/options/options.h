@@ -59,6 +59,11 @@ struct OffloadOptions {
   // Bytes a second of a simulated PCIe link between device and host, each way; 0: no link, both are main memory. The
   // user's option `zero.link_bandwidth`, to see how long a step would take with such a link.
   double link_bytes_per_second = 0;
+
+  // Returns whether the options give states room on this tier: the host a budget in bytes, the disk a folder.
+  bool has_room_on(Tier tier) const;
+  // Returns whether they give states room on any tier below the device.
+  bool has_lower_room() const;
 };
 
 // Parameters that share hyper-parameters. A parameter belongs to the first group whose predicate holds.
