@@ -41,7 +41,7 @@ EngineStatistics::EngineStatistics(EngineParts& parts)
                               .exchanged = [this] { return exchange_seconds(); }},
                              parts.options.timeline)),
       at_last_step_(exchanged()) {
-  parts.executor.tell(times_.get());
+  parts.executor.set_pass_times(times_.get());
 }
 
 double EngineStatistics::exchange_seconds() const {

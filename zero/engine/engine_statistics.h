@@ -23,7 +23,7 @@ class EngineStatistics {
   explicit EngineStatistics(EngineParts& parts);
   EngineStatistics(const EngineStatistics&) = delete;
   EngineStatistics& operator=(const EngineStatistics&) = delete;
-  ~EngineStatistics() { parts_.executor.tell(nullptr); }
+  ~EngineStatistics() { parts_.executor.set_pass_times(nullptr); }
 
   // Counts the exchanges of `body` for no step.
   template <typename Body>

@@ -85,7 +85,7 @@ StepSync EngineStep::agree(const StepRates& rates, const StepLimits& limits) {
                       "end the averaged() scope first");
   require_rates(rates, parts_.options.groups.size());
   end_passes(limits.fewer_micro_batches);
-  return exchange_findings(rates, limits);
+  return exchange_results(rates, limits);
 }
 
 StepReport EngineStep::carry_out(const StepSync& agreed, const StepRates& rates) {
@@ -101,7 +101,7 @@ StepReport EngineStep::carry_out(const StepSync& agreed, const StepRates& rates)
   const double divisor = gradient_divisor(parts_, passes);
   const std::optional<LocalSteps>& local = parts_.options.local;
   const auto copy = static_cast<std::size_t>(local ? parts_.comms.copy_number() : 0);
-  StepReport report = judge(agreed, mean_norm(agreed.sum_squares, local.has_value(), divisor));
+  StepReport report = report_of(agreed, mean_norm(agreed.sum_squares, local.has_value(), divisor));
   report.skipped ? skip(report, agreed) : apply(agreed, std::sqrt(agreed.sum_squares[copy]) / divisor, divisor, rates);
   report.step = num_updates_;
   parts_.secondary.outdate();
@@ -202,7 +202,7 @@ void EngineStep::require_scaled(int passes) const {
                     "call backward() on engine.scaled(loss), for every loss");
 }
 
-StepSync EngineStep::exchange_findings(const StepRates& rates, const StepLimits& limits) {
+StepSync EngineStep::exchange_results(const StepRates& rates, const StepLimits& limits) {
   require_leaf_losses(limits);
   RankStep mine{.trace_hash = hash_of(parts_.executor.replay().trace()),
                 .wanted_bytes = state_mover_.wanted(num_updates_),
@@ -268,7 +268,7 @@ SkipReason EngineStep::reason_to_skip(const StepSync& agreed, double norm) const
   return norm > agreed.max_grad_norm ? SkipReason::kNormSpike : SkipReason::kNone;
 }
 
-StepReport EngineStep::judge(const StepSync& agreed, double norm) const {
+StepReport EngineStep::report_of(const StepSync& agreed, double norm) const {
   StepReport report{.grad_norm = norm, .reason = reason_to_skip(agreed, norm)};
   if (parts_.loss_scale) report.loss_scale = parts_.loss_scale->value();
   report.skipped = report.reason != SkipReason::kNone;

@@ -71,9 +71,9 @@ class EngineStep {
   void require_scaled(int passes) const;
   void warn_without_gradients(const StepSync& agreed);
   void require_leaf_losses(const StepLimits& limits) const;
-  StepSync exchange_findings(const StepRates& rates, const StepLimits& limits);
+  StepSync exchange_results(const StepRates& rates, const StepLimits& limits);
   SkipReason reason_to_skip(const StepSync& agreed, double norm) const;
-  StepReport judge(const StepSync& agreed, double norm) const;
+  StepReport report_of(const StepSync& agreed, double norm) const;
   std::int64_t num_done() const { return num_updates_ + num_skipped_; }
   void apply(const StepSync& agreed, double norm, double divisor, const StepRates& rates);
   void skip(const StepReport& report, const StepSync& agreed);

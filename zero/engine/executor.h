@@ -64,7 +64,7 @@ class Executor {
   const ScheduleReplay& replay() const { return replay_; }
   const Schedule& schedule() const { return replay_.schedule(); }
   // Sets the receiver of every event of a step. Null: off.
-  void tell(PassTimes* times) { times_ = times; }
+  void set_pass_times(PassTimes* times) { times_ = times; }
   // Call it when placement or budget have changed; see ScheduleReplay.
   void placement_changed(GatherBudget budget);
   // Ends the step. `same_everywhere`: see ScheduleReplay::end_step().

@@ -58,8 +58,7 @@ Schedule schedule_of(const TrainingPlan& plan, const Trace& trace) {
 
 bool may_leave_device(const TrainingPlan& plan) {
   const OffloadOptions& offload = plan.options.offload;
-  return !offload.fractions.on_device() || !offload.disk.empty() ||
-         offload.host_memory.kind == MemoryBudget::Kind::kBytes ||
+  return !offload.fractions.on_device() || offload.has_lower_room() ||
          plan.options.device_memory.kind == MemoryBudget::Kind::kBytes || has_known_gpu(plan);
 }
 

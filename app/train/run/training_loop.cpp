@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/plan/units/mesh.h"
 
 #include "app/data/batches.h"
@@ -14,7 +14,7 @@ namespace {
 
 // Ranks of a line read the same samples, and drop the same activations.
 int data_rank_of(const Run& run) {
-  return line_of(run.ranks.world.rank(), run.ranks.world.size(), run.job.pipeline.pipeline).data_rank;
+  return pipeline_grid_of(run.ranks.world.rank(), run.ranks.world.size(), run.job.pipeline.pipeline).data_rank;
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "zero/base/error/check.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/torch/pipeline/pipelined_module.h"
 
 #include "app/report/files/rank_values.h"
@@ -36,8 +36,8 @@ double sum_in_order(const std::vector<std::vector<double>>& ranks, int count) {
 }
 
 // The ranks of a line have the same scores.
-Line line_in(Communicator& comm, PipelineEngine* pipeline) {
-  return pipeline == nullptr ? line_of(comm.rank(), comm.world(), 1) : pipeline->module().line();
+PipelineGrid pipeline_grid_in(Communicator& comm, PipelineEngine* pipeline) {
+  return pipeline == nullptr ? pipeline_grid_of(comm.rank(), comm.world(), 1) : pipeline->module().grid();
 }
 
 Task::Score score_in_sections(Task& task, PipelineEngine& pipeline, const Batch& batch) {
@@ -71,19 +71,19 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
   const at::NoGradGuard no_grad;
   const EvaluationMode mode(task.module());
   const EvaluationBatches all(data, grid);
-  const Line line = line_in(comm, pipeline);
-  const std::int64_t ranks = line.data_ranks;
+  const PipelineGrid own = pipeline_grid_in(comm, pipeline);
+  const std::int64_t ranks = own.data_ranks;
   const std::int64_t most = equal_bits ? (batches + ranks - 1) / ranks : batches;
   const std::int64_t count = batches == 0 ? all.num_batches() : std::min(most, all.num_batches());
   const auto is_counted = [&](std::int64_t i) {
-    return !equal_bits || batches == 0 || i * ranks + line.data_rank < batches;
+    return !equal_bits || batches == 0 || i * ranks + own.data_rank < batches;
   };
   double loss = 0;
   std::vector<double> losses;  // with equal_bits: by batch
   double targets = 0;
   double correct = 0;
   bool has_classes = false;
-  const bool counts = line.position == 0;
+  const bool counts = own.position == 0;
   Batch batch;
   for (std::int64_t i = 0; i < count; ++i) {
     if (stop && stop()) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<EvaluationResult> evaluate_unless(const std::function<bool()>& sto
     total_targets += rank[1];
     total_correct += rank[2];
   }
-  if (equal_bits) total_loss = sum_in_order(gather_ranks<double>(comm, losses), line.data_ranks);
+  if (equal_bits) total_loss = sum_in_order(gather_ranks<double>(comm, losses), own.data_ranks);
   ZERO_CHECK(total_targets > 0, "an evaluation without targets");
   EvaluationResult found{.loss = total_loss / total_targets};
   if (has_classes) found.accuracy = total_correct / total_targets;

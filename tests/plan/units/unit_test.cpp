@@ -112,8 +112,8 @@ TEST(Unit, LastCharacterDoesNotMakeBlocks) {
   EXPECT_TRUE(units[1].repeated);
   EXPECT_TRUE(units[2].repeated) << "another dtype of the same block";
   EXPECT_FALSE(units[3].repeated);
-  EXPECT_EQ(units[2].fills_with, 1);
-  for (const int alone : {0, 1, 3}) EXPECT_EQ(units[static_cast<std::size_t>(alone)].fills_with, alone);
+  EXPECT_EQ(units[2].first_unit_of_block, 1);
+  for (const int alone : {0, 1, 3}) EXPECT_EQ(units[static_cast<std::size_t>(alone)].first_unit_of_block, alone);
 
   const auto found = make_units({param("emb.0", {4}), param("h.0.w"), param("h.0.b"), param("head.w")}, {});
   ASSERT_EQ(names_of(found), (Names{"root", "h.0"}));
@@ -215,13 +215,13 @@ TEST(Unit, WholeMatricesFormOwnUnits) {
   EXPECT_FALSE(units[0].matrices());
   EXPECT_EQ(units[1].name, "h.0 (matrices)");
   EXPECT_TRUE(units[1].matrices());
-  EXPECT_EQ(units[1].fills_with, 0) << "all gradients of a block are ready together";
+  EXPECT_EQ(units[1].first_unit_of_block, 0) << "all gradients of a block are ready together";
   EXPECT_EQ(units[1].slices[0].rows, 3);
   EXPECT_EQ(units[1].slices[0].columns(), 4);
   EXPECT_EQ(units[2].name, "h.1 (matrices)");
   EXPECT_EQ(units[2].slices[0].columns(), 15) << "all other dimensions";
   EXPECT_EQ(units[3].name, "h.1");
-  EXPECT_EQ(units[3].fills_with, 2);
+  EXPECT_EQ(units[3].first_unit_of_block, 2);
   EXPECT_FALSE(units[4].matrices()) << "frozen";
   EXPECT_EQ(
       make_units({param("a.weight", {2, 2}), param("b.weight", {2, 2}, DType::kBFloat16)}, {}, 1, weights)[1].name,

@@ -28,11 +28,6 @@ bool is_ours(const AttachOptions& options) {
   return options.offload.automatic && options.offload.fractions.on_device();
 }
 
-bool names_lower_tiers(const AttachOptions& options) {
-  const OffloadOptions& offload = options.offload;
-  return !offload.disk.empty() || offload.host_memory.kind == MemoryBudget::Kind::kBytes;
-}
-
 bool keeps_fp32_sums(const AttachOptions& options) {
   if (!options.reduce_dtype) return false;
   if (*options.reduce_dtype != DType::kFloat32)
@@ -96,7 +91,8 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& option
   // With weighted shards each rank's own shard must fit, but rank 0 places states for all ranks as if shards were
   // equal.
   const bool may_choose = ours && options.shards != Cut::kWeighted;
-  const bool chooses = may_choose && (names_lower_tiers(options) || (budgets_.host_takes_the_rest() && !fits_device()));
+  const bool chooses =
+      may_choose && (options.offload.has_lower_room() || (budgets_.host_takes_the_rest() && !fits_device()));
   if (chooses || host.probes) {
     const bool known = agreed_least(comm, host.rates.update_numel > 0 ? 1 : 0) == 1;
     const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
@@ -182,13 +178,13 @@ void Placer::choose() {
   if (fits_device()) return;
   const TierBudgets minimum = budgets_.of_states(model_, /*min_budget=*/true),
                     roomy = budgets_.of_states(model_, /*min_budget=*/false);
-  if (!names_lower_tiers(options_) && minimum.device < device_bytes(all_away())) {
+  if (!options_.offload.has_lower_room() && minimum.device < device_bytes(all_away())) {
     placement_ = all_away(Tier::kHost);  // the engine then names the least
     return;
   }
   // If there is a choice, room for gathered units is worth more than room for states.
   const std::int64_t states = state_bytes(model_.units, model_.world, placement_, model_.optimizer).total();
-  if (!names_lower_tiers(options_) && states > minimum.device + minimum.host) {
+  if (!options_.offload.has_lower_room() && states > minimum.device + minimum.host) {
     const bool automatic = options_.device_memory.kind == MemoryBudget::Kind::kAuto;
     throw ConfigError("zero.device_memory", automatic ? "auto" : format_bytes(options_.device_memory.bytes),
                       fmt::format("the states of a rank take {}; this budget has room for {}, and the host for {}",

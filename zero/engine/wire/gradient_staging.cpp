@@ -22,7 +22,7 @@ std::vector<Filling> fillings_of(const std::vector<Unit>& units, int world) {
   std::map<int, Filling> by_block;
   for (const Unit& unit : units) {
     if (!unit.trainable) continue;
-    Filling& filling = by_block[unit.fills_with];
+    Filling& filling = by_block[unit.first_unit_of_block];
     filling.bytes += gathered_bytes(unit, world);
     filling.num_params += unit.slices.size();
     filling.repeated = unit.repeated;

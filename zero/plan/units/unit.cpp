@@ -90,7 +90,7 @@ std::vector<Unit> make_units(const std::vector<ParamSpec>& specs, const std::vec
                        .dtype = spec.dtype,
                        .trainable = spec.trainable,
                        .repeated = name != spec.name && ends_in_number(name),
-                       .fills_with = blocks.try_emplace(name, entry->second).first->second,
+                       .first_unit_of_block = blocks.try_emplace(name, entry->second).first->second,
                        .grain = spec.trainable ? grain : 1,
                        .align_bytes = align_bytes,
                        .factored = matrix && is_matrix.factored});

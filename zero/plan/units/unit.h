@@ -45,8 +45,8 @@ struct Unit {
   // The unit is one block of many (a numbered child of a container: "h.3"), or the part of a block with this dtype. A
   // backward pass completes a block's gradients together, one block after the other.
   bool repeated = false;
-  int fills_with = 0;      // the first unit of the same block: a block with several dtypes is several units
-  std::int64_t grain = 1;  // grain of the optimizer's states (OptimizerSpec): a power of two
+  int first_unit_of_block = 0;  // the first unit of the same block: a block with several dtypes is several units
+  std::int64_t grain = 1;       // grain of the optimizer's states (OptimizerSpec): a power of two
   std::int64_t align_bytes =
       kHostAlignBytes;  // alignment of parameters and shards for the device's operators: a power of two
   std::vector<Slice> slices;

@@ -21,9 +21,9 @@ void share_seconds(ForwardGraph& graph, Communicator& run) {
 }  // namespace
 
 PlannedPasses agree_passes(ForwardGraph& graph, const PipelineOptions& options, int micros, Communicator& run,
-                           const Line& line) {
+                           const PipelineGrid& grid) {
   if (needs_seconds(options)) share_seconds(graph, run);
-  const LinkSeconds link = options.schedule == PassOrder::kAuto ? measure_link(run, line) : LinkSeconds{};
+  const LinkSeconds link = options.schedule == PassOrder::kAuto ? measure_link(run, grid) : LinkSeconds{};
   return plan_passes(graph, options, micros, link);
 }
 

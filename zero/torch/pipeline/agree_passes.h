@@ -8,13 +8,13 @@
 #pragma once
 
 #include "zero/comm/communicator.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/plan/pipeline/plan_passes.h"
 
 namespace zero {
 
 // `graph`: the same on every rank, but for the seconds, which change to those of rank 0.
 PlannedPasses agree_passes(ForwardGraph& graph, const PipelineOptions& options, int micros, Communicator& run,
-                           const Line& line);
+                           const PipelineGrid& grid);
 
 }  // namespace zero

@@ -48,7 +48,7 @@ ReplicaCheck PipelinedModule::compare_replicas() {
     if (module == nullptr) continue;
     module->steps().drop_zeroed();
     ReplicaCheck of_section = module->engine().states().compare_replicas();
-    for (int& rank : of_section.ranks) rank += line_.position * line_.data_ranks;
+    for (int& rank : of_section.ranks) rank += grid_.position * grid_.data_ranks;
     add(mine, text_of(of_section));
   }
   ReplicaCheck whole;

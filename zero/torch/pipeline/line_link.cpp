@@ -39,14 +39,14 @@ double message_seconds(Communicator& run, int peer, bool begins, std::size_t byt
 
 }  // namespace
 
-LinkSeconds measure_link(Communicator& run, const Line& line) {
+LinkSeconds measure_link(Communicator& run, const PipelineGrid& grid) {
   double small = 0, large = 0;
-  const int links = line.pipeline == 2 ? 1 : line.pipeline;  // the last position also sends to the first
-  for (int at = 0; at < links && line.pipeline > 1; ++at) {
-    const int next = (at + 1) % line.pipeline;
-    if (line.position != at && line.position != next) continue;
-    const bool begins = line.position == at;
-    const int peer = line.rank_at(begins ? next : at);
+  const int links = grid.pipeline == 2 ? 1 : grid.pipeline;  // the last position also sends to the first
+  for (int at = 0; at < links && grid.pipeline > 1; ++at) {
+    const int next = (at + 1) % grid.pipeline;
+    if (grid.position != at && grid.position != next) continue;
+    const bool begins = grid.position == at;
+    const int peer = grid.rank_at(begins ? next : at);
     const double of_small = message_seconds(run, peer, begins, kSmall);
     const double of_large = message_seconds(run, peer, begins, kLarge);
     if (!begins) continue;  // its first wait is for the peer's begin

@@ -8,11 +8,11 @@
 #pragma once
 
 #include "zero/comm/communicator.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/plan/pipeline/plan_passes.h"
 
 namespace zero {
 
-LinkSeconds measure_link(Communicator& run, const Line& line);
+LinkSeconds measure_link(Communicator& run, const PipelineGrid& grid);
 
 }  // namespace zero

@@ -27,12 +27,12 @@ PipelinePlan forward_passes(const PipelinePlan& training) {
 
 }  // namespace
 
-PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const Line& line,
+PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const PipelineGrid& grid,
                                        Communicator& line_comm, const PipelinePlan& training, const Sections& sections,
                                        SharedOwner shared)
     : parameters_(parameters),
       run_(run),
-      line_(line),
+      grid_(grid),
       line_comm_(line_comm),
       training_(training),
       sections_(sections),
@@ -48,7 +48,7 @@ std::unique_ptr<PipelineEvaluation::Plan> PipelineEvaluation::learn(const Forwar
     learned->sections_of_results.push_back(value ? learned->forward.section_of_value(*value) : kEverywhere);
   }
   learned->passes = forward_passes(training_);
-  learned->crossings = std::make_unique<Crossings>(run_, line_, learned->passes, learned->forward);
+  learned->crossings = std::make_unique<Crossings>(run_, grid_, learned->passes, learned->forward);
   return learned;
 }
 
@@ -69,7 +69,7 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
 
 at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const {
   const c10::AutoGradMode no_gradients(false);
-  const bool have_it = position == line_.position;
+  const bool have_it = position == grid_.position;
   at::Tensor values = have_it ? mine.contiguous() : at::empty(mine.sizes(), at::TensorOptions().dtype(mine.dtype()));
   broadcast(line_comm_, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()}, position,
             {.control = true});
@@ -83,7 +83,7 @@ std::vector<at::Tensor> PipelineEvaluation::run(const std::optional<EvaluationKe
   broken = true;
   std::vector<at::Tensor> results(plan.sections_of_results.size());
   StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
-  for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(line_.position)]) {
+  for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(grid_.position)]) {
     SectionPass section(plan.forward, *plan.crossings, pass.section, 0, shared_(pass.section));
     generator.begin(0);
     const std::vector<at::Tensor> of_section = section.evaluate(function);

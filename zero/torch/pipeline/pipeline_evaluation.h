@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "zero/comm/communicator.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
 #include "zero/torch/pipeline/pass/crossings.h"
 #include "zero/torch/seam/parameter_storage.h"
@@ -31,8 +31,9 @@ class PipelineEvaluation {
   using SharedOwner = std::function<const ParameterOwner*(int section)>;
 
   // All arguments must outlive the object.
-  PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const Line& line, Communicator& line_comm,
-                     const PipelinePlan& training, const Sections& sections, SharedOwner shared);
+  PipelineEvaluation(const ModuleParameters& parameters, Communicator& run, const PipelineGrid& grid,
+                     Communicator& line_comm, const PipelinePlan& training, const Sections& sections,
+                     SharedOwner shared);
 
   // Without a key each run learns. `broken`: true while passes run, and so after an exception in one.
   std::vector<at::Tensor> run(const std::optional<EvaluationKey>& key, const ForwardResults& function, bool& broken);
@@ -50,7 +51,7 @@ class PipelineEvaluation {
 
   const ModuleParameters& parameters_;
   Communicator& run_;
-  const Line line_;
+  const PipelineGrid grid_;
   Communicator& line_comm_;
   const PipelinePlan& training_;
   const Sections& sections_;

@@ -98,12 +98,12 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
     : model_(with_quantised_buffers(std::move(model))),
       world_(world),
       pipeline_(pipeline),
-      line_(line_of(world.rank(), world.size(), pipeline.pipeline)),
-      options_(settle_leaves(options, line_.data_ranks)),
+      grid_(pipeline_grid_of(world.rank(), world.size(), pipeline.pipeline)),
+      options_(settle_leaves(options, grid_.data_ranks)),
       parameters_(parameters_of(model_, options.dtype)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   require_numbers(options_);
-  if (line_.pipeline > 1) {
+  if (grid_.pipeline > 1) {
     require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
     return;
@@ -156,7 +156,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
         parameters_, [&] { return loss(0); }, measures ? &timer : nullptr);
   }
   require_same_plan();
-  PlannedPasses planned = agree_passes(forward_.graph, pipeline_, options_.accumulate, world_.communicator(), line_);
+  PlannedPasses planned = agree_passes(forward_.graph, pipeline_, options_.accumulate, world_.communicator(), grid_);
   choice_ = order_table(planned);
   order_ = planned.order;
   plan_ = std::move(planned.plan);
@@ -167,7 +167,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
   bool any = false;
   for (int section = 0; section < plan_.num_sections(); ++section) {
-    if (position_of(section) != line_.position) continue;
+    if (position_of(section) != grid_.position) continue;
     const ModelTensors tensors = tensors_of_section(section);
     if (tensors.parameters.empty()) continue;
     World& world = *worlds_[static_cast<std::size_t>(section)];
@@ -178,11 +178,11 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
                                          EngineHost{});
     any = true;
   }
-  ZERO_CHECK(any, "position {} has no parameter", line_.position);
+  ZERO_CHECK(any, "position {} has no parameter", grid_.position);
   leave_absent();
   Communicator& run = world_.communicator();
-  crossings_ = std::make_unique<Crossings>(run, line_, plan_, forward_, options_.timeline);
-  evaluation_ = std::make_unique<PipelineEvaluation>(parameters_, run, line_, *line_comm_, plan_, forward_.sections,
+  crossings_ = std::make_unique<Crossings>(run, grid_, plan_, forward_, options_.timeline);
+  evaluation_ = std::make_unique<PipelineEvaluation>(parameters_, run, grid_, *line_comm_, plan_, forward_.sections,
                                                      [this](int section) { return lookup_for(section); });
   std::vector<std::string> names;
   for (const ParamSpec& spec : parameters_.specs) names.push_back(spec.name);
@@ -250,12 +250,12 @@ void PipelinedModule::share_first_values() {
 
 void PipelinedModule::open_groups() {
   Communicator& run = world_.communicator();
-  line_comm_ = open_group(run, line_.ranks_of_line(), fmt::format("line {}", line_.data_rank));
+  line_comm_ = open_group(run, grid_.ranks_of_line(), fmt::format("line {}", grid_.data_rank));
   worlds_.resize(static_cast<std::size_t>(plan_.num_sections()));
   for (int section = 0; section < plan_.num_sections(); ++section) {
-    const bool here = position_of(section) == line_.position;
+    const bool here = position_of(section) == grid_.position;
     auto group =
-        open_group(run, here ? line_.ranks_at(line_.position) : std::vector<int>(), fmt::format("section {}", section));
+        open_group(run, here ? grid_.ranks_at(grid_.position) : std::vector<int>(), fmt::format("section {}", section));
     if (here) worlds_[static_cast<std::size_t>(section)] = std::make_unique<World>(std::move(group), world_);
   }
 }
@@ -277,7 +277,7 @@ double PipelinedModule::share_of_rank(const ModelTensors& tensors) const {
   std::int64_t own = 0, all = 0;
   for (const ModelTensors::Parameter& parameter : tensors.parameters) own += parameter.tensor.numel();
   for (std::size_t param = 0; param < parameters_.tensors.size(); ++param)
-    if (position_of(forward_.sections.home_of_param[param]) == line_.position)
+    if (position_of(forward_.sections.home_of_param[param]) == grid_.position)
       all += parameters_.tensors[param].numel();
   return own == all ? 1 : static_cast<double>(own) / static_cast<double>(all);
 }
@@ -294,7 +294,7 @@ std::vector<int> PipelinedModule::params_of(int section) const {
 void PipelinedModule::leave_absent() {
   const c10::AutoGradMode no_gradients(false);
   for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
-    if (position_of(forward_.sections.home_of_param[param]) == line_.position) continue;
+    if (position_of(forward_.sections.home_of_param[param]) == grid_.position) continue;
     replace_data(parameters_.tensors[param], absent_parameter(parameters_.specs[param]));
   }
 }
@@ -323,7 +323,7 @@ std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss, doubl
 
 std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double parts) {
   made_here_.refuse_in_child(world_.rank());
-  if (line_.pipeline == 1) return plain_passes(loss, parts);
+  if (grid_.pipeline == 1) return plain_passes(loss, parts);
   prepare(loss);
   require_attached("passes");
   broken_ = true;
@@ -332,7 +332,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   SharedGradients shared;
   StepGenerator generator(forward_.draws(), options_.accumulate, *line_comm_);
   const std::int64_t sent_before = crossings_->sent_bytes();
-  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(line_.position)]) {
+  for (const Pass& pass : plan_.passes[static_cast<std::size_t>(grid_.position)]) {
     begin(pass);
     const bool is_forward = pass.kind == PassKind::kForward;
     const double begin = monotonic_seconds();
@@ -359,7 +359,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
 std::vector<at::Tensor> PipelinedModule::evaluate(const std::optional<EvaluationKey>& key,
                                                   const ForwardResults& function) {
   require_attached("evaluate");
-  if (line_.pipeline > 1) return evaluation_->run(key, function, broken_);
+  if (grid_.pipeline > 1) return evaluation_->run(key, function, broken_);
   const c10::AutoGradMode no_gradients(false);
   return function();
 }
@@ -458,7 +458,7 @@ void PipelinedModule::add_other_positions(StepSync& verdict) const {
 
 StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
   require_attached("step");
-  if (line_.pipeline == 1) return modules_.front()->steps().step(rates, limits);
+  if (grid_.pipeline == 1) return modules_.front()->steps().step(rates, limits);
   std::vector<std::pair<AttachedModule*, StepSync>> parts;
   for (const auto& module : modules_)
     if (module != nullptr) parts.emplace_back(module.get(), module->steps().agree(rates, limits));
@@ -494,7 +494,7 @@ AveragedScope PipelinedModule::averaged() {
 
 SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
   require_attached("save");
-  if (line_.pipeline > 1) return checkpoints_->save(path, std::move(contents));
+  if (grid_.pipeline > 1) return checkpoints_->save(path, std::move(contents));
   const auto save = modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync);
   save->wait();
   return {.size_bytes = save->size_bytes(), .seconds = save->seconds()};
@@ -502,7 +502,7 @@ SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveConte
 
 LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {
   require_attached("load");
-  if (line_.pipeline > 1) return checkpoints_->load(path);
+  if (grid_.pipeline > 1) return checkpoints_->load(path);
   return modules_.front()->checkpoints_to_load().load(path, FileCalls::kernel());
 }
 
@@ -524,7 +524,7 @@ EngineReport PipelinedModule::report() const {
   std::vector<EngineReport> parts;
   for (const auto& module : modules_)
     if (module != nullptr) parts.push_back(module->engine().report());
-  if (line_.pipeline == 1) return parts.front();
+  if (grid_.pipeline == 1) return parts.front();
   EngineReport whole = joined_report(parts);
   whole.world = world_.size();
   whole.rank = world_.rank();
@@ -543,16 +543,16 @@ void PipelinedModule::detach() {
   for (const auto& module : modules_)
     if (module != nullptr) module->detach();
   modules_.clear();
-  if (line_.pipeline == 1) return;
+  if (grid_.pipeline == 1) return;
   const c10::AutoGradMode no_gradients(false);
   for (int section = 0; section < plan_.num_sections(); ++section) {
     for (const int param : params_of(section)) {
       const torch::Tensor& tensor = parameters_.tensors[static_cast<std::size_t>(param)];
-      torch::Tensor values = position_of(section) == line_.position
+      torch::Tensor values = position_of(section) == grid_.position
                                  ? tensor.detach().contiguous()
                                  : at::empty(tensor.sizes(), tensor.options().requires_grad(false));
       broadcast(world_.communicator(), tensor_bytes(values), first_rank_of(section), {.control = true});
-      if (position_of(section) != line_.position) replace_data(tensor, values);
+      if (position_of(section) != grid_.position) replace_data(tensor, values);
     }
   }
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "zero/base/process/fork_mark.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/pipeline/attach_pipeline.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
@@ -63,7 +63,7 @@ class PipelinedModule {
   WorkSeconds take_work_seconds();
   EngineReport report() const;
   const std::vector<ParamSpec>& specs() const { return parameters_.specs; }
-  const Line& line() const { return line_; }
+  const PipelineGrid& grid() const { return grid_; }
   const Sections& sections() const { return forward_.sections; }
   const PipelinePlan& plan() const { return plan_; }
   std::string text() const;
@@ -94,14 +94,14 @@ class PipelinedModule {
   AttachedModule* lookup_for(int section) const;
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   // The rank from which all others take the values of a section.
-  int first_rank_of(int section) const { return position_of(section) * line_.data_ranks; }
+  int first_rank_of(int section) const { return position_of(section) * grid_.data_ranks; }
   int section_of_loss() const { return forward_.section_of_value(forward_.graph.loss); }
   std::vector<int> params_of(int section) const;  // in the order of names
 
   ModelTensors model_;
   World& world_;
   const PipelineOptions pipeline_;
-  const Line line_;
+  const PipelineGrid grid_;
   const AttachOptions options_;  // accumulate and reduce follow from leaves
   const ModuleParameters parameters_;
   PipelinePlan plan_;

@@ -21,7 +21,7 @@ void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision
 // Each section reads neighbours in its own order of names together; they wait for their turn among all names.
 std::size_t PipelinedModule::visit_some(std::size_t first, const Visit& visit, bool full_precision) {
   require_attached("for_each_parameter");
-  if (line_.pipeline == 1) return modules_.front()->states().visit_some(first, visit, full_precision);
+  if (grid_.pipeline == 1) return modules_.front()->states().visit_some(first, visit, full_precision);
   if (first == 0) {
     next_of_section_.assign(static_cast<std::size_t>(plan_.num_sections()), 0);
     waiting_.clear();
@@ -52,7 +52,7 @@ std::size_t PipelinedModule::visit_some(std::size_t first, const Visit& visit, b
 
 void PipelinedModule::export_weights(const std::filesystem::path& path, bool full_precision) {
   require_attached("export_weights");
-  if (line_.pipeline == 1) return modules_.front()->states().export_weights(path, full_precision);
+  if (grid_.pipeline == 1) return modules_.front()->states().export_weights(path, full_precision);
   NamedBuffers buffers;
   for (const ModelTensors::Buffer& buffer : model_.buffers) {
     const auto same = [&](const auto& known) { return known.second.is_same(buffer.tensor); };

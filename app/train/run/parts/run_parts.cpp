@@ -5,7 +5,7 @@
 
 #include "zero/comm/group.h"
 #include "zero/device/open_device.h"
-#include "zero/plan/pipeline/line.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/data/data_mark.h"
@@ -27,8 +27,8 @@ std::unique_ptr<Communicator> open_servers(const TrainJob& job, World& world) {
 
 // The ranks of a line compute the same samples.
 SampleShares shares_of(const TrainJob& job, const Communicator& comm) {
-  const Line line = line_of(comm.rank(), comm.world(), job.pipeline.pipeline);
-  return {job.train.share, job.train.batch, line.data_ranks, line.data_rank};
+  const PipelineGrid grid = pipeline_grid_of(comm.rank(), comm.world(), job.pipeline.pipeline);
+  return {job.train.share, job.train.batch, grid.data_ranks, grid.data_rank};
 }
 
 std::optional<LearnedActivations> learned_activations(const TrainJob& job, const RunRanks& ranks,

@@ -80,10 +80,10 @@ at::Tensor unpack_gradient(const at::Tensor& bytes, const TensorLayout& layout) 
 
 }  // namespace
 
-Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward,
+Crossings::Crossings(Communicator& run, const PipelineGrid& grid, const PipelinePlan& plan, const ForwardPlan& forward,
                      Timeline* timeline)
     : run_(run),
-      line_(line),
+      grid_(grid),
       plan_(plan),
       forward_(forward),
       timeline_(timeline),
@@ -92,7 +92,7 @@ Crossings::Crossings(Communicator& run, const Line& line, const PipelinePlan& pl
   const std::vector<Crossing>& all = forward.sections.crossings;
   for (std::size_t i = 0; i < all.size(); ++i)
     crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
-  for (int position = 0; position < plan.ranks; ++position) expected_.push_back(messages(position, line.position));
+  for (int position = 0; position < plan.ranks; ++position) expected_.push_back(messages(position, grid.position));
 }
 
 const Crossing* Crossings::of_value(int value) const {
@@ -109,7 +109,7 @@ int Crossings::before(const Crossing& crossing, int section) {
 std::int64_t Crossings::planned_bytes() const {
   std::int64_t bytes = 0;
   for (int position = 0; position < plan_.ranks; ++position)
-    for (const Message& message : messages(line_.position, position))
+    for (const Message& message : messages(grid_.position, position))
       bytes += bytes_of(forward_.values[static_cast<std::size_t>(message.value)]) +
                (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0);
   return bytes;
@@ -145,7 +145,7 @@ std::vector<Crossings::Message> Crossings::messages(int from, int to) const {
 // The sections of this rank that take a value.
 int Crossings::takers(const Crossing& crossing) const {
   return static_cast<int>(
-      std::ranges::count_if(crossing.to, [this](int section) { return position_of(section) == line_.position; }));
+      std::ranges::count_if(crossing.to, [this](int section) { return position_of(section) == grid_.position; }));
 }
 
 int Crossings::pass_of(int section, int micro, bool is_backward) const {
@@ -164,7 +164,7 @@ void Crossings::post(Sent sent) {
   while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
     std::ranges::find_if(sent_, unfinished)->work.wait();
   sent_bytes_ += static_cast<std::int64_t>(sent.bytes.nbytes());
-  sent.work = run_.send(span_of(sent.bytes), line_.rank_at(sent.position), {});
+  sent.work = run_.send(span_of(sent.bytes), grid_.rank_at(sent.position), {});
   sent_.push_back(std::move(sent));
 }
 
@@ -187,7 +187,7 @@ void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
     const auto position = static_cast<std::size_t>(position_of(section));
     if (posted[position]) continue;
     posted[position] = true;
-    if (position_of(section) == line_.position) {
+    if (position_of(section) == grid_.position) {
       kept_[{false, micro, value, -1}] = {tensor.detach(), takers(*crossing)};
       continue;
     }
@@ -208,7 +208,7 @@ at::Tensor Crossings::take_value(int micro, int value) {
 
 void Crossings::send_gradient(int micro, int value, int section, const at::Tensor& gradient) {
   const int to = before(*of_value(value), section);
-  if (position_of(to) == line_.position) {
+  if (position_of(to) == grid_.position) {
     kept_[{true, micro, value, to}] = {gradient, 1};
     return;
   }
@@ -236,7 +236,7 @@ at::Tensor Crossings::take_gradient(int micro, int value, int section) {
 at::Tensor Crossings::take(const Key& key, int from) {
   auto found = kept_.find(key);
   while (found == kept_.end()) {
-    ZERO_CHECK(from != line_.position, "a tensor of this rank is taken before it is made");
+    ZERO_CHECK(from != grid_.position, "a tensor of this rank is taken before it is made");
     receive_next(from);
     found = kept_.find(key);
   }
@@ -254,7 +254,7 @@ void Crossings::receive_next(int position) {
   const at::Tensor bytes =
       empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
   TimedSpan waiting(timeline_, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
-  run_.receive(span_of(bytes), line_.rank_at(position), {}).wait();
+  run_.receive(span_of(bytes), grid_.rank_at(position), {}).wait();
   waiting.end();
   forget_sent([&](const Sent& sent) { return sent.position == position && sent.read_from <= message.pass; });
   if (message.is_gradient) {

@@ -23,8 +23,8 @@
 
 #include "zero/base/process/timeline.h"
 #include "zero/comm/communicator.h"
-#include "zero/plan/pipeline/line.h"
 #include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/pipeline/pipeline_grid.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
 
 namespace zero {
@@ -32,7 +32,7 @@ namespace zero {
 class Crossings {
  public:
   // `timeline`: records the waits for other sections; null: none.
-  Crossings(Communicator& run, const Line& line, const PipelinePlan& plan, const ForwardPlan& forward,
+  Crossings(Communicator& run, const PipelineGrid& grid, const PipelinePlan& plan, const ForwardPlan& forward,
             Timeline* timeline = nullptr);
 
   void send_value(int micro, int value, const at::Tensor& tensor);
@@ -86,7 +86,7 @@ class Crossings {
   int takers(const Crossing& crossing) const;
 
   Communicator& run_;
-  const Line line_;
+  const PipelineGrid grid_;
   const PipelinePlan& plan_;
   const ForwardPlan& forward_;
   Timeline* const timeline_;

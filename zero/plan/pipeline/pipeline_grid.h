@@ -1,8 +1,8 @@
-// Line: the ranks of a run as a grid, positions of a pipeline by data ranks.
+// PipelineGrid: the ranks of a run as a grid, positions of a pipeline by data ranks.
 //
-//   const Line line = line_of(/*rank=*/3, /*world=*/4, /*pipeline=*/2);   // position 1, data rank 1
-//   line.ranks_at(0)      // {0, 1}: they hold the same sections, and sum gradients
-//   line.rank_at(0)             // 1: the rank that computes the same samples at position 0
+//   const PipelineGrid grid = pipeline_grid_of(/*rank=*/3, /*world=*/4, /*pipeline=*/2);  // position 1, data rank 1
+//   grid.ranks_at(0)            // {0, 1}: they hold the same sections, and sum gradients
+//   grid.rank_at(0)             // 1: the rank that computes the same samples at position 0
 //
 // The pipeline is the outermost axis, so the ranks of a position are neighbours. Local.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace zero {
 
-struct Line {
+struct PipelineGrid {
   int pipeline = 1;    // positions in a line
   int data_ranks = 1;  // ranks of a position
   int position = 0;    // of this rank
@@ -34,7 +34,7 @@ struct Line {
 };
 
 // Throws ConfigError under "parallel.pipeline" if it does not divide the world.
-inline Line line_of(int rank, int world, int pipeline) {
+inline PipelineGrid pipeline_grid_of(int rank, int world, int pipeline) {
   if (pipeline < 1 || world % pipeline != 0)
     throw ConfigError("parallel.pipeline", std::to_string(pipeline),
                       "it must divide the number of ranks, which is " + std::to_string(world),
