@@ -1,4 +1,4 @@
-// Error, ConfigError, CommError, IoError: the errors that zero.cpp throws. Each kind says who can put it right.
+// Error, ConfigError, CommError, IoError: the errors that zero.cpp throws. The kind says who can correct the cause.
 //
 //   try { engine.step(); } catch (const zero::CommError& error) { ... }   // a rank was lost
 #pragma once

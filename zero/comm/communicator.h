@@ -1,10 +1,10 @@
-// Communicator: the ranks of a run, and how they exchange bytes.
+// Communicator: the ranks of a run or of a group, and how they exchange bytes.
 //
 //   comm->all_gather(my_shard, full, {.unit = 3}).wait();
 //
-// A transport implements the operations on spans of bytes. Reductions are written once on top of them
-// (zero/comm/collectives.h), in rank order with fp32 sums, so every transport gives the same bits. A transport may
-// override a reduction with a faster one that gives the same bits.
+// A transport implements the operations on spans of bytes. reduce_scatter() has a default, in communicator.cpp: an
+// all_to_all and a sum. A transport may override it with a faster one. Both call sum_ranks() (zero/comm/rank_sum.h),
+// which adds in fp32 and rank order. So every transport gives the same bits. Only NCCL and decoders add on their own.
 //
 // Collective: every rank calls the same functions in the same order, with the same sizes and tag. Each call carries
 // (sequence, operation, unit, bytes); a mismatch is a CommError on both ranks, with both calls. A wait beyond the
@@ -102,9 +102,9 @@ class Communicator {
   // Collective. See ReduceScatter. The default is an all_to_all in tiles, followed by the sum.
   [[nodiscard]] virtual Work reduce_scatter(const ReduceScatter& request, CommTag tag);
 
-  // Collective; Local if the run has arrivals(), also in its groups. Allocates memory that is fastest with this
-  // transport (a window that peers read in place): zeroed, 64-byte aligned. Sizes may differ between ranks. Its use is
-  // never required and never changes a bit. Its release is Local.
+  // Collective; Local if the run has arrivals(), also in its groups. Allocates the memory with which this transport is
+  // fastest, such as a window that peers read directly. It is zeroed and aligned to 64 bytes. Sizes may differ between
+  // ranks. Collectives accept any other memory, and give the same bits with it. Releasing the memory is Local.
   [[nodiscard]] virtual Allocation allocate(std::size_t bytes, Written written = Written::kWhole);
 
   // Local. Waits until no peer reads an input of a collective whose wait() has returned, so these inputs may be

@@ -1,5 +1,6 @@
-// sum_ranks(): the only sum over ranks: out = in_0 + in_1 + ... in fp32, in rank order or in a tree over ranks. The sum
-// of squares and the number of non-finite elements (ReduceStats) are computed in the same pass.
+// sum_ranks(): the sum over ranks: out = in_0 + in_1 + ... in fp32, in rank order or in a tree over ranks. All
+// transports call it; only NCCL (zero.reduce = "nccl") and decoders add on their own. While the result is in cache, it
+// also computes the sum of squares and the number of non-finite elements (ReduceStats).
 //
 //   sum_ranks({.in = inputs, .out = out, .numel = numel}, &stats);     // one input for each rank
 //

@@ -3,13 +3,13 @@
 //   EngineStep step(parts, update, state_mover, statistics);
 //   StepReport report = step.take(lr, {.loss = loss});
 //
-// The passes end, and ranks exchange their findings once. All ranks then update, or all skip because a gradient or a
-// loss is not finite or exceeds a limit. A skipped step changes no state. If a dynamic loss scale was too high, the
-// step lowers the scale and does not count towards `max_skipped_steps`. If copies of the model train apart, each copy
-// clips by the norm of its own gradient. Copies skip together, and an outer step merges them after the steps that the
-// options name. EngineStep also counts steps: progress() is what a checkpoint stores. Collective, unless said
-// otherwise. Throws ConfigError for a step at the wrong time, or for losses without their scale; CommError if ranks did
-// different things; IoError; and Error after `max_skipped_steps` in a row.
+// The passes end, and ranks exchange sums, counts and losses once (StepSync). All ranks then update, or all skip
+// because a gradient or a loss is not finite or exceeds a limit. A skipped step changes no state. If a dynamic loss
+// scale was too high, the step lowers the scale and does not count towards `max_skipped_steps`. If copies of the model
+// train apart, each copy clips by the norm of its own gradient. Copies skip together, and an outer step merges them
+// after the steps that the options name. EngineStep also counts steps, for checkpoints (progress()). Collective, unless
+// said otherwise. Throws ConfigError for a step at the wrong time, or for losses without their scale; CommError if
+// ranks ran different passes; IoError; and Error after `max_skipped_steps` in a row.
 #pragma once
 
 #include <functional>

@@ -5,8 +5,9 @@
 //   executor.update_all();
 //   executor.close_step(all_agree);                        // a new schedule if there was none, or this step differed
 //
-// It decides nothing. ScheduleReplay names the actions while events follow the schedule, and Demand names them
-// otherwise. UpdateTimes says when updates run. Collective like its actions, unless said otherwise.
+// The schedule determines which units are gathered, released, reduced and updated. ScheduleReplay takes the actions
+// from it while events follow the schedule; otherwise Demand computes them from the gathered units. UpdateTimes says
+// when updates run. Collective like its actions, unless said otherwise.
 #pragma once
 
 #include <functional>
@@ -39,8 +40,8 @@ class Executor {
   void event(const Event& event);
   // Gathers `unit` without a trace, for operators outside training (evaluation, reading).
   void use_untraced(int unit);
-  // Call it after the last backward pass of a step with fewer than `accumulate`. It leaves the schedule, and reduces
-  // gradients that wait for the last micro-batch. close_step() then keeps the schedule.
+  // Call it before close_step() if the step had fewer than `accumulate` backward passes. Reduces the gradients that
+  // wait for the last micro-batch. The rest of the step is executed on demand, and later steps follow the schedule.
   void end_short_group();
 
   // Begins the updates of a step. `order`: the units, in the order in which they will be updated.

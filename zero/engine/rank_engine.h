@@ -6,12 +6,12 @@
 //   engine.add_gradient(param, bytes);                            // autograd computed it
 //   StepReport report = engine.step(lr);
 //
-// It knows units and flat bytes, not tensors. The seam (zero/torch) reports what the model does; the observer receives
-// the address of each gathered unit. The engine decides nothing: the schedule, or Demand if there is none (zero/plan),
-// names the units to gather, release, reduce and update. Placer and Rebalancer choose the tiers of states. Executor,
-// StepPasses, UpdateTimes, EngineStep, StateMover, StateAccess and ServedAccess carry this out. If a read or write of
-// states fails, every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise:
-// every rank's model does the same things in the same order. One thread at a time.
+// It works on units and flat bytes, not on tensors. zero/torch reports what the model does; the observer receives the
+// address of each gathered unit. The schedule, or Demand if there is none (zero/plan), determines which units are
+// gathered, released, reduced and updated. Placer and Rebalancer choose the tiers of states. Executor, StepPasses,
+// UpdateTimes, EngineStep, StateMover, StateAccess and ServedAccess carry this out. If a read or write of states fails,
+// every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise: every rank's
+// model does the same things in the same order. One thread at a time.
 #pragma once
 
 #include <memory>
@@ -42,8 +42,8 @@ class RankEngine final : private UnitPins {
              UnitObserver& observer, const EngineHost& host = {});
   ~RankEngine() override;
 
-  // Moves states to other tiers if memory is short. Call it before the first step, when parameters have their first
-  // values. The reserve is for memory that other programs take until that step ends.
+  // Moves states to other tiers if less memory is free than the reserve (`[zero] memory_reserve`). Call it before the
+  // first step, when parameters have their first values.
   void settle();
   // Local. Counts later uses and gradients to the step's micro-batch `number`. It is for passes in the order of a
   // pipeline: a backward pass ends where the backward pass of another micro-batch begins. Throws ConfigError if

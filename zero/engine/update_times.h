@@ -6,12 +6,13 @@
 //   times.before_agreement();                   // its step(): gradients may change after it
 //   times.after_agreement();
 //
-// An update runs at once, beside the next forward pass, or a step late (ZeRO-Offload's delayed update, ATC'21, section
-// 5.2). A late update waits until the next backward pass. From then on each unit is updated when it is free: its new
-// gradient is summed, and the recorded step does not use the unit again. after_agreement() updates the remaining units
-// in the order of the next forward pass. So that backward pass overlaps the transfers of states that are off the
-// device, and step t computes with parameters that lack the gradient of step t - 1. Two gradients of each unit are held
-// meanwhile. finish() ends everything that an engine has begun. Collective, unless said otherwise. Throws IoError.
+// An update ends in step(), overlaps the next forward pass, or is delayed by one step (ZeRO-Offload, ATC'21, section
+// 5.2). A delayed update begins with the next backward pass. During that pass a unit is updated when two conditions
+// hold: its new gradient is summed, and the recorded step does not use the unit again. after_agreement() updates the
+// remaining units in the order of the next forward pass. So that backward pass overlaps the transfers of states that
+// are off the device. Step t computes with parameters that lack the gradient of step t - 1, and each unit has two
+// gradients in memory for a time. finish() ends everything that an engine has begun. Collective, unless said otherwise.
+// Throws IoError.
 #pragma once
 
 #include <optional>
@@ -33,7 +34,7 @@ class UpdateTimes {
   // Local. Call them in step(), before and after the ranks agree on it. They end the updates of the step before.
   void before_agreement();
   void after_agreement();
-  // Applies the gradients of a step. `late`: with the next step, which the schedule must allow.
+  // Applies the gradients of a step. `late`: one step later. The schedule must then be of delayed updates.
   void apply(StepGradients gradients, bool late);
 
   // Ends the backward pass, gathers, reductions and updates, and applies a delayed gradient now. Throws ConfigError if

@@ -15,7 +15,7 @@
 //   wsd           lr until the last `decay` steps, then along a line to min_lr
 //                                                                              Hu et al., arXiv:2404.06395
 //
-// From `steps` on the rate is min_lr, with two exceptions: constant stays at lr, inverse_sqrt falls on to min_lr. Local.
+// From `steps` on the rate is min_lr. Exceptions: constant stays at lr, and inverse_sqrt falls on to min_lr. Local.
 #pragma once
 
 #include <array>

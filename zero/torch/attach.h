@@ -13,9 +13,9 @@
 //
 // These do not work on an attached module:
 //   - clip_grad_norm_(), the step() of another optimizer, and other code that reads .grad(): it finds no gradient. If
-//     the parameter had a gradient in the step, the next step() throws a ConfigError with its name. A program that
-//     never calls step() gets a warning at the end. Clip with `clip`, and let step() update. Reads within a backward
-//     pass do not count. A parameter that is a view of another tensor is not watched.
+//     the parameter had a gradient in the step, the next step() throws a ConfigError with its name. If no step()
+//     follows, the program prints a warning. Use the option `clip` and the engine's step(). Reads within a backward
+//     pass are allowed. Reads of a parameter that is a view of another tensor are not detected.
 //   - reading memory without an operator: torch::save(), OutputArchive, pickle_save(), data_ptr(), accessor(), the data
 //     of storage(), DLPack. At every stage a c10::Error names the parameter. Write files with export_weights(). Kernels
 //     of your own read a pointer in a use() scope. Only a gathered() scope allows writes through a pointer.
@@ -55,9 +55,9 @@ class EngineControl;
 
 // The engine of one model. Move-only.
 //
-// Destruction is Collective and gives every parameter back in full. If copies train apart, the values are the weights
-// that the copies share. While an exception unwinds, destruction is Local and leaves the parameters empty. Every
-// function throws ConfigError after detach().
+// Destruction is Collective, and gives every parameter its whole value. If copies of the model train apart (the option
+// `local`), that is the value after the newest outer step. While an exception unwinds, destruction is Local and leaves
+// the parameters empty. Every function throws ConfigError after detach().
 //
 // In a process that was forked since attach(), each function and each operator on a parameter throws ConfigError.
 // Destruction does nothing there. Shapes and views of parameters stay.
@@ -72,10 +72,10 @@ class Engine {
   //
   // Small gradients vanish in fp16 (`dtype = zero::DType::kFloat16`). So each loss is multiplied by a scale before
   // backward(), and step() divides the gradients by it. This replaces torch.amp.GradScaler; there is no unscale_() or
-  // update(). All micro-batches of a step have the same scale. The scale is dynamic unless `loss_scale` fixes it: it is
-  // 65536 at first. If a gradient overflows, the scale is halved and the step skipped. After 2,000 updates it is
-  // doubled. With `loss_scale`, losses of models in other types are also scaled. Without a scale, scaled() returns the
-  // loss unchanged.
+  // update(). All micro-batches of a step have the same scale. By default the scale of an fp16 model is dynamic. It
+  // begins at 65536. If a gradient overflows, it is halved, and the step is skipped. After 2,000 updates in a row it is
+  // doubled. The option `loss_scale` sets a fixed scale, or other numbers, for a model in any type. In other types and
+  // without `loss_scale`, scaled() returns the loss unchanged.
   torch::Tensor scaled(const torch::Tensor& loss);
 
   // Local. Assigns the operators and gradients from here on to the step's micro-batch `number`, from 0 to `accumulate`
@@ -93,8 +93,8 @@ class Engine {
 
   // Collective. Reduces the gradients that are not reduced yet, agrees on the norm, clips, updates, clears. `lr`
   // replaces the optimizer's learning rate for this step and must be the same on every rank. A parameter without a
-  // gradient is not updated, as after zero_grad() in libtorch. `rates`: also a rate and a weight decay for each of
-  // options.groups, whose ratios may then change. Workers of a run with servers cannot give these.
+  // gradient is not updated, as in libtorch. `rates` may also have a rate and a weight decay for each of
+  // options.groups; a worker of a run with servers throws ConfigError for them.
   //
   // Throws CommError. Throws ConfigError
   //   - with a parameter's name, if the parameter was replaced since attach() (Module::to, set_data), or its .grad()
@@ -118,8 +118,8 @@ class Engine {
   void discard_gradients();
 
   // Collective over the servers of a run with servers (the option `sync`). Servers call it instead of training. It
-  // returns when all workers have left; a worker leaves when its attachment ends. Updates use the learning rate of the
-  // workers' step().
+  // returns when every worker has called detach() or destroyed its engine. Updates use the learning rates that workers
+  // give to step().
   void serve();
 
   // Collective; between steps. With the option `local`: makes the outer step now, so all copies hold the same weights.
@@ -139,8 +139,8 @@ class Engine {
   //
   // gradient() returns the whole gradient before clipping: the average over ranks, and over micro-batches with
   // `average_micro_batches`. It is zero if no rank has a gradient. grad_norms() returns the norm of each parameter's
-  // gradient. The squares of these norms add up to the square of step()'s grad_norm. One unit at a time is whole in
-  // fp32, beyond the budget, as in full_state().
+  // gradient; their squares sum to the square of the grad_norm that step() returns. Both functions hold one whole unit
+  // at a time in fp32, in addition to the budget, as full_state() does.
   torch::Tensor gradient(const std::string& parameter);
   std::map<std::string, double> grad_norms();
 
@@ -153,8 +153,8 @@ class Engine {
   StateShard state_shard(const std::string& parameter, const std::string& state = "parameter");
   std::vector<std::string> state_names() const;  // Local
   // Local. Returns the states of this parameter. A frozen parameter has no moments. With Muon, matrices have other
-  // states than other parameters. With Adafactor, each rank holds the whole "row_var" and "col_var", so state_shard()
-  // does not know them.
+  // states than other parameters. With Adafactor, each rank holds the whole "row_var" and "col_var" of a matrix: read
+  // them with full_state(), because state_shard() throws ConfigError for them.
   std::vector<std::string> state_names(const std::string& parameter) const;
 
   // Collective. Calls visit(name, tensor) for every parameter in name order, unit by unit, on every rank. So weights
@@ -206,14 +206,15 @@ class Engine {
 // Collective. Attaches `module`, which must not be attached already. `module` and `world` must outlive the result. Rank
 // 0's parameters and buffers are broadcast first. A module made by zero::deferred() is built here, unit by unit.
 //
-// Two options must be given on every rank, or on none. With `weights`, the module's own values are neither built nor
-// kept: attach() calls `weights` once for each parameter, one unit at a time. With `awaits_load`, no parameter has a
-// value before load().
+// Give the options `weights` and `awaits_load` on every rank, or on none. `weights` is a function that returns first
+// values: attach() calls it on rank 0 once for each parameter, unit by unit, and ignores the module's own values. With
+// `awaits_load`, no parameter has a value before load().
 //
 // Throws ConfigError before anything is allocated:
 //   - a model without parameters, or an unknown stage
 //   - a budget that is too small (the message has the smallest possible budget)
-//   - a parameter whose dtype is not fp32, bf16 or fp16. A frozen one of whole numbers or booleans counts as a buffer
+//   - a parameter whose dtype is not fp32, bf16 or fp16, unless it is frozen and of whole numbers or booleans: such a
+//     parameter counts as a buffer
 //   - a module that is attached already
 //   - `weights` with `awaits_load`.
 // If `weights` throws, attach() throws on every rank, and the module is unchanged.

@@ -116,9 +116,9 @@ struct AttachOptions {
   int leaves = 0;
   RankSums sums = RankSums::kOrdered;  // over ranks: in rank order, in fp32, with the same bits over every transport
   // ZeRO-Offload's delayed parameter update: each gradient is applied while the next gradient is computed. The weights
-  // differ from an exact run's.
+  // differ from those of a run with on-time updates.
   bool delayed_update = false;
-  // updates before the first delayed update, because the first updates change the model too much
+  // on-time updates before the first delayed update, because the first updates change the model too much
   std::int64_t exact_steps = 40;
   // A step's gradient is the mean over its micro-batches, not their sum; so are norm, clipping and limits.
   bool average_micro_batches = false;

@@ -1,4 +1,4 @@
-// Schedule: a step as a list of actions. It is data: printed, costed, simulated and replayed.
+// Schedule: a step as a list of actions. It is data: printed, costed, simulated and executed.
 //
 //   Schedule s = build_schedule(trace, units, world, place(3, Reduce::kAuto, 1), {.capacity_bytes = 64 << 20});
 //   print_schedule(s, units);
@@ -34,8 +34,8 @@ enum class ActionKind : std::uint8_t {
   kUpdate    // runs the optimizer over this rank's states of `unit`, on their tiers
 };
 
-// The sources of a gather. If the unit has no current secondary part (zero/plan/units/secondary.h), all ranks are asked
-// in any case.
+// The sources of a gather. If a rank has no current secondary part of the unit (zero/plan/units/secondary.h), kParts is
+// carried out as kAllAndKeep.
 enum class GatherWay : std::uint8_t {
   kAll,         // every rank sends its shard
   kAllAndKeep,  // the same, and this rank keeps its secondary part
@@ -60,7 +60,7 @@ struct GatherBudget {
   std::int64_t capacity_bytes = std::numeric_limits<std::int64_t>::max();
   // Elements of parameters off the device that may be prefetched at once. The next unit to gather is always allowed.
   std::int64_t prefetched_numel = 0;
-  // Updates end beside the next forward pass, each before its unit is gathered.
+  // Updates overlap the next forward pass. Each ends before its unit is gathered.
   bool overlaps_updates = false;
   // Secondary parts are kept (Placement::secondary_group), and there is memory for those of all units. False if weights
   // stay gathered between uses: there is room for all of them, and a step gathers each unit once.
@@ -70,14 +70,14 @@ struct GatherBudget {
 
 // The time at which the updates of a step end.
 struct UpdateTiming {
-  // Each update ends beside the next forward pass, before its unit is gathered. False: it ends in step(), before the
-  // next action.
+  // Each update overlaps the next forward pass, and ends before its unit is gathered. False: it ends in step(), before
+  // the next action.
   bool overlapped = false;
-  // A step's gradients are applied one step late. Such a unit is updated when its new gradient is summed, from entry
-  // free_from[unit] on. No later entry accesses the unit or gets a gradient of it, and neither that entry nor a later
-  // one gathers or prefetches it. The other units are updated in step().
+  // A step's gradients are applied one step late. From entry free_from[unit] on no entry gathers or prefetches the
+  // unit, and after that entry none accesses it or gets a gradient of it. So the unit is updated in the backward pass,
+  // as soon as its new gradient is summed. Units that are not free before the pass ends are updated in step().
   bool delayed = false;
-  std::vector<std::size_t> free_from;  // first entry of each unit; empty without delayed updates
+  std::vector<std::size_t> free_from;  // by unit: index of an entry; empty without delayed updates
 };
 
 struct Schedule {
@@ -119,7 +119,7 @@ struct TierTraffic {
   bool operator==(const TierTraffic&) const = default;
 };
 
-// Predicts the cost of replaying the schedule on a rank.
+// Predicts the cost of the schedule on a rank.
 struct ScheduleCost {
   std::int64_t sent_bytes = 0;           // also the received bytes, if shards have equal sizes
   std::int64_t gathered_peak_bytes = 0;  // most bytes gathered at once
@@ -140,8 +140,8 @@ struct ScheduleCost {
   const TierTraffic& of(Tier tier) const { return tiers[tier]; }
 };
 // Throws InternalError if the schedule reads a unit that is not gathered, releases one twice, gathers parts that were
-// not kept, or exceeds its budget. The test that replays schedules for 1,024 ranks relies on it. `spec`: of the update
-// rule; default: Adam's.
+// not kept, or exceeds its budget. The test that simulates schedules for 1,024 ranks relies on it. `spec`: of the
+// update rule; default: Adam's.
 ScheduleCost simulate(const Schedule& schedule, const std::vector<Unit>& units, int world,
                       const OptimizerSpec& spec = {});
 

@@ -5,11 +5,12 @@
 //   mesh.ranks_of_copy(1)                  // {2, 3}: they gather from each other
 //   mesh.ranks_of_shard(1)                 // {1, 3}: they hold the same shard, and sum over the copies
 //
-// The ranks of a copy are neighbours: a launcher starts them on one machine if it can. A mesh of one copy behaves as no
-// mesh. Gradients pass from copy to copy in fp32: partial sums in the order of the ranks, then the total back. With a
-// codec (WireCodecs::outer) each copy sums its own ranks, and a reduce-scatter and an all-gather over the copies add
-// these sums. If copies train apart (zero/optim/outer_step.h), no gradient crosses. Each outer step then sends shards
-// by a reduce-scatter and an all-gather, or by an all-gather of only their largest elements.
+// The ranks of a copy are neighbours: a launcher starts them on one machine if it can. A mesh of one copy is the plain
+// case: all ranks hold one copy. Partial sums of gradients are sent from copy to copy in fp32, in the order of the
+// ranks, and the total is sent back. With a codec (WireCodecs::outer) each copy sums its own ranks, and a
+// reduce-scatter and an all-gather over the copies add these sums. If copies train apart (zero/optim/outer_step.h), no
+// gradient is sent between copies. Each outer step then sends shards by a reduce-scatter and an all-gather, or by an
+// all-gather of only their largest elements.
 #pragma once
 
 #include <cstdint>
