@@ -9,7 +9,7 @@
 #                                 those that include its headers (tools/changed_tests.py): at most 5 minutes for a
 #                                 change in one room
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, half a minute of
-#                                 each fuzzer, the cluster's manifest, the site, packages: two to four hours on 2 cores
+#                                 each fuzzer, the Kubernetes manifest, the site, packages: two to four hours on 2 cores
 #   ./test.sh [TIER] --from STAGE resumes at that stage
 #   ./test.sh --list              the stages of each tier, with their last times here
 #
