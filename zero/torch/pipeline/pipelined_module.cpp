@@ -11,6 +11,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
