@@ -1,13 +1,13 @@
 #include "app/cli/verbs.h"
 
 // `zero generate`: parses the arguments. The model runs in libzero_app.so.
-#include <cmath>
 #include <filesystem>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
 #include "zero/checkpoint/whole_checkpoint.h"
@@ -54,9 +54,8 @@ int run_generate(Arguments arguments) {
   if (request.tokens < 1 || request.tokens > kMostTokens)
     throw ConfigError("--tokens", std::to_string(request.tokens), "out of range",
                       fmt::format("allowed: 1 to {}", kMostTokens));
-  if (!std::isfinite(request.temperature) || request.temperature < 0) {
-    throw ConfigError("--temperature", fmt::format("{}", request.temperature), "out of range", "allowed: 0 or more");
-  }
+  require_number("--temperature", request.temperature, kAtLeastZero,
+                 "use 0 (always the likeliest), or for example 0.8");
   if (request.top_k < 0)
     throw ConfigError("--top-k", std::to_string(request.top_k), "out of range", "allowed: 0 or more");
   if (seed < 0) throw ConfigError("--seed", std::to_string(seed), "out of range", "allowed: 0 or more");

@@ -99,11 +99,12 @@ Corpus split(const DataOptions& options, Load load, Size size, Part part) {
                [&](const auto& file, double fraction) { return held_out(fraction, size(file)); });
 }
 
-// Holds out samples of each class, for split(). Adds a note if the end of a file was not fair. `file` must have labels
-// and reorder(order).
-template <typename File>
-std::int64_t hold_classes(File& file, double fraction, bool in_file_order, std::vector<std::string>& notes) {
-  const std::vector<std::int64_t> labels(file.labels.begin(), file.labels.end());
+// Holds out samples of each class, for split(). Adds a note if the end of a file was not fair. `file` must have
+// reorder(order), and `labels_of_file` are the classes of its samples.
+template <typename File, typename Labels>
+std::int64_t hold_classes(File& file, const Labels& labels_of_file, double fraction, bool in_file_order,
+                          std::vector<std::string>& notes) {
+  const std::vector<std::int64_t> labels(labels_of_file.begin(), labels_of_file.end());
   const HeldOut held = hold_out_classes(labels, fraction, in_file_order);
   if (fraction > 0 && held.count == 0 && !labels.empty())
     throw ConfigError(kValidation, fmt::format("{}", fraction), "no class has two samples, so none can be held out",
@@ -216,7 +217,8 @@ Corpus open_images(const DataOptions& options, Read read) {
       },
       [&](LabelledImages& images, double fraction) {
         // The pictures of a folder have no order.
-        return hold_classes(images, fraction, /*in_file_order=*/options.kind != DataKind::kImages, notes);
+        return hold_classes(images, images.labels, fraction, /*in_file_order=*/options.kind != DataKind::kImages,
+                            notes);
       });
   corpus.notes.insert(corpus.notes.end(), notes.begin(), notes.end());
   corpus.class_names = std::move(classes);
@@ -265,6 +267,7 @@ Corpus open_table(const DataOptions& options) {
   Corpus known;
   TableLabels labels(options, known);
   std::optional<ClassRange> range;
+  std::vector<std::string> notes;
   bool are_classes = options.classes > 0;
   Corpus splits = split(
       options, one_file([&](const std::filesystem::path& path, std::string_view key) {
@@ -290,7 +293,13 @@ Corpus open_table(const DataOptions& options) {
                          return fmt::format("{}:{}", source.path.native(), table.lines[static_cast<std::size_t>(i)]);
                        });
         return std::make_unique<TableDataset>(table, begin, end, key, source.path.native());
+      },
+      [&](Source& source, double fraction) {
+        CsvTable& table = source.table;
+        if (!are_classes) return held_out(fraction, table.num_rows());
+        return hold_classes(table, table.classes.labels, fraction, /*in_file_order=*/true, notes);
       });
+  known.notes.insert(known.notes.end(), notes.begin(), notes.end());
   add_note(known, range);
   return with_splits(std::move(known), std::move(splits));
 }
@@ -331,7 +340,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
         return std::make_unique<LabelledTextDataset>(texts, begin, end, *vocabulary, options.context, key);
       },
       [&](LabelledTexts& texts, double fraction) {
-        return hold_classes(texts, fraction, /*in_file_order=*/true, notes);
+        return hold_classes(texts, texts.labels, fraction, /*in_file_order=*/true, notes);
       });
   const std::vector<std::string> of_vocabulary = vocabulary->notes();
   known.notes.insert(known.notes.begin(), of_vocabulary.begin(), of_vocabulary.end());

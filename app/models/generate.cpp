@@ -1,7 +1,6 @@
 #include "app/models/generate.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include <fmt/format.h>
@@ -14,15 +13,18 @@
 #include <ATen/ops/topk.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 
 namespace zero {
 namespace {
 
 constexpr std::int64_t kLineBreak = 10;
+// Below it a draw gives the likeliest token, and quotients could be infinite in fp32.
+constexpr double kLeastTemperature = 1e-6;
 
 // Draws one token from logits [vocab].
 std::int64_t draw(const torch::Tensor& logits, const GenerateOptions& options, at::Generator& generator) {
-  if (options.temperature == 0) return logits.argmax().item<std::int64_t>();
+  if (options.temperature < kLeastTemperature) return logits.argmax().item<std::int64_t>();
   auto scaled = logits.to(at::kFloat) / options.temperature;
   if (options.top_k > 0 && options.top_k < scaled.size(0)) {
     const auto kept = std::get<0>(scaled.topk(options.top_k));
@@ -50,10 +52,7 @@ class EvaluationMode {
 
 void check(const GenerateOptions& o) {
   if (o.tokens < 0) throw ConfigError("--tokens", fmt::format("{}", o.tokens), "a negative count", "use 0 or more");
-  if (!(o.temperature >= 0) || std::isinf(o.temperature)) {
-    throw ConfigError("--temperature", fmt::format("{}", o.temperature), "out of range",
-                      "use 0 (always the likeliest) or more; 0.8 is usual");
-  }
+  require_number("--temperature", o.temperature, kAtLeastZero, "use 0 (always the likeliest), or for example 0.8");
   if (o.top_k < 0) throw ConfigError("--top-k", fmt::format("{}", o.top_k), "a negative count", "use 0 (all) or more");
 }
 

@@ -20,7 +20,7 @@ namespace zero {
 
 struct GenerateOptions {
   std::int64_t tokens = 200;
-  double temperature = 0.8;  // 0: always the likeliest token
+  double temperature = 0.8;  // 0, or below 1e-6: always the likeliest token
   std::int64_t top_k = 0;    // draws only from the k likeliest tokens; 0: from all
   std::uint64_t seed = 1337;
   // device on which the model computes; draws are made on the CPU

@@ -57,7 +57,8 @@ TEST(Tokenize, FindsAddedTokensByName) {
   EXPECT_EQ(tokenizer.count_added(tokens_of("--specials text")), 0);
   const Ran wrong = folder.zero("tokenize a.txt --tokenizer tok -o a.bin --specials none");
   EXPECT_EQ(wrong.status, 2);
-  EXPECT_TRUE(says(wrong.errors, "--specials")) << wrong.errors;
+  EXPECT_TRUE(says(wrong.errors, "--specials: none not in {tokens,text}\n  see `zero tokenize --help`"))
+      << wrong.errors;
 }
 
 // If long text were cut at any byte, a part could end within a word.

@@ -227,6 +227,64 @@ TEST(OpenData, SortedLabelsHoldOutByClass) {
   EXPECT_EQ(std::get<std::vector<float>>(batch.input.values), (std::vector<float>{'c' / 255.0F, 'h' / 255.0F}));
 }
 
+std::vector<float> inputs_of(const Dataset& data) {
+  std::vector<std::int64_t> samples;
+  for (std::int64_t i = 0; i < data.pass_size(); ++i) samples.push_back(i);
+  Batch batch;
+  data.fill(samples, batch);
+  return std::get<std::vector<float>>(batch.input.values);
+}
+
+// 30 rows of 3 classes, as iris.csv has them: the input is the row's number.
+std::string rows_of_classes(const std::vector<std::string>& classes, bool sorted) {
+  std::string text = "width,kind\n";
+  for (std::size_t row = 0; row < 30; ++row)
+    text += std::to_string(row) + "," + classes[sorted ? row / 10 : row % 3] + "\n";
+  return text;
+}
+
+// The classes of a csv are words, or numbers with data.classes or data.labels.
+TEST(OpenData, SortedTablesHoldOutByClass) {
+  const TemporaryFolder folder;
+  const auto words = folder.write("words.csv", rows_of_classes({"setosa", "versicolor", "virginica"}, true));
+  const auto numbers = folder.write("numbers.csv", rows_of_classes({"0", "1", "2"}, true));
+  for (const DataOptions& options : {DataOptions{.kind = DataKind::kCsv, .path = words},
+                                     DataOptions{.kind = DataKind::kCsv, .path = numbers, .classes = 3},
+                                     DataOptions{.kind = DataKind::kCsv, .path = numbers, .labels = {"a", "b", "c"}}}) {
+    const Corpus corpus = open_data(options);
+    EXPECT_EQ(targets_of(*corpus.validation), (std::vector<std::int64_t>{0, 1, 2}));
+    EXPECT_EQ(inputs_of(*corpus.validation), (std::vector<float>{9, 19, 29}));
+    const std::vector<float> trained = inputs_of(*corpus.train);
+    ASSERT_EQ(trained.size(), 27U);
+    EXPECT_EQ(trained[8], 8);
+    EXPECT_EQ(trained[9], 10);
+    EXPECT_EQ(trained[26], 28);
+    EXPECT_TRUE(says(corpus.notes.back(), "note: data.validation = 0.1 holds out the last samples of each class"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { corpus.validation->require_classes(2, "model.sizes"); }),
+                     ".csv:31 has the label 2"));
+  }
+}
+
+// An end with all classes, and numbers without classes.
+TEST(OpenData, OtherTablesHoldOutTheEnd) {
+  const TemporaryFolder folder;
+  const auto mixed = folder.write("mixed.csv", rows_of_classes({"a", "b", "c"}, false));
+  const auto sorted = folder.write("sorted.csv", rows_of_classes({"0", "1", "2"}, true));
+  for (const auto& path : {mixed, sorted}) {
+    const Corpus corpus = open_data({.kind = DataKind::kCsv, .path = path});
+    EXPECT_EQ(inputs_of(*corpus.validation), (std::vector<float>{27, 28, 29}));
+    for (const std::string& note : corpus.notes) EXPECT_FALSE(says(note, "holds out")) << note;
+  }
+}
+
+// Each class has one row.
+TEST(OpenData, OnlyRowsAreNotHeldOut) {
+  const TemporaryFolder folder;
+  const auto path = folder.write("t.csv", "w,kind\n1,a\n2,b\n");
+  EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = path}),
+                   "data.validation = 0.1: no class has two samples, so none can be held out"));
+}
+
 // The error about a too large label has its place in the file, for any held-out samples.
 TEST(OpenData, LabelsKeepTheirFilePosition) {
   const TemporaryFolder folder;

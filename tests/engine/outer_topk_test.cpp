@@ -231,7 +231,7 @@ TEST(OuterTopK, NeedsOuterStepsAndAShare) {
   };
   refused({.wire = {.outer_topk = 0.1}}, "comm.outer_topk = 0.1: only sync.mode local has an outer step");
   for (const double share : {-0.1, 1.5, std::nan("")})
-    refused(with_topk(share), "a share of the elements must be above 0 and at most 1");
+    refused(with_topk(share), "must be a finite number, 0 or more and at most 1");
   AttachOptions both = with_topk(0.1);
   both.wire.outer = WireCodec::kInt8;
   refused(both, "comm.outer_topk = 0.1: comm.outer_wire codes outer steps as int8");

@@ -48,6 +48,14 @@ TEST(Generate, TemperatureZeroTakesTheLikeliest) {
   EXPECT_EQ(next, std::vector<std::int64_t>{logits.argmax().item<std::int64_t>()});
 }
 
+// Their quotients were infinite, or NaN.
+TEST(Generate, TinyTemperaturesTakeLikeliestToken) {
+  auto model = some_model();
+  const auto likeliest = generate(*model, {5}, {.tokens = 20, .temperature = 0});
+  for (const double temperature : {1e-60, 1e-42, 1e-30, 1e-7})
+    EXPECT_EQ(generate(*model, {5}, {.tokens = 20, .temperature = temperature}), likeliest) << temperature;
+}
+
 // At any temperature.
 TEST(Generate, TopOneTakesLikeliestToken) {
   auto model = some_model();
@@ -115,6 +123,7 @@ TEST(Generate, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(says(message({.tokens = -1}), "--tokens = -1"));
   EXPECT_TRUE(says(message({.temperature = -0.5}), "--temperature = -0.5"));
   EXPECT_TRUE(says(message({.temperature = std::numeric_limits<double>::quiet_NaN()}), "--temperature = nan"));
+  EXPECT_TRUE(says(message({.temperature = 1e39}), "--temperature = 1e+39: must be a finite number, 0 or more"));
   EXPECT_TRUE(says(message({.top_k = -2}), "--top-k = -2"));
 }
 

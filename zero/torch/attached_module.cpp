@@ -196,6 +196,12 @@ void AttachedModule::wrote(int param, const GatheredUnit& held) {
 
 at::Tensor AttachedModule::rows_of_all_ranks(int param, const at::Tensor& rows) {
   const EngineResources resources = engine_->resources();
+  if (const int leaves = resources.options.leaves; leaves > 0)
+    throw ConfigError("train.leaves", fmt::format("{}", leaves),
+                      fmt::format("an embedding with max_norm writes into {} in each forward pass, in an order that "
+                                  "depends on the number of ranks",
+                                  parameters_.specs()[static_cast<std::size_t>(param)].name),
+                      "use an embedding without max_norm, or leave out train.leaves");
   Communicator& alike = resources.options.local ? resources.copy : resources.comm;
   if (alike.world() == 1 || scopes_->holds(parameters_.address(param).unit)) return rows;
   const at::Tensor mine = std::get<0>(at::_unique(rows.detach().cpu().to(at::kLong)));

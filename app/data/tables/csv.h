@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/data/sample/held_out.h"
 #include "app/data/sample/label_words.h"
 
 namespace zero {
@@ -40,6 +41,12 @@ struct CsvTable {
 
   std::int64_t num_rows() const {
     return num_columns == 0 ? 0 : static_cast<std::int64_t>(values.size()) / num_columns;
+  }
+  // Reorders the rows: `order` has their indices in the new order. An empty order changes nothing.
+  void reorder(const std::vector<std::int64_t>& order) {
+    take_in_order(values, order, num_columns);
+    take_in_order(classes.labels, order);
+    take_in_order(lines, order);
   }
 };
 

@@ -32,6 +32,23 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
   }
 }
 
+TEST_F(PipelinesSlow, AveragesKeepBits) {
+  const std::string flags = " --run.threads 1 --train.ema 0.9 --train.eval_every 2 --zero.stage 3";
+  int number = 0;
+  for (const auto& [whole, cut] :
+       {std::pair("-n 1", "-n 2 --parallel.pipeline 2"), std::pair("-n 2", "-n 4 --parallel.pipeline 2")}) {
+    SCOPED_TRACE(cut);
+    const std::string plain = fmt::format("plain{}", number), line = fmt::format("line{}", number++);
+    const Json expected = report_of(whole + flags, plain), run = report_of(cut + flags, line);
+    ASSERT_TRUE(expected.is_object() && run.is_object());
+    for (const char* const key : {"loss_bits", "parameters_sha256", "val_loss"})
+      EXPECT_EQ(run.at(key), expected.at(key));
+    const std::string averages = folder_.read(line + "/model_ema.safetensors");
+    EXPECT_EQ(averages, folder_.read(plain + "/model_ema.safetensors"));
+    EXPECT_NE(averages, folder_.read(line + "/model.safetensors"));
+  }
+}
+
 // A sample begins with one token, and is longer than the context and than the number of plans that are kept.
 TEST_F(PipelinesSlow, SamplesAreThoseOfWholeModel) {
   const auto sample = [&](const std::string& flags) {

@@ -113,15 +113,20 @@ TEST(LossScale, ContinuesFromTheSavedScale) {
 }
 
 TEST(LossScale, WhatCannotBeOneIsRefused) {
-  const std::vector<LossScaleOptions> bad{LossScaleOptions::fixed(0),
-                                          LossScaleOptions::fixed(-1),
-                                          LossScaleOptions::fixed(kInfinity),
-                                          LossScaleOptions::fixed(std::nan("")),
-                                          {.growth_interval = 0},
-                                          {.hysteresis = 0},
-                                          {.value = 1, .least = 2}};
-  for (const LossScaleOptions& options : bad)
-    EXPECT_NE(message_of<ConfigError>([&] { LossScale{options}; }).find("train.loss_scale"), std::string::npos);
+  const std::vector<std::pair<LossScaleOptions, std::string>> bad{
+      {LossScaleOptions::fixed(0), "train.loss_scale = 0: must be a finite number, "},
+      {LossScaleOptions::fixed(-1), "train.loss_scale = -1: "},
+      {LossScaleOptions::fixed(kInfinity), "train.loss_scale = inf: "},
+      {LossScaleOptions::fixed(std::nan("")), "train.loss_scale = nan: "},
+      {LossScaleOptions::fixed(0x1p127), "train.loss_scale = "},
+      {{.growth_interval = 0}, "train.loss_scale.growth_interval = 0: must be a finite number, 1 or more"},
+      {{.least = 0}, "train.loss_scale.least = 0: must be a finite number, "},
+      {{.hysteresis = 0}, "train.loss_scale.hysteresis = 0: must be a finite number, 1 or more"},
+      {{.value = 1, .least = 2}, "train.loss_scale = 1: a dynamic scale must not begin below its smallest value, 2"}};
+  for (const auto& [options, reason] : bad)
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { LossScale{options}; }), reason)) << reason;
+  EXPECT_NO_THROW(LossScale{LossScaleOptions::fixed(0x1p126)});
+  EXPECT_NO_THROW(LossScale{LossScaleOptions::fixed(0x1p-126)});
 }
 
 // ---- in an engine ---------------------------------------------------------------------------------------------------

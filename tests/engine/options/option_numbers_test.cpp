@@ -26,6 +26,7 @@ std::vector<BadNumber> bad_numbers() {
       {"train.ema", [](AttachOptions& o) { o.ema = kNan; }},
       {"train.ema", [](AttachOptions& o) { o.ema = 1; }},
       {"train.accumulate", [](AttachOptions& o) { o.accumulate = 0; }},
+      {"train.leaves", [](AttachOptions& o) { o.leaves = -1; }},
       {"run.threads", [](AttachOptions& o) { o.threads = 0; }},
       {"exact_steps", [](AttachOptions& o) { o.exact_steps = -1; }},
       {"max_skipped_steps", [](AttachOptions& o) { o.max_skipped_steps = 0; }},
@@ -66,6 +67,11 @@ TEST(OptionNumbers, AGroupMayScaleToZero) {
 TEST(OptionNumbers, LimitsMayBeInfinite) {
   const StepLimits limits;
   EXPECT_NO_THROW(require_limits(limits.max_loss, limits.max_grad_norm));
+  EXPECT_NO_THROW(require_limits(1e39, 1e39)) << "beyond fp32";
+  EXPECT_NO_THROW(require_limits(-1, 0)) << "a loss may be below 0";
+  for (const double bad : {kNan, -std::numeric_limits<double>::infinity()})
+    EXPECT_TRUE(says(message_of<ConfigError>([bad] { require_limits(bad, 1); }),
+                     "must be a finite number\n  use infinity for no limit"));
   EXPECT_TRUE(says(message_of<ConfigError>([] { require_limits(kNan, 1); }), "limits.max_loss"));
   for (const double bad : {kNan, -1.0})
     EXPECT_TRUE(says(message_of<ConfigError>([bad] { require_limits(1, bad); }), "limits.max_grad_norm"));

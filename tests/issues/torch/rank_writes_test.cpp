@@ -4,6 +4,7 @@
 
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/torch/pipeline/pipeline_run.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {
@@ -99,6 +100,71 @@ TEST(MaxNorm, OneRankHasLibtorchsBits) {
   for (const AttachOptions& options : tests::all_stages(kSgd))
     EXPECT_TRUE(tests::same_bits(train(1, options, tokens_of_rank), plain->parameters()))
         << tests::placement_of(options);
+}
+
+// Copies that train apart have rows of their own ranks. No outer step follows here.
+TEST(MaxNorm, LocalCopiesRenormaliseTheirRows) {
+  AttachOptions local = kSgd;
+  local.local = LocalSteps{.steps = 100};
+  for (const int copy : {0, 1}) {
+    const auto tokens = [copy](int step, int rank) { return tokens_of_rank(step, rank + 2 * copy); };
+    EXPECT_TRUE(tests::same_bits(train(2, local, tokens, copy),
+                                 train(1, kSgd, [&](int step, int) { return tokens(step, copy); })));
+    local.group = 2;
+    const tests::Values alone =
+        train(2, kSgd, [copy](int step, int rank) { return tokens_of_rank(step, rank + 2 * copy); });
+    EXPECT_TRUE(tests::same_bits(train(4, local, tokens_of_rank, 2 * copy), alone));
+    EXPECT_TRUE(tests::same_bits(train(4, local, tokens_of_rank, 2 * copy + 1), alone));
+    local.group = 0;
+  }
+}
+
+// The order of the writes would depend on the number of ranks.
+TEST(MaxNorm, LeavesRefuseItByName) {
+  for (const int world : {1, 2}) {
+    tests::on_every_rank(world, [](World& ranks) {
+      const auto net = std::make_shared<NormedNet>();
+      Engine engine = attach(*net, ranks, {.leaves = 2});
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { net->loss(tokens_of_rank(0, ranks.rank())); }),
+                       "train.leaves = 2: an embedding with max_norm writes into bag.weight in each forward pass"));
+    });
+  }
+}
+
+TEST(MaxNorm, AWorkersStepIsRefused) {
+  for (const int world : {2, 3}) {
+    tests::on_every_rank(world, [](World& ranks) {
+      const auto net = std::make_shared<NormedNet>();
+      Engine engine = attach(*net, ranks, {.sync = {.servers = 1}});
+      if (ranks.rank() == 0) return engine.serve();
+      net->loss(tokens_of_rank(0, ranks.rank())).backward();
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(kLr); }),
+                       "attach = table.weight: a worker wrote into this parameter, but its values belong to the"));
+    });
+  }
+}
+
+TEST(MaxNorm, APipelineRefusesItByName) {
+  tests::on_every_rank(2, [](World& ranks) {
+    const auto net = std::make_shared<NormedNet>();
+    PipelineEngine engine = attach_pipeline(*net, ranks, kSgd, {.pipeline = 2});
+    const auto loss = [&](int) { return net->loss(tokens_of_rank(0, 0)); };
+    const std::string refused = "passes = aten::embedding_renorm_: it writes the parameter bag.weight within a pass";
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.passes(loss); }), refused));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.prepare(loss); }), refused));
+  });
+}
+
+// `pipeline = 1` is the plain loop.
+TEST(MaxNorm, OnePositionHasAttachsBits) {
+  const auto make = []() -> tests::Subject {
+    auto net = std::make_shared<NormedNet>();
+    return {net, [net](int step, int, int rank) { return net->loss(tokens_of_rank(step, rank)); }};
+  };
+  const tests::PipelinedRun run = tests::train_pipelined(2, 3, kSgd, {.pipeline = 1}, make);
+  const tests::RunResult plain = tests::train(2, 3, kSgd, make);
+  EXPECT_TRUE(tests::same_bits(run.given_back, plain.given_back));
+  EXPECT_EQ(run.grad_norms, plain.grad_norms);
 }
 
 // ---- other writes
@@ -217,6 +283,45 @@ TEST(RankWrites, LocalCopiesAreNotCompared) {
     loss_of(net, 0, 0, ranks.rank()).backward();
     EXPECT_EQ(engine.step().step, 1);
   });
+}
+
+// Two lines of two positions. Between steps a rank may write the parameters of its own position.
+TEST(RankWrites, LinesOfAPipelineAreCompared) {
+  for (const bool differ : {false, true}) {
+    auto nets = tests::tied_nets(4);
+    tests::on_every_rank(4, [&](World& ranks) {
+      TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+      const int position = ranks.rank() / 2, line = ranks.rank() % 2;
+      AttachOptions options = kSgd;
+      options.stage = 1;
+      PipelineEngine engine = attach_pipeline(net, ranks, options, {.pipeline = 2});
+      const auto passes = [&](int step) { engine.passes([&](int micro) { return loss_of(net, step, micro, line); }); };
+      passes(0);
+      engine.step(0);
+      {
+        const torch::NoGradGuard no_gradients;
+        net.block(position == 0 ? 0 : 2).up->weight.fill_(differ && position == 1 ? line + 2 : 2);
+        EXPECT_TRUE(
+            says(message_of<c10::Error>([&] { net.block(position == 0 ? 2 : 0).up->weight.fill_(2); }),
+                 position == 0 ? "blocks.2.up.weight: another section" : "blocks.0.up.weight: another section"));
+      }
+      passes(1);
+      if (differ && position == 1) {
+        EXPECT_TRUE(says(message_of<ConfigError>([&] { engine.step(0); }),
+                         "attach = blocks.2.up.weight: rank 1 wrote different values into this parameter than rank 0"));
+        return engine.abandon();  // as an exception that ends the rank
+      }
+      if (differ) {
+        EXPECT_THROW(engine.step(0), Error) << "the other position has ended";
+        return engine.abandon();
+      }
+      EXPECT_EQ(engine.step(0).step, 2);
+      engine.for_each_parameter([](const std::string& name, const torch::Tensor& tensor) {
+        if (name == "blocks.0.up.weight" || name == "blocks.2.up.weight")
+          EXPECT_EQ(tensor.mean().item<double>(), 2) << name;
+      });
+    });
+  }
 }
 
 TEST(RankWrites, AWorkersWriteIsRefused) {

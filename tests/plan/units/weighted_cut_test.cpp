@@ -103,7 +103,8 @@ TEST(WeightedCut, RefusesInvalidWeights) {
   EXPECT_TRUE(says(refusal({2, 1}), "2 weights for 3 ranks")) << refusal({2, 1});
   EXPECT_TRUE(says(refusal({2, 0, 1}), "above 0")) << refusal({2, 0, 1});
   EXPECT_TRUE(says(refusal({2, -1, 1}), "zero.shard_weights = [2, -1, 1]")) << refusal({2, -1, 1});
-  EXPECT_TRUE(says(refusal({2, std::numeric_limits<double>::infinity(), 1}), "a finite number"));
+  for (const double bad : {std::numeric_limits<double>::infinity(), 1e39, 1e-60})
+    EXPECT_TRUE(says(refusal({2, bad, 1}), "each must be a finite number above 0")) << bad;
 }
 
 }  // namespace

@@ -35,6 +35,40 @@ TEST(ImageTasks, ReadRectangles) {
   }
 }
 
+// The state after the last row, by libtorch's functions of one step.
+torch::Tensor state_of_rows(const std::string& cell, const torch::Tensor& images, const std::vector<torch::Tensor>& w) {
+  torch::Tensor hidden = torch::zeros({images.size(0), w[1].size(1)}), memory = torch::zeros_like(hidden);
+  for (const torch::Tensor& row : images.unbind(1)) {
+    if (cell == "lstm") {
+      std::tie(hidden, memory) = torch::lstm_cell(row, {hidden, memory}, w[0], w[1], w[2], w[3]);
+    } else {
+      hidden = cell == "gru" ? torch::gru_cell(row, hidden, w[0], w[1], w[2], w[3])
+                             : torch::rnn_tanh_cell(row, hidden, w[0], w[1], w[2], w[3]);
+    }
+  }
+  return hidden;
+}
+
+// A rectangle's rows, from the top, are the steps of the sequence; its columns are their numbers.
+TEST(ImageTasks, RectanglesAreReadRowByRow) {
+  constexpr int kHeight = 3, kWidth = 5;
+  for (const char* name : {"rnn", "lstm", "gru"}) {
+    const SampleShape shape{.features = kHeight * kWidth, .height = kHeight, .width = kWidth, .classes = 4};
+    const auto task = real_task({.name = name, .layers = 1, .hidden = 6}, shape);
+    fill(task->module(), 0.5, 3);
+    const torch::Tensor images = torch::arange(2 * kHeight * kWidth).reshape({2, kHeight * kWidth}) / 30.0;
+    const torch::Tensor classes = torch::tensor({0, 3}, at::kLong);
+    const auto all = task->module().named_parameters();
+    const torch::Tensor state =
+        state_of_rows(name, images.reshape({2, kHeight, kWidth}),
+                      {all["rnn.weight_ih_l0"], all["rnn.weight_hh_l0"], all["rnn.bias_ih_l0"], all["rnn.bias_hh_l0"]});
+    const torch::Tensor logits = torch::linear(state, all["head.weight"], all["head.bias"]);
+    EXPECT_NEAR(task->loss(images, classes).item<double>(), torch::cross_entropy_loss(logits, classes).item<double>(),
+                1e-5)
+        << name;
+  }
+}
+
 TEST(ImageTasks, SmallImagesAreRefused) {
   EXPECT_EQ(
       refusal_of_task({.name = "cnn"}, {.features = 110, .height = 10, .width = 11, .classes = 10}),

@@ -1,11 +1,11 @@
 #include "zero/engine/options/loss_scale.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 
 namespace zero {
 namespace {
@@ -13,25 +13,18 @@ namespace {
 constexpr std::string_view kKey = "train.loss_scale";
 // Makes the scale and its inverse fp32 numbers.
 constexpr double kHighest = 0x1p126;
-
-void require(double value) {
-  if (value >= 1 / kHighest && value <= kHighest) return;  // false for a NaN
-  throw ConfigError(kKey, fmt::format("{}", value), "a loss scale must be a finite number above 0",
-                    "use \"dynamic\", or for example 1024");
-}
+constexpr NumberRange kScales{.least = 1 / kHighest, .most = kHighest};
 
 }  // namespace
 
 LossScale::LossScale(const LossScaleOptions& options)
     : options_(options), state_{.value = options.value}, overflows_left_(options.hysteresis) {
-  require(options.value);
-  require(options.least);
-  if (options.growth_interval < 1)
-    throw ConfigError(kKey, fmt::format("{}", options.growth_interval), "a growth interval must be 1 step or more",
-                      "use for example 2000");
-  if (options.hysteresis < 1)
-    throw ConfigError(kKey, fmt::format("{}", options.hysteresis), "a hysteresis is 1 overflow or more",
-                      "use 1: each overflow halves the scale");
+  require_number(kKey, options.value, kScales, "use \"dynamic\", or for example 1024");
+  require_number("train.loss_scale.least", options.least, kScales, "use for example 1");
+  require_number("train.loss_scale.growth_interval", static_cast<double>(options.growth_interval), kAtLeastOne,
+                 "use for example 2000 steps");
+  require_number("train.loss_scale.hysteresis", static_cast<double>(options.hysteresis), kAtLeastOne,
+                 "use 1: each overflow halves the scale");
   if (options.dynamic && options.value < options.least)
     throw ConfigError(kKey, fmt::format("{}", options.value),
                       fmt::format("a dynamic scale must not begin below its smallest value, {}", options.least),
@@ -58,7 +51,7 @@ void LossScale::overflowed() {
 
 void LossScale::restore(const State& state) {
   if (!options_.dynamic) return;
-  const bool usable = state.value >= 1 / kHighest && state.value <= kHighest && state.good_steps >= 0;
+  const bool usable = kScales.contains(state.value) && state.good_steps >= 0;
   state_ = usable ? state : State{.value = options_.value};
   overflows_left_ = options_.hysteresis;
   state_.value = std::max(state_.value, options_.least);

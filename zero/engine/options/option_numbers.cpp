@@ -1,7 +1,7 @@
 #include "zero/engine/options/option_numbers.h"
 
 #include <array>
-#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -93,12 +93,19 @@ void require_rates(const StepRates& rates, std::size_t num_groups) {
   require_by_group("decay_by_group", rates.decay_by_group, num_groups);
 }
 
+namespace {
+
+// A limit is only compared. So a number beyond fp32 is one too, and infinity, which means no limit.
+void require_limit(std::string_view key, double limit, const NumberRange& range) {
+  if (limit > std::numeric_limits<float>::max()) return;  // false for a NaN
+  require_number(key, limit, range, "use infinity for no limit");
+}
+
+}  // namespace
+
 void require_limits(double max_loss, double max_grad_norm) {
-  if (std::isnan(max_loss))
-    throw ConfigError("step(limits.max_loss)", "nan", "is not a number", "use infinity for no limit");
-  if (std::isnan(max_grad_norm) || max_grad_norm < 0)
-    throw ConfigError("step(limits.max_grad_norm)", fmt::format("{}", max_grad_norm), "a norm must be 0 or more",
-                      "use infinity for no limit");
+  require_limit("step(limits.max_loss)", max_loss, NumberRange{});
+  require_limit("step(limits.max_grad_norm)", max_grad_norm, kAtLeastZero);
 }
 
 }  // namespace zero

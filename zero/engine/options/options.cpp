@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/device/device.h"
 #include "zero/engine/options/outer_fragments.h"
 #include "zero/optim/elementwise/averaged_rule.h"
@@ -235,7 +236,7 @@ void require_topk(const AttachOptions& options) {
   const auto require = [&](bool valid, std::string_view reason, std::string_view remedy) {
     if (!valid) throw ConfigError("comm.outer_topk", fmt::format("{}", share), reason, remedy);
   };
-  require(share >= 0 && share <= 1, "a share of the elements must be above 0 and at most 1", "use for example 0.01");
+  require_number("comm.outer_topk", share, {.least = 0, .most = 1}, "use for example 0.01, or 0 for all elements");
   require(share == 0 || options.local.has_value(), "only sync.mode local has an outer step",
           "leave it out, or use sync.mode local");
   require(share == 0 || options.wire.outer == WireCodec::kNone,

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/optim/lanes/average_lanes-inl.h"
 #include "zero/optim/lanes/for_lanes-inl.h"
 
@@ -154,9 +155,8 @@ const Kernel kAverage = kernel_of<AverageArguments, &average>("average");
 const Kernel kExchange = kernel_of<ExchangeArguments, &exchange>("exchange");
 
 std::unique_ptr<UpdateRule> with_average(std::unique_ptr<UpdateRule> rule, double decay) {
-  if (!(decay > 0 && decay < 1))
-    throw ConfigError("train.ema", fmt::format("{}", decay), "must be more than 0 and less than 1",
-                      "use for example 0.999");
+  require_number("train.ema", decay, {.least = 0, .most = 1, .above_least = true, .below_most = true},
+                 "use for example 0.999");
   if (rule->states().size() >= kMostStates)
     throw ConfigError("train.ema", fmt::format("{}", decay),
                       fmt::format("{} has {} states already, the most that a rule may have", rule->name(), kMostStates),

@@ -1,11 +1,11 @@
 #include "zero/plan/served/sync_plan.h"
 
 #include <array>
-#include <cmath>
 
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/base/text/bytes.h"
 
 namespace zero {
@@ -18,8 +18,7 @@ std::string_view name_of(SyncMode mode) {
 namespace {
 
 void require_servers(const SyncPlan& plan, int world) {
-  if (plan.servers < 0)
-    throw ConfigError("sync.servers", fmt::format("{}", plan.servers), "not a number of ranks", "use 0 or more");
+  require_number("sync.servers", plan.servers, kAtLeastZero, "use 0 for none, or for example 1");
   if (plan.mode != SyncMode::kSync && !plan.has_servers())
     throw ConfigError("sync.mode", name_of(plan.mode), "it needs a server, and sync.servers = 0",
                       "set sync.servers to 1 or more");
@@ -34,17 +33,14 @@ void require_servers(const SyncPlan& plan, int world) {
 
 void require_possible(const SyncPlan& plan, int world) {
   require_servers(plan, world);
-  if (plan.staleness < 0)
-    throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "not a number of clocks", "use 0 or more");
+  require_number("sync.staleness", plan.staleness, kAtLeastZero, "use for example 1, or 0 (no gradient is stale)");
   if (plan.staleness > 0 && plan.mode == SyncMode::kSync)
     throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "with sync.mode sync no gradient is stale",
                       "leave it out, or use sync.mode stale or async");
-  if (!std::isfinite(plan.stale_lr) || plan.stale_lr < 0)
-    throw ConfigError("sync.stale_lr", fmt::format("{}", plan.stale_lr), "the exponent must be 0 or more",
-                      "use 1 (the learning rate falls with the age), or 0 (it does not)");
-  if (!std::isfinite(plan.compensation) || plan.compensation < 0)
-    throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation), "the factor must be 0 or more",
-                      "use for example 0.04, or 0 (gradients are applied as received)");
+  require_number("sync.stale_lr", plan.stale_lr, kAtLeastZero,
+                 "use 1 (the learning rate falls with the age), or 0 (it does not)");
+  require_number("sync.compensation", plan.compensation, kAtLeastZero,
+                 "use for example 0.04, or 0 (gradients are applied as received)");
   if (plan.compensation > 0 && plan.mode != SyncMode::kAsync)
     throw ConfigError("sync.compensation", fmt::format("{}", plan.compensation),
                       "only sync.mode async applies the gradients of single workers",

@@ -10,6 +10,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/base/text/bytes.h"
 
 namespace zero {
@@ -61,8 +62,8 @@ void require_weights(std::span<const double> weights, int owners, std::string_vi
   };
   if (std::ssize(weights) != owners)
     refuse(fmt::format("{} for {}", format_count(std::ssize(weights), "weight"), format_count(owners, owner)));
-  if (!std::ranges::all_of(weights, [](double weight) { return std::isfinite(weight) && weight > 0; }))
-    refuse("a weight must be a finite number above 0");
+  if (!std::ranges::all_of(weights, [](double weight) { return kAboveZero.contains(weight); }))
+    refuse(fmt::format("each must be {}", kAboveZero.text()));
 }
 
 std::string weights_text(std::span<const double> weights) {
