@@ -26,7 +26,7 @@ configured=$(cmake --preset release "${options[@]}") || die "CMake could not set
 sed -n 's/^-- \(transport .*not built\)/\1/p' <<<"$configured"  # names the package that each needs
 targets=(zero_executable zero)
 # The Python package is for users who have PyTorch: without it the build stays as short as it was.
-package='zerocpp is not built, because this python3 has no torch 2.11 or no headers. Later: pip install . (docs/guide/python.md)'
+package='zerocpp is not built, because python3 lacks torch 2.11 or headers. Use: pip install . (docs/guide/python.md)'
 if python3 -c 'import sys, torch; sys.exit(not torch.__version__.startswith("2.11."))' 2>/dev/null &&
    ! grep -q '^-- Python package: not built' <<<"$configured"; then
   targets+=(zero_python_package)

@@ -215,7 +215,7 @@ class Calls(ranks.PackageTest):
     def of(self, call: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
         return [of_rank[call.__name__] for of_rank in self.found]
 
-    def test_step_of_the_given_optimizer_is_refused(self) -> None:
+    def test_step_of_given_optimizer_is_refused(self) -> None:
         for found in self.of(steps_the_given_optimizer):
             self.assertRegex(found["text"], r"0\.weight(.|\n)*grad")
             self.assertEqual((found["unchanged"], found["steps"]), (True, 1))
@@ -240,7 +240,7 @@ class Calls(ranks.PackageTest):
             )
             self.assertRegex(found[""], "(ConfigError|DeviceError): .*cuda:0")
 
-    def test_attach_in_a_forked_child_is_refused(self) -> None:
+    def test_attach_in_forked_child_is_refused(self) -> None:
         for rank, found in enumerate(self.of(forked_child)):
             self.assertIn(f"forked from rank {rank}", found["text"])
             self.assertIn("spawn", found["text"])
@@ -274,7 +274,7 @@ class Ranks(ranks.PackageTest):
         self.assert_refused(different_options, "stage = 2, not 3")
         self.assert_refused(different_clips, "clip = 2, not 1")
 
-    def test_state_dict_on_one_rank_is_named(self) -> None:
+    def test_lone_state_dict_is_named(self) -> None:
         for found in self.of(one_rank_calls_state_dict):
             self.assertRegex(
                 found["error"], "CommError: .*ranks disagree: rank 0 does .*, rank 1 does .*\n  every rank"

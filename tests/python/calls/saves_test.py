@@ -199,7 +199,7 @@ class Ends(ranks.FolderTest):
         self.assertEqual(how.status, 0, how.output)
         self.assertTrue(Path(self.folder, "at the end/manifest.json").exists(), how.output)
 
-    def test_exception_does_not_wait_for_a_save(self) -> None:
+    def test_exception_does_not_wait_for_saves(self) -> None:
         how = ranks.ended(raises_with_a_save, folder=self.folder)
         self.assertNotEqual(how.status, 0)
         self.assertIn("ValueError: a fault of rank 1", how.output)
