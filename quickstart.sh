@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained model: installs missing packages, builds, and trains a small GPT on Shakespeare with
-# ZeRO stage 3 on two ranks. It can run again: then it installs nothing, builds little, and starts a new run.
+# ZeRO stage 3 on two ranks. It can run again: then it installs nothing, builds little, and starts a new run. It also
+# builds the Python package if python3 already has PyTorch 2.11.
 #
 # Installs missing packages only (Debian 12, Ubuntu 24.04; with root or sudo): a C++ compiler, CMake, Ninja, ccache, pip
 # and a few libraries with apt-get, and libtorch with pip into ~/.cache/zero.cpp (XDG_CACHE_HOME is honoured). To use
@@ -23,6 +24,15 @@ options=("-DZERO_TORCH=$ZERO_TORCH" -DZERO_UNITY=ON)
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_TESTS=OFF)
 configured=$(cmake --preset release "${options[@]}") || die "CMake could not set up the build; its reason is above."
 sed -n 's/^-- \(transport .*not built\)/\1/p' <<<"$configured"  # names the package that each needs
-cmake --build --preset release --target zero_executable zero || die "The build failed; the first error above says where."
+targets=(zero_executable zero)
+# The Python package is for users who have PyTorch: without it the build stays as short as it was.
+package='zerocpp is not built, because python3 lacks torch 2.11 or headers. Use: pip install . (docs/guide/python.md)'
+if python3 -c 'import sys, torch; sys.exit(not torch.__version__.startswith("2.11."))' 2>/dev/null &&
+   ! grep -q '^-- Python package: not built' <<<"$configured"; then
+  targets+=(zero_python_package)
+  package="export PYTHONPATH=$PWD/build/release/python; then: import zerocpp (docs/guide/python.md)"
+fi
+cmake --build --preset release --target "${targets[@]}" || die "The build failed; the first error above says where."
 
+say "Python: $package"
 exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"

@@ -144,8 +144,8 @@ py::dict plan_of(PythonEngine& self) {
                     .schedule = control.schedule()});
 }
 
-void save(PythonEngine& self, const std::string& path, const std::map<std::string, std::string>& notes) {
-  self.attachment().control().begin_save(path, {.run = notes}, SaveMode::kSync)->wait();
+void save(PythonEngine& self, const std::string& path, const std::map<std::string, std::string>& notes, bool blocking) {
+  self.begin_save(path, notes, blocking ? SaveMode::kSync : SaveMode::kAsync);
 }
 
 }  // namespace
@@ -214,7 +214,9 @@ void bind_engine(py::module_& module) {
       .def("some_parameters", &some_parameters, NoGil())
       .def("work_seconds", &work_seconds)
       .def("plan", &plan_of)
-      .def("save", &save, NoGil());
+      .def("save", &save, NoGil())
+      .def("poll_save", &PythonEngine::poll_save, NoGil())
+      .def("wait_for_save", &PythonEngine::wait_for_save, NoGil());
   bind_shared(engine);
   // Parameters of any engines, for code that is no operator: a compiled graph.
   module.def("using", [](std::vector<torch::Tensor> tensors) {

@@ -183,15 +183,16 @@ OptimizerOptions optimizer_from(const Given& given) {
   return optimizer_options(name, keys);
 }
 
-// Each entry has the names of its parameters: (names, weight_decay, lr_scale).
+// Each entry has the names of its parameters: (names, weight_decay, lr_scale, muon).
 std::vector<ParameterGroup> groups_from(const Given& given) {
-  using Row = std::tuple<std::set<std::string>, double, double>;
+  using Row = std::tuple<std::set<std::string>, double, double, std::optional<bool>>;
   std::vector<ParameterGroup> groups;
-  for (auto& [names, weight_decay, lr_scale] : given.as<std::vector<Row>>("groups of parameters")) {
+  for (auto& [names, weight_decay, lr_scale, muon] : given.as<std::vector<Row>>("groups of parameters")) {
     const auto own = std::make_shared<const std::set<std::string>>(std::move(names));
     groups.push_back({.matches = [own](const ParamSpec& spec) { return own->contains(spec.name); },
                       .weight_decay = weight_decay,
-                      .lr_scale = lr_scale});
+                      .lr_scale = lr_scale,
+                      .muon = muon});
   }
   return groups;
 }

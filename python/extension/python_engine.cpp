@@ -1,5 +1,7 @@
 #include "python/extension/python_engine.h"
 
+#include "zero/base/error/check.h"
+
 namespace zero::python {
 
 ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
@@ -16,6 +18,46 @@ ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std:
 PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options)
     : HeldEngine(std::move(world), std::move(options)) {
   hold(attach(model, this->world(), this->options()));
+}
+
+void PythonEngine::begin_save(const std::string& path, const std::map<std::string, std::string>& notes, SaveMode mode) {
+  ZERO_CHECK(save_ == nullptr, "a save begins while another one is running");
+  save_ = attachment().control().begin_save(path, {.run = notes}, mode);
+  if (mode == SaveMode::kSync) wait_for_save();
+}
+
+bool PythonEngine::poll_save() {
+  return advance([](CheckpointSave& save) { return save.poll(); });
+}
+
+void PythonEngine::wait_for_save() {
+  advance([](CheckpointSave& save) {
+    save.wait();
+    return true;
+  });
+}
+
+bool PythonEngine::advance(const std::function<bool(CheckpointSave&)>& ends) {
+  if (save_ == nullptr) return true;
+  const ThreadGate::Entry entry(world().gate(), world().rank());
+  try {
+    if (!ends(*save_)) return false;
+  } catch (const IoError&) {
+    save_ = nullptr;
+    throw;
+  }
+  save_ = nullptr;
+  return true;
+}
+
+void PythonEngine::close(bool give_back) {
+  save_ = nullptr;
+  HeldEngine::close(give_back);
+}
+
+void PythonEngine::abandon() {
+  save_ = nullptr;
+  HeldEngine::abandon();
 }
 
 PythonPipeline::PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/torch/attach.h"
+#include "zero/torch/engine_control.h"
 #include "zero/torch/pipeline/attach_pipeline.h"
 
 #include "python/extension/held_engine.h"
@@ -29,6 +30,23 @@ class PythonEngine : public HeldEngine<Engine> {
  public:
   // Collective.
   PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options);
+
+  // Collective; between steps, while no save is running. With kSync the checkpoint is durable afterwards. These three
+  // throw as CheckpointSave does. A save that failed is over.
+  void begin_save(const std::string& path, const std::map<std::string, std::string>& notes, SaveMode mode);
+  // Collective. Returns whether no save is running any more.
+  bool poll_save();
+  // Collective. Returns when no save is running any more.
+  void wait_for_save();
+
+  // As in the base. A save that is running is not published.
+  void close(bool give_back);
+  void abandon();
+
+ private:
+  bool advance(const std::function<bool(CheckpointSave&)>& ends);
+
+  std::unique_ptr<CheckpointSave> save_;  // null: no save is running
 };
 
 class PythonPipeline : public HeldEngine<PipelineEngine> {

@@ -33,7 +33,7 @@ from zerocpp._C import (  # noqa: E402
     World,
     keep_memory,
 )
-from zerocpp._engine import Engine, Loaded, attach, engine_of  # noqa: E402
+from zerocpp._engine import Engine, Loaded, Saving, attach, engine_of  # noqa: E402
 from zerocpp._deferred import deferred, is_deferred  # noqa: E402
 from zerocpp._pipeline import PipelineEngine, attach_pipeline, together  # noqa: E402
 from zerocpp._optimizer import LAMB, SGD, Adafactor, Adam, AdamW, AdamW8bit, EngineOptimizer, Lion, Muon  # noqa: E402
@@ -65,6 +65,7 @@ __all__ = [
     "Plan",
     "Report",
     "RunLog",
+    "Saving",
     "StepReport",
     "World",
     "attach",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import weakref
@@ -28,11 +29,13 @@ from zerocpp import (
     _zero_grad,
 )
 from zerocpp._errors import refuse
+from zerocpp._saving import Saving
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 _engines: weakref.WeakSet[Attached] = weakref.WeakSet()
+_numbers = itertools.count()  # of engines, in the order of attach()
 
 Parameter = torch.Tensor | str
 
@@ -94,6 +97,13 @@ def read_model(
                 "this parameter has no values: its engine was abandoned, or ended by an error",
                 "construct the model again; engine.load() then reads a checkpoint",
             )
+        if tensor.is_meta and not _C.is_deferred(tensor):
+            raise refuse(
+                "attach",
+                name,
+                "it is on the meta device, without values and without a record of its construction",
+                "construct the model inside zero.deferred(); engine.load_state_dict() then copies saved weights",
+            )
     if keep_buffers:
         tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
     names = tensors.names()
@@ -127,12 +137,16 @@ class Attached:
         self._names = given.tensors.names()
         self._trains = bool(given.tensors.trained())
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
+        self._number = next(_numbers)
+        self._saving: Saving | None = None  # the last save()
         self.model = model
         self.world = given.world
         self.options = dict(given.options)  # as given, by a keyword or by the configuration
         self.rule = given.read.name
         self.optimizer = _optimizer.EngineOptimizer(self, given.read)
         _engines.add(self)
+        if self.world.rank == 0:
+            given.read.report_others()
 
     # ---- a step
 
@@ -158,7 +172,8 @@ class Attached:
             idle ones included. The report's loss is then their mean over leaves, equal in every world.
 
         Raises ConfigError if a parameter was replaced since attach(), if gradients are missing, or for a wrong number
-        of micro-batches; Error after `max_skipped_steps` skipped steps in a row.
+        of micro-batches; Error after `max_skipped_steps` skipped steps in a row; IoError if a save() with
+        blocking=False failed. The step is done then.
         """
         self._require_same_parameters()
         _compile.require_wrapped()
@@ -171,6 +186,8 @@ class Attached:
         self.optimizer.mark_called()
         for callback in self._callbacks:
             callback(report)
+        if self._saving is not None and self._saving.running:
+            self._saving.poll()
         return report
 
     def on_step(self, callback: Callable[[_C.StepReport], None]) -> None:
@@ -242,16 +259,27 @@ class Attached:
     # ---- files
 
     @_log.drains
-    def save(self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None) -> None:
+    def save(
+        self, path: str | PathLike[str], notes: Mapping[str, Any] | None = None, *, blocking: bool = True
+    ) -> Saving:
         """Collective; between steps. Writes a checkpoint for a world of any size. Returns when it is durable.
 
         notes: values that load() returns; anything that JSON can hold. Rank 0's are saved.
+        blocking: with False save() returns when the states are copied. Training continues while a thread writes the
+            copies, and wait() of the result waits for the checkpoint. A machine without memory for the copies of its
+            ranks writes before save() returns. A pipeline refuses False.
+
+        Raises IoError if a rank cannot write; with blocking=False a later step() or wait() raises it.
         """
-        self._core.save(fspath(path), {key: json.dumps(value) for key, value in (notes or {}).items()})
+        self._finish_save()
+        text = {key: json.dumps(value) for key, value in (notes or {}).items()}
+        self._saving = self._begin_save(fspath(path), text, blocking)
+        return self._saving
 
     @_log.drains
     def load(self, path: str | PathLike[str]) -> Loaded:
         """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
+        self._finish_save()
         found = self._core.load(fspath(path))
         return Loaded(found["steps"], found["skipped"], {key: _note(text) for key, text in found["notes"].items()})
 
@@ -311,7 +339,17 @@ class Attached:
         A second call does nothing. An engine that is never closed is abandoned by its rank at the end of the process,
         or when it is destroyed: the parameters then have no values.
         """
+        if self.closed:
+            return
+        failure: _C.IoError | None = None
+        try:
+            self._finish_save()
+        except _C.IoError as error:  # on every rank
+            failure = error
         self._core.close(give_back)
+        self.optimizer._read.release_others()
+        if failure is not None:
+            raise failure
 
     def __enter__(self) -> Self:
         return self
@@ -324,6 +362,14 @@ class Attached:
             _log.drain()
 
     # ---- inside
+
+    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
+        raise NotImplementedError
+
+    def _finish_save(self) -> None:
+        """Collective. Waits for a save that is running."""
+        if self._saving is not None and self._saving.running:
+            self._saving.wait()
 
     @property
     def clip(self) -> float:
@@ -382,6 +428,15 @@ def engine_of(model: nn.Module) -> Attached:
                 return engine
         break
     raise refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
+
+
+def finish_saves() -> None:
+    """Collective. Waits for saves that are running. Errors are logged, because the process is ending."""
+    for engine in sorted((engine for engine in _engines if not engine.closed), key=lambda engine: engine._number):
+        try:
+            engine._finish_save()
+        except _C.Error as error:
+            _log.logger.error("a checkpoint is not saved: %s", error)
 
 
 def abandon_all() -> None:

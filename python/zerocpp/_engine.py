@@ -10,11 +10,12 @@ from torch import nn
 
 from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan
 from zerocpp._attached import Loaded, Parameter, _engines, abandon_all, engine_of
+from zerocpp._saving import Saving
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Engine", "Loaded", "_engines", "abandon_all", "attach", "attach_with", "engine_of"]
+__all__ = ["Engine", "Loaded", "Saving", "_engines", "abandon_all", "attach", "attach_with", "engine_of"]
 
 
 @_log.drains
@@ -31,8 +32,9 @@ def attach(
     From now on a parameter has no memory until an operator uses it. Its name, shape, identity and autograd history
     stay. Gradients never appear in `.grad`.
 
-    optimizer: a torch.optim.AdamW, Adam or SGD, whose class and groups are read; or zero.AdamW(lr=3e-4) and others.
-        The groups decide: a bias decays if its group does. Without `optimizer` it is zero.AdamW().
+    optimizer: a torch.optim.AdamW, Adam, SGD or Muon, whose class and groups are read; or zero.AdamW(lr=3e-4) and
+        others. The groups decide: a bias decays if its group does. Parameters in no group keep their values: they are
+        frozen until close(). Without `optimizer` it is zero.AdamW().
     config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may also name
         the optimizer. An option with another value in a keyword is an error.
     options: the fields of AttachOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
@@ -56,9 +58,15 @@ def attach_with(
     given = _attached.read_model(model, optimizer, world, options, keep_buffers, config)
     _options.require_known(given.options)
     tensors = given.tensors
-    core = _C.Engine(
-        given.world, tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given.passed(_options.names())
-    )
+    with given.read.freezing_others():
+        core = _C.Engine(
+            given.world,
+            tensors.parameters,
+            tensors.buffers,
+            tensors.own_unit,
+            tensors.fp32,
+            given.passed(_options.names()),
+        )
     return Engine(core, model, given)
 
 
@@ -153,6 +161,10 @@ class Engine(_attached.Attached):
         with self.frozen():  # clone() is Collective, but not part of a step
             copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
             return {key: value for key, value in copies if keep}
+
+    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
+        self._core.save(path, notes, blocking)
+        return Saving(None if blocking else self._core, path)
 
     # ---- the engine itself
 

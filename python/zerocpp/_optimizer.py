@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zerocpp import _C, _zero_grad
+from zerocpp import _C, _log, _zero_grad
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
@@ -88,14 +89,30 @@ class Adafactor(Rule):
 
 
 # Hyper-parameters of a group that cannot change after attach().
-_CONSTANTS = ("betas", "eps", "momentum", "nesterov", "dampening", "amsgrad", "maximize", "decoupled_weight_decay")
+_CONSTANTS = (
+    "betas",
+    "eps",
+    "momentum",
+    "nesterov",
+    "dampening",
+    "amsgrad",
+    "maximize",
+    "decoupled_weight_decay",
+    "adjust_lr_fn",
+    "ns_coefficients",
+    "ns_steps",
+)
 
 # torch's class, our name, and the hyper-parameters that must be equal in all groups.
 _TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
     torch.optim.AdamW: ("adamw", ("betas", "eps")),
     torch.optim.Adam: ("adam", ("betas", "eps")),
     torch.optim.SGD: ("sgd", ("momentum", "nesterov")),
+    torch.optim.Muon: ("muon", ("momentum", "nesterov", "adjust_lr_fn")),
 }
+
+# Hyper-parameters of torch.optim.Muon that the rule here has built in.
+_OF_NEWTON_SCHULZ = {"ns_coefficients": (3.4445, -4.7750, 2.0315), "eps": 1e-7, "ns_steps": 5}
 
 
 def _number(value: Any) -> Any:
@@ -124,6 +141,11 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
                 raise refuse(f"optimizer.{flag}", True, "it is not supported", f"leave {flag} out")
         if group.get("dampening"):
             raise refuse("optimizer.dampening", group["dampening"], "it is not supported", "leave dampening out")
+        for key, value in _OF_NEWTON_SCHULZ.items() if kind is torch.optim.Muon else ():
+            if _number(group[key]) != value:
+                raise refuse(
+                    f"optimizer.{key}", group[key], f"Newton-Schulz iterations have {value} here", f"leave {key} out"
+                )
         for key in common:
             if _number(group[key]) != _number(first[key]):
                 raise refuse(
@@ -134,7 +156,10 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
                 )
     if kind is torch.optim.Adam and first.get("decoupled_weight_decay"):
         name = "adamw"
-    return name, {key: _number(first[key]) for key in common}
+    keys = {key: _number(first[key]) for key in common}
+    if kind is torch.optim.Muon:
+        keys["muon_scale"] = keys.pop("adjust_lr_fn") or "original"
+    return name, keys
 
 
 def chosen(given: Any, configured: Rule | None, key: str) -> Any:
@@ -183,7 +208,9 @@ class ReadOptimizer:
                 "give an object of torch.optim, or zero.AdamW(lr=3e-4)",
             )
         self.given = optimizer
-        self.rows: list[tuple[set[str], float, float]] = []
+        # Names of parameters, weight decay, scale of the rate, and whether Muon takes them; None: it decides.
+        self.rows: list[tuple[set[str], float, float, bool | None]] = []
+        takes_all = True if isinstance(optimizer, torch.optim.Muon) else None
         self.sizes = [len(group["params"]) for group in self.groups]
         self.constants = [self._constants_of(group) for group in self.groups]
         rates = [float(_number(group["lr"])) for group in self.groups]
@@ -202,15 +229,35 @@ class ReadOptimizer:
                     )
                 own.add(names[id(parameter)])
             scale = rate / base if base else 1.0
-            self.rows.append((own, float(group.get("weight_decay", 0.0)), scale))
+            self.rows.append((own, float(group.get("weight_decay", 0.0)), scale, takes_all))
         missing = set(trained).difference(*(row[0] for row in self.rows))
-        if missing:
-            raise refuse(
-                "optimizer",
-                sorted(missing)[0],
-                "this trained parameter is in no group",
-                "add it to the optimizer, or freeze it with requires_grad_(False)",
-            )
+        self._others = {name: parameters[name] for name in trained if name in missing}
+
+    @contextmanager
+    def freezing_others(self) -> Iterator[None]:
+        """Local. A scope that makes an engine. Parameters in no group are frozen from here on, as torch never updates
+        them. If the scope raises they are trained parameters again."""
+        for parameter in self._others.values():
+            parameter.requires_grad_(False)
+        try:
+            yield
+        except BaseException:
+            self.release_others()
+            raise
+
+    def report_others(self) -> None:
+        """Local. Logs the names of the parameters that freezing_others() froze."""
+        if not self._others:
+            return
+        names = ", ".join(list(self._others)[:3]) + (", ..." if len(self._others) > 3 else "")
+        _log.logger.warning(
+            "%d parameters are in no group of the optimizer, and keep their values: %s", len(self._others), names
+        )
+
+    def release_others(self) -> None:
+        """Local. Ends what freezing_others() did: these parameters get gradients again."""
+        for parameter in self._others.values():
+            parameter.requires_grad_(True)
 
     @staticmethod
     def _constants_of(group: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from torch.utils import _pytree
 
 from zerocpp import _C, _attached, _checkpoints, _config, _log, _optimizer, _options
 from zerocpp._errors import refuse
+from zerocpp._saving import Saving
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,15 +52,16 @@ def attach_pipeline(
     _checkpoints.teach_torch()
     how = {name: given.options.get(name) for name in _options.OF_PIPELINES}
     tensors = given.tensors
-    core = _C.Pipeline(
-        given.world,
-        tensors.parameters,
-        tensors.buffers,
-        tensors.own_unit,
-        tensors.fp32,
-        given.passed(_options.names()),
-        how,
-    )
+    with given.read.freezing_others():
+        core = _C.Pipeline(
+            given.world,
+            tensors.parameters,
+            tensors.buffers,
+            tensors.own_unit,
+            tensors.fp32,
+            given.passed(_options.names()),
+            how,
+        )
     return PipelineEngine(core, model, given)
 
 
@@ -140,6 +142,12 @@ class PipelineEngine(_attached.Attached):
         return _pytree.tree_unflatten(whole, spec)
 
     # ---- the engine itself
+
+    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
+        if not blocking:
+            raise refuse("save.blocking", False, "a pipeline waits until its checkpoint is durable", "leave it out")
+        self._core.save(path, notes)
+        return Saving(None, path)
 
     def _refuse_statistics(self) -> None:
         """Only the rank of its section would have a module's running statistics. Their count is no absent tensor."""

@@ -164,7 +164,9 @@ def plan(
         given = _config.merge(read, given)
         optimizer = _optimizer.chosen(optimizer, read.optimizer, read.optimizer_key)
     found = _optimizer.ReadOptimizer(optimizer, tensors.names(), tensors.trained(), dict(tensors.parameters))
-    given.update(optimizer=(found.name, found.keys), groups=found.rows if tensors.trained() else None)
     traced = None if loss is None else lambda micro: loss(module)
-    result = _C.plan(tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given, int(world), traced)
+    with found.freezing_others():
+        given.update(optimizer=(found.name, found.keys), groups=found.rows if tensors.trained() else None)
+        result = _C.plan(tensors.parameters, tensors.buffers, tensors.own_unit, tensors.fp32, given, int(world), traced)
+    found.release_others()
     return Plan(type(module).__name__, result)

@@ -117,12 +117,17 @@ _C.World.from_process_group = staticmethod(from_process_group)  # type: ignore[m
 
 @atexit.register
 def _leave() -> None:
-    """Ends all engines of this rank and leaves the world. Local: does not wait for other ranks."""
+    """Ends all engines of this rank and leaves the world. Local, but for a save(blocking=False) that is running.
+
+    After an exception such a save is given up, because the other ranks may not arrive.
+    """
     global _world
     if _world_process not in (0, os.getpid()):
         return
-    from zerocpp import _engine
+    from zerocpp import _attached, _engine
 
+    if not hasattr(sys, "last_value"):
+        _attached.finish_saves()
     _engine.abandon_all()
     _world = None
     _log.drain()

@@ -77,7 +77,7 @@ def in_save(model: Any, engine: Any, rank: int, dead: Path) -> None:
     squares(model, 1, rank).backward()
     engine.step()
     if rank == LOST:
-        threading.Thread(target=die_inside, args=("save",)).start()
+        threading.Thread(target=die_inside, args=("_begin_save",)).start()
     if rank == 0:
         wait_for(dead)
     engine.save(dead.parent / "checkpoint", notes={"saved": "second"})

@@ -182,8 +182,9 @@ class Adapters(ranks.FolderTest):
             training_test.train,
             kinds=["adapters", "quantized"],
             stages=[0, 1, 2, 3],
-            tiers=["min", "host"],
+            tiers=["min", "host", "disk"],
             compares=True,
+            pairwise=True,
         )
         training_test.check(self, results, 2e-6)
 

@@ -195,6 +195,7 @@ def refusals() -> dict[str, str]:
     found["its own"] = ranks.error_of(lambda: engine.passes(lambda micro: {}[micro]))
     engine.passes(lambda micro: model(inputs).sum())
     engine.step()
+    found["save"] = ranks.error_of(lambda: engine.save("nowhere", blocking=False))
     with torch.no_grad():
         found["parameter outside"] = ranks.error_of(lambda: model(inputs))
     model[1].weight = nn.Parameter(torch.zeros(8, 16))
@@ -224,6 +225,18 @@ def refusals() -> dict[str, str]:
     engine = attached(Statistics(), config={"parallel": {"schedule": "gpipe", "cut": ["last"]}})
     found["config"] = str(engine.options["schedule"])
     engine.close()
+
+    # The last section has only parameters of no group.
+    model = net()
+    kept = [parameter.detach().clone() for parameter in model[1:].parameters()]
+    some = torch.optim.AdamW(model[0].parameters(), lr=1e-3)
+    engine = zero.attach_pipeline(model, some, accumulate=MICROS, pipeline=2, cut=["1"])
+    first = engine.passes(lambda micro: model(inputs).square().sum())[0]
+    engine.step()
+    fell = engine.passes(lambda micro: model(inputs).square().sum())[0] < first
+    engine.step()
+    engine.close()
+    found["no group"] = f"kept {all(map(torch.equal, kept, model[1:].parameters()))}, fell {fell}"
 
     # Last: messages of these passes may be under way.
     model = net()
@@ -453,6 +466,8 @@ class Pipelines(ranks.PackageTest):
             "no loss": "must return a loss",
             "backward": "leave backward",
             "its own": "KeyError: 0",
+            "save": "save.blocking = False: a pipeline waits",
+            "no group": "kept True, fell True",
             "parameter outside": "another section",
             "replaced": "was replaced since attach",
             "other sizes": "aten::linear [3, 16] [16, 16] [16]: operator 0 of the forward pass of micro-batch 2",

@@ -45,8 +45,13 @@ def losses_of_torch(kind: str, world: int) -> list[float]:
     return losses
 
 
-def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool) -> dict[str, Any]:
-    """For each model and way, the hash of its weights and the largest relative distance to torch's losses."""
+def train(
+    kinds: list[str], stages: list[int], tiers: list[str], compares: bool, pairwise: bool = False
+) -> dict[str, Any]:
+    """For each model and way, the hash of its weights and the largest relative distance to torch's losses.
+
+    pairwise: one tier for each model and stage, so that every two of model, stage and tier occur together.
+    """
     import torch
     import zerocpp as zero
     from small_models import batch, loss_of, make, part_of
@@ -54,10 +59,10 @@ def train(kinds: list[str], stages: list[int], tiers: list[str], compares: bool)
     world = zero.world()
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as disk:
-        for kind in kinds:
+        for number, kind in enumerate(kinds):
             wanted = losses_of_torch(kind, world.size) if compares else None
             for stage in stages:
-                for tier in tiers:
+                for tier in [tiers[(number + stage) % len(tiers)]] if pairwise else tiers:
                     model = make(kind)
                     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
                     losses = []
@@ -120,7 +125,11 @@ class Training(ranks.PackageTest):
             self.skipTest("this Python has no transformers")
         from small_models import FAMILIES
 
-        check(self, ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=["min"], compares=True), 2e-6)
+        results = ranks.run(
+            train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=list(TIERS), compares=True, pairwise=True
+        )
+        self.assertEqual(len(results[0]), 4 * len(FAMILIES))
+        check(self, results, 2e-6)
 
     def test_one_rank_has_the_losses_of_torch(self) -> None:
         check(

@@ -425,6 +425,32 @@ class Scripts(MachineTest):
         self.assertRegex(result.stdout, r"build +FAILED")
         self.assertNotIn("--build", (self.root / "calls").read_text())
 
+    def run_quickstart(self, torch, configured=""):
+        """Runs quickstart.sh in a clone with fake programs. `torch`: the version that python3 has; empty: none."""
+        clone = self.write("clone/build/release/bin/zero", "#!/bin/sh\necho trains\n").parents[3]
+        (clone / "build/release/bin/zero").chmod(0o755)
+        (clone / "quickstart.sh").write_text((ROOT / "quickstart.sh").read_text())
+        (clone / "tools").symlink_to(ROOT / "tools")
+        self.program("cmake", f'[ "$1" = --version ] && {{ echo cmake version 3.25.1; exit; }}; '
+                              f'echo "cmake $*" >>{self.root}/calls; echo "{configured}"')
+        self.program("python3", f'[[ "$2" == *"import sys, torch"* ]] && {{ [[ "{torch}" == 2.11.* ]]; exit; }}; exit 0')
+        self.program("apt-get", "exit 1")
+        environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own"), "XDG_CACHE_HOME": str(self.root)}
+        return subprocess.run(["bash", clone / "quickstart.sh"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+
+    def test_quickstart_builds_the_package_for_torch(self):
+        for torch, configured, built in (("2.11.0+cpu", "", True), ("", "", False), ("2.12.0", "", False),
+                                         ("2.11.0", "-- Python package: not built, because there are no headers", False)):
+            with self.subTest(torch=torch, configured=configured):
+                (self.root / "calls").unlink(missing_ok=True)
+                if (self.root / "clone/tools").is_symlink():
+                    (self.root / "clone/tools").unlink()
+                result = self.run_quickstart(torch, configured)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("trains", result.stdout)
+                self.assertEqual("zero_python_package" in (self.root / "calls").read_text(), built)
+                self.assertRegex(result.stdout, "export PYTHONPATH=" if built else "zerocpp is not built, .* pip install")
+
     def test_help_says_what_is_installed(self):
         for script in ["quickstart.sh", "test.sh"]:
             result = subprocess.run([ROOT / script, "--help"], capture_output=True, text=True)

@@ -21,7 +21,7 @@ from zerocpp import _C, _engine
 from zerocpp.deepspeed import zero
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
 from zerocpp.deepspeed._config import Config, refuse
-from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer, freeze_others
+from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer
 
 _log = logging.getLogger("zerocpp")
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -96,8 +96,6 @@ class DeepSpeedEngine(nn.Module):
             zero.mark(model.parameters())
         self._has_optimizer = optimizer is not None
         self._given_optimizer = optimizer
-        if isinstance(optimizer, torch.optim.Optimizer):
-            freeze_others(model, optimizer.param_groups)
         self.core = _engine.attach_with(
             model, zerocpp.SGD() if optimizer is None else optimizer, world, config.options, keep_buffers=True
         )

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
-
-from torch import nn
 
 from zerocpp import _optimizer
 
 if TYPE_CHECKING:
     from zerocpp._engine import Engine
-
-_log = logging.getLogger("zerocpp")
 
 
 class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
@@ -45,14 +39,3 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
     def dynamic_loss_scale(self) -> bool:
         """Whether the loss scale changes."""
         return self._scale is not None and not isinstance(self._scale, float)
-
-
-def freeze_others(model: nn.Module, groups: Iterable[dict[str, object]]) -> None:
-    """Local. Freezes trained parameters that are in no group: DeepSpeed does not update them either."""
-    listed = {id(parameter) for group in groups for parameter in group["params"]}  # type: ignore[attr-defined]
-    others = [name for name, p in model.named_parameters() if p.requires_grad and id(p) not in listed]
-    for name, parameter in model.named_parameters():
-        if name in others:
-            parameter.requires_grad_(False)
-    if others:
-        _log.warning("frozen, because no group of the optimizer has them: %s", ", ".join(others))
