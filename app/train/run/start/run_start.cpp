@@ -95,7 +95,7 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   RunWeights weights{.model = open_weights(run.model.trained(), run.model.task->module(), folder.files().model),
                      .average = nullptr};
   if (run.job.attach.ema > 0)
-    weights.average = open_weights(*run.model.engine, run.model.task->module(), folder.files().averaged_model,
+    weights.average = open_weights(run.model.trained(), run.model.task->module(), folder.files().averaged_model,
                                    "the average of the weights");
   run.timeline.remove_old();
   write_file(folder.files().config, run.job.config_text);
