@@ -173,6 +173,15 @@ class Attached:
             callback(report)
         return report
 
+    @property
+    def leaves(self) -> list[int]:
+        """Local. With the option `leaves`: the leaf that each of this rank's micro-batches computes; without it, [].
+
+        -1: the rank is idle. It computes any leaf, and its gradient is dropped. docs/guide/equal_bits.md
+        """
+        options: dict[str, object] = {name: self.options.get(name) for name in ("leaves", "reduce")}
+        return _C.leaves_of_rank(options, *self._data_rank())
+
     def on_step(self, callback: Callable[[_C.StepReport], None]) -> None:
         """Local. Calls `callback(report)` after each step() on this rank."""
         self._callbacks.append(callback)
@@ -324,6 +333,10 @@ class Attached:
             _log.drain()
 
     # ---- inside
+
+    def _data_rank(self) -> tuple[int, int]:
+        """The number of ranks that read different samples, and this rank's number among them."""
+        return self.world.size, self.world.rank
 
     @property
     def clip(self) -> float:
