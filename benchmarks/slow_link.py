@@ -26,7 +26,8 @@ same 12 samples a step, AdamW with a constant learning rate, one thread a rank (
 
 Lines below a table compare the choices of `zero plan --cluster` with the fastest measured systems: among those with the
 mathematics of one model, and among all that were both planned and measured. The next line is the largest spread between
-rounds. The last lines divide the additional time of a step, compared with one without exchange, by the time of its
+rounds. The losses of pipelines, ours and torch's, are compared: they begin with the same weights and read the same
+samples. The other lines divide the additional time of a step, compared with one without exchange, by the time of its
 bytes at the link's rate. The ratio is near 1 for systems that send nothing while ranks compute, such as outer steps
 without overlap. Sums of gradients begin within the backward pass, and gathers before a unit is used, so a part of them
 may overlap: the second line is about them. Groups of 2 at stage 3 have no ratio, because no such step without exchange
@@ -168,7 +169,8 @@ class Bench:
                                  (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
         ends = [step["t"] for step in steps_of(metrics)]
         # From end to end: ranks also wait for each other between two steps.
-        return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics)}
+        return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics),
+                "losses": [step["loss"] for step in steps_of(metrics)] if system.is_pipeline else []}
 
     def run_peer(self, system, steps, until_loss):
         report = self.folder / "peer.json"
@@ -192,12 +194,13 @@ class Bench:
                 "curve": [[step, round(loss, 4)] for _, loss, step in evals]}
 
     def timing(self, system, sent_first):
-        """{"seconds": a step, "sent": bytes a step, "ms": [each step]}; sent_first: bytes of a run of only its first
-        steps."""
+        """{"seconds": a step, "sent": bytes a step, "ms": [each step], "losses": [those of a pipeline's steps]};
+        sent_first: bytes of a run of only its first steps."""
         steps = max(self.args.steps, system.fewest)
         found = self.run(system, system.first + steps)
         times = found["times"][system.first:]
-        return {"seconds": statistics.mean(times), "sent": (found["sent"] - sent_first) / steps, "ms": [round(1000 * t, 1) for t in times]}
+        return {"seconds": statistics.mean(times), "sent": (found["sent"] - sent_first) / steps, "ms": [round(1000 * t, 1) for t in times],
+                "losses": found.get("losses", [])}
 
 
 def is_enough(evals, loss):
@@ -311,6 +314,30 @@ def exchange_lines(systems, ranks, link, rounds):
             for waits, found in cells.items() if found]
 
 
+# ---- losses of pipelines ---------------------------------------------------------------------------------------------
+
+
+EQUAL = 1e-6  # share of a loss: rounding of other orders of sums
+
+
+def loss_lines(rounds, ranks, link):
+    """A line for each peer's pipeline: the largest difference of its losses from ours, of the same weights and samples."""
+    steps = [record for record in rounds.of(kind="step", ranks=ranks, mbits=link) if record.get("losses")]
+    ours = [record for record in steps if not record["system"].startswith("torch")]
+    if not ours:
+        return []
+    own = ours[0]["losses"]
+    lines = []
+    for record in steps:
+        if record["system"] != ours[0]["system"] and record["round"] == ours[0]["round"]:
+            both = list(zip(record["losses"], own))
+            most = max(abs(theirs - mine) / mine for theirs, mine in both)
+            said = f"equal to {EQUAL:g}" if most <= EQUAL else "DIFFERENT"
+            lines.append(f"losses of {record['system']} and of {ours[0]['system']}: {said}, "
+                         f"at most {most:.1e} of a loss apart in {len(both)} steps")
+    return lines
+
+
 # ---- tables ----------------------------------------------------------------------------------------------------------
 
 
@@ -380,6 +407,7 @@ def print_link(planner, link, rounds):
     if len(rounds.of(**of_cell)) > 1:
         chosen.append(f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}")
     chosen += exchange_lines(systems, ranks, link, rounds)
+    chosen += loss_lines(rounds, ranks, link)
     print("\n".join(chosen) + "\n", flush=True)
 
 

@@ -249,13 +249,14 @@ AttachOptions options_from(const py::dict& given) {
 
 PipelineOptions pipeline_options_from(const py::dict& given) {
   PipelineOptions options;
-  each_entry({"pipeline", given}, {"pipeline", "sections", "schedule", "cut", "activation_memory"},
+  each_entry({"pipeline", given}, {"pipeline", "sections", "schedule", "depth", "cut", "activation_memory"},
              [&](const std::string& key, const Given& entry) {
                const Given named{key, entry.value};
                if (entry.value.is_none()) return;
                if (key == "pipeline") options.pipeline = named.integer();
                if (key == "sections") options.sections = named.integer();
                if (key == "schedule") options.schedule = pass_order_of(named.text());
+               if (key == "depth") options.depth = named.integer();
                if (key == "activation_memory") options.activation_memory = named.bytes();
                if (key != "cut") return;
                if (!py::isinstance<py::str>(entry.value)) {

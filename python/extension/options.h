@@ -19,8 +19,8 @@ namespace zero::python {
 // Throws ConfigError for an unknown name, and for a value of another type.
 AttachOptions options_from(const pybind11::dict& given);
 
-// The keyword arguments of attach_pipeline() that attach() has not: pipeline, sections, schedule, cut,
-// activation_memory.
+// The keyword arguments of attach_pipeline() that attach() has not: pipeline, sections, schedule, depth,
+// cut, activation_memory.
 PipelineOptions pipeline_options_from(const pybind11::dict& given);
 
 // Returns the leaf of each micro-batch of a rank, with the options `leaves` and `reduce`; -1: the rank is idle. Empty

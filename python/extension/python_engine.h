@@ -51,7 +51,7 @@ class PythonEngine : public HeldEngine<Engine> {
 
 class PythonPipeline : public HeldEngine<PipelineEngine> {
  public:
-  // Local with a pipeline, which attaches the model at its first passes(). Otherwise Collective.
+  // Collective. With a pipeline the first passes() attaches the model.
   PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,
                  const PipelineOptions& pipeline);
 };

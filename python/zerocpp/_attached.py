@@ -190,6 +190,15 @@ class Attached:
             self._saving.poll()
         return report
 
+    @property
+    def leaves(self) -> list[int]:
+        """Local. With the option `leaves`: the leaf that each of this rank's micro-batches computes; without it, [].
+
+        -1: the rank is idle. It computes any leaf, and its gradient is dropped. docs/guide/equal_bits.md
+        """
+        options: dict[str, object] = {name: self.options.get(name) for name in ("leaves", "reduce")}
+        return _C.leaves_of_rank(options, *self._data_rank())
+
     def on_step(self, callback: Callable[[_C.StepReport], None]) -> None:
         """Local. Calls `callback(report)` after each step() on this rank."""
         self._callbacks.append(callback)
@@ -370,6 +379,10 @@ class Attached:
         """Collective. Waits for a save that is running."""
         if self._saving is not None and self._saving.running:
             self._saving.wait()
+
+    def _data_rank(self) -> tuple[int, int]:
+        """The number of ranks that read different samples, and this rank's number among them."""
+        return self.world.size, self.world.rank
 
     @property
     def clip(self) -> float:

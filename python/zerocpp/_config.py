@@ -123,6 +123,7 @@ _KEYS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "parallel.pipeline": ("pipeline", _unless(1)),
     "parallel.sections": ("sections", _unless(0)),
     "parallel.schedule": ("schedule", _as_is),
+    "parallel.depth": ("depth", _unless(0)),
     "parallel.cut": ("cut", _as_is),
     "parallel.activation_memory": ("activation_memory", _as_is),
     "run.threads": ("threads", _unless(0)),

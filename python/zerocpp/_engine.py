@@ -77,15 +77,6 @@ class Engine(_attached.Attached):
 
     # ---- a step
 
-    @property
-    def leaves(self) -> list[int]:
-        """Local. With the option `leaves`: the leaf that each of this rank's micro-batches computes; without it, [].
-
-        -1: the rank is idle. It computes any leaf, and its gradient is dropped. docs/guide/equal_bits.md
-        """
-        options: dict[str, object] = {name: self.options.get(name) for name in ("leaves", "reduce")}
-        return _C.leaves_of_rank(options, self.world.size, self.world.rank)
-
     def backward(self, loss: torch.Tensor, **arguments: Any) -> None:
         """Local on one rank, else Collective if the model's operators are. The same as scaled(loss).backward()."""
         self.scaled(loss).backward(**arguments)

@@ -54,11 +54,12 @@ class PipelineOptions(Options, total=False):
     pipeline: int | None
     sections: int | None
     schedule: Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "auto"] | None
+    depth: int | None
     cut: str | Sequence[str] | None
     activation_memory: Size | None
 
 
-OF_PIPELINES = ("pipeline", "sections", "schedule", "cut", "activation_memory")
+OF_PIPELINES = ("pipeline", "sections", "schedule", "depth", "cut", "activation_memory")
 
 
 def names() -> list[str]:

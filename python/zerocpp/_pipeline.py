@@ -28,7 +28,7 @@ def attach_pipeline(
     config: _config.Source | None = None,
     **options: Unpack[_options.PipelineOptions],
 ) -> PipelineEngine:
-    """Local with a pipeline, else Collective. Returns the engine of `model`. Its first passes() attaches the model.
+    """Collective. Returns the engine of `model`. With a pipeline the first passes() attaches the model.
 
         engine = zero.attach_pipeline(model, zero.AdamW(lr=3e-4), pipeline=2, stage=1, accumulate=4)
         losses = engine.passes(lambda micro: model(**batches[micro]).loss)
@@ -38,14 +38,15 @@ def attach_pipeline(
     with as many micro-batches. docs/guide/pipeline.md explains sections, lines and schedules.
 
     optimizer, config: as for attach(). The configuration may have a section [parallel].
-    options: those of attach(), without local, leaves, delayed_update, wire and device; and
+    options: those of attach(), without local, delayed_update, wire and device; and
         pipeline: ranks in a line, which divides the number of ranks; 1: no pipeline
         sections: parts of the model; None: one a rank, or two with interleaved and zb-v
         schedule: "1f1b" (the default), "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v" or "auto"
+        depth: of 1f1b, for slow links: more forward passes ahead
         cut: "work" (the default), "measured", or the first unit of each section after the first: ["h.2", "h.4"]
         activation_memory: most bytes of a rank's activations with schedule "auto", such as "2GiB"
 
-    Raises ConfigError, before anything is allocated, for an impossible option.
+    Raises ConfigError, before anything is allocated, for an impossible option, and if ranks differ in an option.
     """
     _options.require_known(options, pipelines=True)
     given = _attached.read_model(model, optimizer, world, dict(options), config=config)
@@ -92,8 +93,10 @@ class PipelineEngine(_attached.Attached):
 
         loss: called with the number of a micro-batch, from 0 to `accumulate` - 1. It runs the whole forward pass and
             returns the loss, without backward(). Every rank of a line must read the same batches. It must run the same
-            operators on the same sizes each time, and may not read values of tensors that depend on parameters.
-        parts: each loss is divided by it before its backward pass. The result is not divided.
+            operators on the same sizes each time, and may not read values of tensors that depend on parameters. With
+            the option `leaves`, micro-batch i is the leaf `engine.leaves[i]`.
+        parts: each loss is divided by it before its backward pass. The result is not divided. With leaves use 1, and
+            give the result to step(leaf_losses=...).
 
         All ranks of a line return the same losses. The first call runs `loss` once more, to learn its operators, then
         cuts the model and attaches it. Raises ConfigError with the name of an operator that a pipeline cannot have
@@ -148,6 +151,9 @@ class PipelineEngine(_attached.Attached):
             raise refuse("save.blocking", False, "a pipeline waits until its checkpoint is durable", "leave it out")
         self._core.save(path, notes)
         return Saving(None, path)
+
+    def _data_rank(self) -> tuple[int, int]:
+        return self.lines, self.line
 
     def _refuse_statistics(self) -> None:
         """Only the rank of its section would have a module's running statistics. Their count is no absent tensor."""

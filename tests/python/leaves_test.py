@@ -20,13 +20,18 @@ def loss_of(model: Any, step: int, leaf: int) -> Any:
     return torch.nn.functional.mse_loss(model(x), x[:, :3].sin() * 2 + 1)
 
 
-def train(stage: int, **options: Any) -> dict[str, Any]:
+def model_of() -> Any:
     import torch
-    import zerocpp as zero
     from torch import nn
 
     torch.manual_seed(3)
-    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Dropout(0.2), nn.LayerNorm(16), nn.Linear(16, 3))
+    return nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Dropout(0.2), nn.LayerNorm(16), nn.Linear(16, 3))
+
+
+def train(stage: int, **options: Any) -> dict[str, Any]:
+    import zerocpp as zero
+
+    model = model_of()
     figures: list[list[float]] = []
     with zero.attach(model, zero.AdamW(lr=1e-2), stage=stage, clip=0.5, leaves=LEAVES, **options) as engine:
         for step in range(STEPS):
@@ -38,6 +43,23 @@ def train(stage: int, **options: Any) -> dict[str, Any]:
             figures.append([report.loss, report.grad_norm])
         weights = engine.state_dict()
         leaves = engine.leaves
+    return {"figures": figures, "weights": {n: w.flatten().tolist() for n, w in weights.items()}, "leaves": leaves}
+
+
+def train_pipelined(stage: int, **options: Any) -> dict[str, Any]:
+    """As train(), in two sections."""
+    import zerocpp as zero
+
+    model = model_of()
+    figures: list[list[float]] = []
+    given = dict(options, stage=stage, clip=0.5, leaves=LEAVES, pipeline=2)
+    with zero.attach_pipeline(model, zero.AdamW(lr=1e-2), **given) as engine:
+        leaves = engine.leaves
+        for step in range(STEPS):
+            losses = engine.passes(lambda micro, step=step: loss_of(model, step, max(leaves[micro], 0)))
+            report = engine.step(leaf_losses=losses)
+            figures.append([report.loss, report.grad_norm])
+        weights = engine.state_dict()
     return {"figures": figures, "weights": {n: w.flatten().tolist() for n, w in weights.items()}, "leaves": leaves}
 
 
@@ -59,6 +81,18 @@ class Leaves(ranks.PackageTest):
             computed = sorted(leaf for result in results for leaf in result["leaves"] if leaf >= 0)
             self.assertEqual(computed, list(range(LEAVES)))
             for result in results:
+                self.assertEqual(result["figures"], alone["figures"], f"{world} ranks")
+                self.assertEqual(result["weights"], alone["weights"], f"{world} ranks")
+
+    def test_sections_keep_bits(self) -> None:
+        alone = ranks.run(train, ranks=1, stage=0)[0]
+        for world, options in ((2, dict(schedule="zb-h1")), (4, {}), (6, dict(reduce="last"))):
+            results = ranks.run(train_pipelined, ranks=world, stage=2, **options)
+            lines = world // 2
+            computed = sorted(leaf for result in results[:lines] for leaf in result["leaves"] if leaf >= 0)
+            self.assertEqual(computed, list(range(LEAVES)))
+            for rank, result in enumerate(results):
+                self.assertEqual(result["leaves"], results[rank % lines]["leaves"], "a line has the same leaves")
                 self.assertEqual(result["figures"], alone["figures"], f"{world} ranks")
                 self.assertEqual(result["weights"], alone["weights"], f"{world} ranks")
 

@@ -121,6 +121,34 @@ def plain(kind: str) -> list[float]:
     return losses
 
 
+def averages(**options: Any) -> dict[str, Any]:
+    """Weights, averages, an evaluation with these, and the files that export() writes; on rank 0."""
+    import torch
+    import zerocpp as zero
+    from torch import nn
+
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 8), nn.Linear(8, 8))
+    engine: Any = zero.attach_pipeline(model, zero.AdamW(lr=1e-2), ema=0.9, accumulate=MICROS, threads=1, **options)
+    inputs = [torch.randn(4, 16, generator=torch.Generator().manual_seed(number)) for number in range(MICROS)]
+    for _ in range(STEPS):
+        engine.passes(lambda micro: model(inputs[micro]).square().mean(), parts=MICROS)
+        engine.step()
+    found: dict[str, Any] = {"weights": hash_of(engine.state_dict())}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: Path(folder) / name for name in ("weights", "averages")}
+        engine.export(paths["weights"])
+        with engine.averaged():
+            found["averages"] = hash_of(engine.state_dict())
+            found["evaluated"] = engine.evaluate(lambda: model(inputs[0])).flatten().tolist()
+            engine.export(paths["averages"])
+        if engine.world.rank == 0:
+            found |= {f"exported {name}": hashlib.sha256(path.read_bytes()).hexdigest() for name, path in paths.items()}
+    found["after"] = hash_of(engine.state_dict())
+    engine.close()
+    return found
+
+
 # ---- wrong use
 
 
@@ -207,6 +235,15 @@ def refusals() -> dict[str, str]:
     found["schedule"] = ranks.error_of(lambda: attached(net(), schedule="2f2b"))
     found["cut"] = ranks.error_of(lambda: attached(net(), cut="halves"))
     found["leaves"] = ranks.error_of(lambda: attached(net(), leaves=8))
+    rank = zero.world().rank
+    for name, option in {
+        "other pipeline": dict(pipeline=1 + rank),
+        "other schedule": dict(schedule=("1f1b", "zb-h1")[rank]),
+        "other cut": dict(cut=("work", ["1"])[rank]),
+        "other clip": dict(clip=rank),
+        "other model": dict(dtype=("fp32", "bf16")[rank]),
+    }.items():
+        found[name] = ranks.error_of(lambda: attached(net(), **option))  # noqa: B023
     found["attach"] = ranks.error_of(lambda: zero.attach(net(), pipeline=2))
     found["attach config"] = ranks.error_of(lambda: zero.attach(net(), config={"parallel": {"pipeline": 2}}))
 
@@ -320,16 +357,21 @@ def leaves_open() -> None:
 
 
 def run_cases(cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    functions = {function.__name__: function for function in (train, plain, absent_reads, refusals, leaves_open)}
+    known = (train, plain, averages, absent_reads, refusals, leaves_open)
+    functions = {function.__name__: function for function in known}
     return {name: functions[given.pop("do", "train")](**given) for name, given in cases.items()}
 
 
 KINDS = ("gpt2", "llama", "bert", "t5", "dropout", "adapters", "reads", "function")
 ONE: dict[str, dict[str, Any]] = {kind: dict(kind=kind, stage=0) for kind in KINDS}
-WITHOUT = {"gpt2 without": dict(kind="gpt2", pipeline=1)}
+WITHOUT: dict[str, dict[str, Any]] = {
+    "gpt2 without": dict(kind="gpt2", pipeline=1),
+    "averages": dict(do="averages", pipeline=1),
+}
 PLAIN = {f"plain {kind}": dict(do="plain", kind=kind) for kind in ("gpt2", "llama", "bert")}
 TWO: dict[str, dict[str, Any]] = {
     "gpt2 1f1b": dict(kind="gpt2", pipeline=2, schedule="1f1b", stage=1),
+    "gpt2 depth": dict(kind="gpt2", pipeline=2, depth=1),
     "gpt2 interleaved": dict(kind="gpt2", pipeline=2, schedule="interleaved", stage=0),
     "llama zb-h1": dict(kind="llama", pipeline=2, schedule="zb-h1", stage=3),
     "llama zb-v": dict(kind="llama", pipeline=2, schedule="zb-v", stage=0),
@@ -343,6 +385,8 @@ TWO: dict[str, dict[str, Any]] = {
     "function zb-h1": dict(kind="function", pipeline=2, schedule="zb-h1"),
     "reentrant": dict(kind="reentrant", pipeline=2, schedule="zb-h1", stage=3),
     "not reentrant": dict(kind="not reentrant", pipeline=2),
+    "averages": dict(do="averages", pipeline=2),
+    "averages zb-h1": dict(do="averages", pipeline=2, schedule="zb-h1", stage=1),
 }
 THREE = {"gpt2 of three": dict(kind="gpt2", pipeline=3, stage=3)}
 LINES = {
@@ -422,10 +466,23 @@ class Pipelines(ranks.PackageTest):
         (one,) = self.results("one")
         self.assertEqual(one["gpt2 without"], one["gpt2"])
         for case, given in TWO.items():
+            if given.get("do"):
+                continue
             wanted = one["llama" if "reentrant" in case else given["kind"]]
             if "reentrant" in case:  # it evaluates nothing
                 wanted = {key: value for key, value in wanted.items() if key != "logits"}
             self.require_equal("two", case, [wanted])
+
+    def test_averages_and_exports_have_the_bits_of_attach(self) -> None:
+        (one,) = self.results("one")
+        wanted = one["averages"]
+        self.assertNotEqual(wanted["averages"], wanted["weights"])
+        self.assertEqual(wanted["after"], wanted["weights"])
+        self.assertNotEqual(wanted["exported averages"], wanted["exported weights"])
+        for case in ("averages", "averages zb-h1"):
+            first, second = (rank[case] for rank in self.results("two"))
+            self.assertEqual(first, wanted)
+            self.assertEqual(second, {key: value for key, value in wanted.items() if "exported" not in key})
 
     def test_three_sections_have_the_bits_of_attach(self) -> None:
         self.require_equal("three", "gpt2 of three", [self.results("one")[0]["gpt2"]])
@@ -477,7 +534,12 @@ class Pipelines(ranks.PackageTest):
             "pipeline=3": "must divide",
             "schedule": "zb-h1",
             "cut": "measured",
-            "leaves": "train.leaves",
+            "leaves": "train.accumulate is 4",
+            "other pipeline": "attach_pipeline() = rank 1: differs from rank 0's: parallel.pipeline = 2, not 1",
+            "other schedule": "parallel.schedule = zb-h1, not 1f1b",
+            "other cut": "parallel.cut = [1], not work",
+            "other clip": "clip = 1, not 0",
+            "other model": "dtype = bf16, not fp32",
             "attach": "attach_pipeline",
             "attach config": "attach_pipeline",
             "BatchNorm": "running statistics",

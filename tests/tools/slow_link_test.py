@@ -62,6 +62,19 @@ class SlowLink(unittest.TestCase):
         self.assertTrue(hides.endswith("if a part may cross while ranks compute: stage 2 9.00 (8.83 to 10.00)"), hides)
         self.assertEqual(slow_link.exchange_lines(systems, 2, 50, rounds), [], "no step without exchange was measured")
 
+    def test_losses_of_pipelines_are_compared(self):
+        ours, peer = "a pipeline, 4 micro-batches, 1f1b", "torch.distributed.pipelining, 4 micro-batches, 1f1b"
+
+        def lines(theirs):
+            losses = {ours: [5.5, 4.0], peer: theirs, "DDP": []}
+            rounds = RawRounds(records=[{"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": name, "losses": each}
+                                        for name, each in losses.items()])
+            return slow_link.loss_lines(rounds, 1, 50)
+
+        self.assertEqual(lines([5.5, 4.000002]), [f"losses of {peer} and of {ours}: equal to 1e-06, at most 5.0e-07 of a loss apart in 2 steps"])
+        self.assertEqual(lines([5.5, 4.00002]), [f"losses of {peer} and of {ours}: DIFFERENT, at most 5.0e-06 of a loss apart in 2 steps"])
+        self.assertEqual(slow_link.loss_lines(RawRounds(records=[{"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": "DDP"}]), 1, 50), [])
+
     def test_a_step_without_exchange_is_of_the_same_groups(self):
         apart = {system.name: slow_link.without_exchange(system, 2) for system in slow_link.SETS[2] if system.keys is not None}
         self.assertEqual(apart["stage 2, all ranks"], slow_link.APART)

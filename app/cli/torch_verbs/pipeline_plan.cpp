@@ -15,6 +15,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
+#include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/mesh.h"
 #include "zero/torch/module/module_parameters.h"
@@ -22,6 +23,7 @@
 #include "zero/torch/pipeline/forward/operator_timer.h"
 
 #include "app/cli/torch_verbs/job.h"
+#include "app/report/screen/wrapped.h"
 #include "app/train/tasks/model_kind.h"
 
 namespace zero::cli {
@@ -58,24 +60,59 @@ LinkSeconds link_of(const Cluster& cluster, int lines, int positions) {
   return {.latency = cluster.latency, .per_byte = std::min(lines, cluster.ranks) / cluster.network};
 }
 
+// Units that are whole at once, in the budget of a section: as an engine gathers them.
+std::int64_t gathered_at_once(const std::vector<Unit>& units, int world, const Placement& placement,
+                              const MemoryBudget& budget, std::int64_t held) {
+  if (!placement.parameter_sharded) return 0;
+  std::int64_t all = 0, largest = 0;
+  for (const Unit& unit : units) {
+    all += gathered_bytes(unit, world);
+    largest = std::max(largest, gathered_bytes(unit, world));
+  }
+  if (budget.kind == MemoryBudget::Kind::kAuto) return all;
+  if (budget.kind == MemoryBudget::Kind::kMin) return largest;
+  return std::clamp(budget.bytes - held, largest, all);
+}
+
+// Adds what one section's engine holds and sends. `of_rank`: elements of all sections of the rank, which share its
+// budgets.
+void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpec>& mine, std::int64_t of_rank,
+                   int lines, AttachOptions attach) {
+  std::int64_t numel = 0;
+  for (const ParamSpec& spec : mine) numel += spec.numel();
+  attach.device_memory.bytes =
+      static_cast<std::int64_t>(static_cast<double>(attach.device_memory.bytes) * static_cast<double>(numel) /
+                                static_cast<double>(std::max<std::int64_t>(of_rank, 1)));
+  const Mesh mesh = mesh_of(lines, attach.group);
+  const std::vector<Unit> units = units_of(mine, lines, attach);
+  const Placement placement = placement_at(attach, mesh, attach.stage);
+  const StageCost cost = cost_of(units, mesh, attach, placement, attach.stage);
+  const bool is_min = attach.device_memory.kind == MemoryBudget::Kind::kMin;
+  const std::int64_t staging = staging_bytes(units, mesh.shard, placement, is_min);
+  rank.parameters += numel;
+  rank.states += cost.state.total();
+  rank.staging += staging;
+  rank.gathered += gathered_at_once(units, mesh.shard, placement, attach.device_memory, cost.state.total() + staging);
+  rank.sent_states += cost.sent;
+}
+
 void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs, const AttachOptions& attach) {
+  const auto position_of = [&](int section) {
+    return forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)];
+  };
+  std::vector<std::int64_t> numel(static_cast<std::size_t>(forecast.passes.plan.ranks), 0);
+  for (std::size_t param = 0; param < specs.size(); ++param)
+    numel[static_cast<std::size_t>(position_of(forecast.passes.sections.home_of_param[param]))] += specs[param].numel();
   forecast.ranks.resize(static_cast<std::size_t>(forecast.passes.plan.ranks));
   const CrossingBytes crossing =
       crossing_bytes(forecast.graph, forecast.passes.sections, forecast.passes.plan.rank_of_section);
   for (int section = 0; section < forecast.passes.plan.num_sections(); ++section) {
-    const int position = forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)];
-    PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
+    const auto position = static_cast<std::size_t>(position_of(section));
+    PipelineForecast::RankBytes& rank = forecast.ranks[position];
     std::vector<ParamSpec> mine;
     for (std::size_t param = 0; param < specs.size(); ++param)
       if (forecast.passes.sections.home_of_param[param] == section) mine.push_back(specs[param]);
-    if (!mine.empty()) {
-      const Mesh mesh = mesh_of(forecast.lines, attach.group);
-      const StageCost cost = cost_of(units_of(mine, forecast.lines, attach), mesh, attach,
-                                     placement_at(attach, mesh, attach.stage), attach.stage);
-      rank.states += cost.state.total();
-      rank.sent_states += cost.sent;
-    }
-    for (const ParamSpec& spec : mine) rank.parameters += spec.numel();
+    if (!mine.empty()) count_section(rank, mine, numel[position], forecast.lines, attach);
     const auto at = static_cast<std::size_t>(section);
     rank.sent_crossing += (crossing.forward[at] + crossing.backward[at]) * forecast.passes.plan.micros;
   }
@@ -122,6 +159,7 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
       request.cluster ? link_of(*request.cluster, forecast.lines, config.parallel.pipeline) : LinkSeconds{};
   forecast.passes = plan_passes(forecast.graph, config.parallel, attach.accumulate, link);
   count_ranks(forecast, parameters.specs, attach);
+  forecast.notes = notes_on(forecast.passes, config.comm.timeout);
   return forecast;
 }
 
@@ -138,15 +176,21 @@ std::string forecast_text(const PipelineForecast& forecast) {
                  forecast.has_links ? " and the cluster's links" : "");
   const std::string orders = order_table(forecast.passes);
   if (!orders.empty()) text += orders + "\n";
-  fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", "position", "sections", "parameters",
-                 "states", "activations", "sent: lines", "sent: ZeRO");
+  constexpr std::string_view kRow = "{:>8} {:>9} {:>11} {:>10} {:>10} {:>10} {:>12} {:>10} {:>12} {:>11}\n";
+  fmt::format_to(out, kRow, "position", "sections", "parameters", "states", "gathered", "staging", "activations",
+                 "total", "sent: lines", "sent: ZeRO");
   for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
-    fmt::format_to(out, "{:>8} {:>10} {:>12} {:>12} {:>14} {:>12} {:>12}\n", position, sections_of(forecast, position),
-                   format_count(rank.parameters), format_bytes(rank.states), format_bytes(rank.activations),
-                   format_bytes(rank.sent_crossing), format_bytes(rank.sent_states));
+    fmt::format_to(out, kRow, position, sections_of(forecast, position), format_count(rank.parameters),
+                   format_bytes(rank.states), format_bytes(rank.gathered), format_bytes(rank.staging),
+                   format_bytes(rank.activations), format_bytes(rank.total()), format_bytes(rank.sent_crossing),
+                   format_bytes(rank.sent_states));
   }
-  text += "bytes of a rank of each position; activations: the most at once, of all micro-batches that it holds\n\n";
+  text +=
+      "bytes of a rank of each position; gathered: units that are whole at once; staging: gradients before their sum;\n"
+      "activations: of all micro-batches that it holds at once; total: the most that the rank may need\n\n";
+  for (const std::string& note : forecast.notes) text += wrapped("note: " + note, 2);
+  if (!forecast.notes.empty()) text += "\n";
   for (int section = 0; section < forecast.passes.sections.count; ++section)
     fmt::format_to(out, "section {} at position {}: {}{}\n", section,
                    forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)],
@@ -179,7 +223,10 @@ std::string forecast_json(const PipelineForecast& forecast) {
         {{"sections", forecast.passes.plan.sections_of(position)},
          {"parameters", rank.parameters},
          {"state_bytes", rank.states},
+         {"gathered_bytes", rank.gathered},
+         {"staging_bytes", rank.staging},
          {"most_activation_bytes", rank.activations},
+         {"total_bytes", rank.total()},
          {"micro_batches_held", held_micros(forecast, position)},
          {"sent_crossing_bytes", rank.sent_crossing},
          {"sent_state_bytes", rank.sent_states},
@@ -197,6 +244,7 @@ std::string forecast_json(const PipelineForecast& forecast) {
     if (!trial.skipped.empty()) order["skipped"] = trial.skipped;
     json["orders"].push_back(std::move(order));
   }
+  json["notes"] = forecast.notes;
   json["crossings"] = nlohmann::ordered_json::array();
   for (const Crossing& crossing : forecast.passes.sections.crossings)
     json["crossings"].push_back(

@@ -31,11 +31,16 @@ struct PipelineForecast {
   struct RankBytes {
     std::int64_t parameters = 0;  // number of elements of its sections
     std::int64_t states = 0;
+    std::int64_t gathered = 0;       // units of its sections that are whole at once, at stage 3
+    std::int64_t staging = 0;        // most for gradients before their reduction
     std::int64_t activations = 0;    // most at once (zero/plan/pipeline/activation_bytes.h)
     std::int64_t sent_crossing = 0;  // values and gradients, in a step
     std::int64_t sent_states = 0;    // by ZeRO, in a step
+    // Peaks of the parts may be at different times, so this is the most that a rank may need.
+    std::int64_t total() const { return states + gathered + staging + activations; }
   };
-  std::vector<RankBytes> ranks;  // by position
+  std::vector<RankBytes> ranks;    // by position
+  std::vector<std::string> notes;  // sentences for the user
 };
 
 PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptions& attach);

@@ -1,4 +1,4 @@
-// `[parallel]`: processes share one model as a pipeline, over each transport. Also plans and refused keys.
+// `[parallel]`: processes share one model as a pipeline, over shared memory, gloo and MPI. Also plans and refused keys.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -32,21 +32,63 @@ TEST_F(PipelinesSlow, ProcessesKeepBits) {
   }
 }
 
-TEST_F(PipelinesSlow, AveragesKeepBits) {
-  const std::string flags = " --run.threads 1 --train.ema 0.9 --train.eval_every 2 --zero.stage 3";
-  int number = 0;
-  for (const auto& [whole, cut] :
-       {std::pair("-n 1", "-n 2 --parallel.pipeline 2"), std::pair("-n 2", "-n 4 --parallel.pipeline 2")}) {
-    SCOPED_TRACE(cut);
-    const std::string plain = fmt::format("plain{}", number), line = fmt::format("line{}", number++);
-    const Json expected = report_of(whole + flags, plain), run = report_of(cut + flags, line);
-    ASSERT_TRUE(expected.is_object() && run.is_object());
-    for (const char* const key : {"loss_bits", "parameters_sha256", "val_loss"})
-      EXPECT_EQ(run.at(key), expected.at(key));
-    const std::string averages = folder_.read(line + "/model_ema.safetensors");
-    EXPECT_EQ(averages, folder_.read(plain + "/model_ema.safetensors"));
-    EXPECT_NE(averages, folder_.read(line + "/model.safetensors"));
+TEST_F(PipelinesSlow, GlooKeepsBits) {
+  if (!ZERO_HAS_GLOO) GTEST_SKIP() << "the plug-in gloo is not built";
+  const std::string common = " --run.threads 1 --zero.stage 2 --train.checkpoint_activations true";
+  const Json plain = report_of("-n 2" + common, "plain");
+  for (const std::string schedule : {"1f1b", "zb-h1"}) {
+    const Json cut = report_of(
+        "-n 4 --comm.transport gloo --parallel.pipeline 2 --parallel.schedule " + schedule + common, schedule);
+    ASSERT_TRUE(plain.is_object() && cut.is_object());
+    EXPECT_EQ(cut.at("transport"), "gloo");
+    for (const char* const key : {"loss_bits", "parameters_sha256", "grad_norms", "val_loss"})
+      EXPECT_EQ(cut.at(key), plain.at(key)) << key;
   }
+}
+
+// Evaluations with the average, and the files of weights that a run writes at its end.
+TEST_F(PipelinesSlow, AveragesKeepBits) {
+  const std::string common = " --run.threads 1 --zero.stage 3 --train.ema 0.9 --train.eval_every 2";
+  const auto evaluations = [&](const std::string& run) {
+    std::vector<double> losses;
+    for (const Json& line : json_lines(folder_.read(run + "/metrics.jsonl")))
+      for (const char* const key : {"val_loss", "val_loss_ema"})
+        if (line.contains(key)) losses.push_back(line.at(key).get<double>());
+    return losses;
+  };
+  ASSERT_TRUE(report_of("-n 2" + common, "plain").is_object());
+  const std::vector<double> plain = evaluations("plain");
+  EXPECT_EQ(plain.size(), 4U) << "after steps 2 and 4, each with the weights and their average";
+  EXPECT_NE(folder_.read("plain/model_ema.safetensors"), folder_.read("plain/model.safetensors"));
+  for (const auto& [name, flags] : {std::pair<std::string, std::string>{"cut", "-n 4 --parallel.pipeline 2"},
+                                    {"zbv", "-n 4 --parallel.pipeline 2 --parallel.schedule zb-v"}}) {
+    ASSERT_TRUE(report_of(flags + common, name).is_object());
+    EXPECT_EQ(evaluations(name), plain);
+    for (const char* const file : {"/model.safetensors", "/model_ema.safetensors"}) {
+      EXPECT_FALSE(folder_.read(name + file).empty());
+      EXPECT_EQ(folder_.read(name + file), folder_.read(std::string("plain") + file)) << name << file;
+    }
+  }
+}
+
+// Files and text that other commands make of a run.
+TEST_F(PipelinesSlow, ExportAndTextEqualWholeModels) {
+  const auto made_of = [&](const std::string& run, const std::string& flags) {
+    EXPECT_TRUE(report_of("--run.threads 1 --checkpoint.every 2 " + flags, run).is_object());
+    const std::string file = run + ".safetensors";
+    const Ran exported = folder_.zero("export " + run + " -o " + file, "timeout 60");
+    EXPECT_EQ(exported.status, 0) << exported.errors;
+    const Ran text = folder_.zero("generate " + run + " --prompt all --tokens 30", "timeout 60");
+    EXPECT_EQ(text.status, 0) << text.errors;
+    const Ran of_checkpoint =
+        folder_.zero("generate " + run + "/checkpoints/step-00000002 --prompt all --tokens 30", "timeout 60");
+    EXPECT_EQ(of_checkpoint.status, 0) << of_checkpoint.errors;
+    return std::vector{folder_.read(file), text.output, of_checkpoint.output};
+  };
+  const std::vector<std::string> plain = made_of("plain", "-n 1");
+  for (const std::string& each : plain) EXPECT_GT(each.size(), 30U);
+  EXPECT_EQ(made_of("cut", "-n 2 --parallel.pipeline 2 --zero.stage 1"), plain);
+  EXPECT_EQ(made_of("three", "-n 3 --parallel.pipeline 3 --zero.stage 3"), plain);
 }
 
 // A sample begins with one token, and is longer than the context and than the number of plans that are kept.
@@ -76,21 +118,36 @@ TEST_F(PipelinesSlow, AutoKeepsBitsOverMpi) {
   for (const char* const key : {"loss_bits", "parameters_sha256"}) EXPECT_EQ(cut.at(key), plain.at(key)) << key;
 }
 
-// States of each rank: two lines of two positions, over which each stage divides the states of a section.
-TEST_F(PipelinesSlow, RanksHoldPlannedStates) {
-  for (const int stage : {0, 1, 2, 3}) {
-    const std::string flags = fmt::format("-n 4 --parallel.pipeline 2 --zero.stage {}", stage);
+// The ledger of each rank: two lines of two positions, over which each stage divides the states of a section.
+TEST_F(PipelinesSlow, RanksHoldPlannedBytes) {
+  int number = 0;
+  for (const std::string ways : {"0", "1", "2", "3", "3 --zero.device_memory min", "3 --parallel.schedule zb-v"}) {
+    SCOPED_TRACE(ways);
+    const std::string flags = "-n 4 --parallel.pipeline 2 --zero.stage " + ways;
     const Ran json = folder_.zero("plan c.toml " + flags + " --json", "timeout 60");
     const Json plan = Json::parse(json.output, nullptr, /*allow_exceptions=*/false);
-    const Json report = report_of(flags, fmt::format("stage{}", stage));
+    const Json report = report_of(flags, fmt::format("run{}", ++number));
     ASSERT_TRUE(plan.is_object() && report.is_object()) << json.errors;
     for (std::size_t rank = 0; rank < 4; ++rank) {
       const Json& memory = report.at("memory_bytes").at(rank);
       double states = 0;
       for (const char* const state : {"parameter", "gradient", "master", "moment"})
         states += memory.at(state).get<double>();
-      const auto planned = plan.at("positions").at(rank / 2).at("state_bytes").get<double>();
-      EXPECT_NEAR(states / planned, 1, 0.02) << "stage " << stage << ", rank " << rank;
+      const Json& peak = report.at("peak_memory_bytes").at(rank);
+      const auto planned = [&, position = plan.at("positions").at(rank / 2)](const std::string& part) {
+        return position.at(part + "_bytes").get<double>();
+      };
+      EXPECT_NEAR(states / planned("state"), 1, 0.02) << "rank " << rank;
+      EXPECT_NEAR(peak.at("gathered").get<double>(), planned("gathered"), 0.02 * planned("gathered"))
+          << "rank " << rank;
+      EXPECT_EQ(planned("gathered") > 0, ways.starts_with("3"));
+      // A limit: two of the largest gradients. A section may have fewer.
+      EXPECT_LE(peak.at("staging").get<double>(), 1.02 * planned("staging")) << "rank " << rank;
+      EXPECT_GE(peak.at("staging").get<double>(), 0.5 * planned("staging")) << "rank " << rank;
+      const double of_ledger = planned("total") - planned("most_activation");
+      EXPECT_EQ(of_ledger, planned("state") + planned("gathered") + planned("staging"));
+      EXPECT_LE(peak.at("total").get<double>(), 1.02 * of_ledger) << "rank " << rank;
+      EXPECT_GE(peak.at("total").get<double>(), 0.7 * of_ledger) << "rank " << rank;
     }
   }
 }
@@ -157,6 +214,18 @@ TEST_F(Pipelines, PlanCountsTheClustersLinks) {
   const double bytes = plan.at("positions").at(0).at("sent_crossing_bytes").get<double>();
   for (const Json& order : plan.at("orders"))
     if (!order.contains("skipped") && order.at("sections") == 2) EXPECT_GT(order.at("seconds"), bytes / 1000 / 2);
+}
+
+// Fewer micro-batches than positions, and a time limit below that of a forward pass.
+TEST_F(Pipelines, PlanHasNotes) {
+  const std::string flags = "plan c.toml -n 3 --parallel.pipeline 3 --train.accumulate 2 --parallel.cut measured ";
+  const Ran ran =
+      folder_.zero(flags + "--comm.timeout 1ms --model.layers 4 --model.width 128 --train.batch 16", "timeout 60");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "note: with fewer micro-batches (2) than positions (3) the bubble is ")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "note: comm.timeout = 1.0 ms is less than four times the ")) << ran.output;
+  const Ran json = folder_.zero(flags + "--json --train.accumulate 3", "timeout 60");
+  EXPECT_EQ(Json::parse(json.output, nullptr, false).at("notes"), Json::array()) << json.output;
 }
 
 TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {

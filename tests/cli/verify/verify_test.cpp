@@ -1,6 +1,9 @@
 // `zero verify` on one run of a small GPT on two ranks: 12 steps, with checkpoints after steps 4, 8 and 12.
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -13,6 +16,7 @@
 #include "app/cli/verify/audit.h"
 #include "app/cli/verify/audit_plan.h"
 #include "app/cli/verify/audit_text.h"
+#include "app/data/sample/sample_order.h"
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
@@ -157,8 +161,31 @@ TEST_F(Verify, LogStandsForRemovedCheckpoints) {
   EXPECT_TRUE(fs::exists(folder_.path() / "kept/metrics.jsonl"));
 }
 
-// Samples are drawn in a shuffled order, so a change of all of them shows in the first step.
-TEST_F(Verify, ChangedSamplesAreNamedByStep) {
+// A byte that one sample of step 10 has, and no other sample of steps 9 and 10.
+TEST_F(Verify, ChangedSampleIsNamedByStep) {
+  constexpr std::int64_t kSamplesOfStep = 8, kContext = 16;
+  constexpr std::uint64_t kSeed = 1337;  // the default of train.seed
+  std::string text = folder_.read("input.txt");
+  const auto held_out = static_cast<std::int64_t>(std::ceil(static_cast<double>(text.size()) * 0.1));
+  const std::int64_t count = static_cast<std::int64_t>(text.size()) - held_out - kContext;
+  std::map<std::int64_t, std::set<std::int64_t>> samples_of_byte;
+  for (std::int64_t sample = 8 * kSamplesOfStep; sample < 10 * kSamplesOfStep; ++sample)
+    for (std::int64_t at = 0; at <= kContext; ++at)
+      samples_of_byte[shuffled_offset(kSeed, sample, count) + at].insert(sample);
+  const auto only_in_step_10 = std::ranges::find_if(samples_of_byte, [](const auto& entry) {
+    return entry.second.size() == 1 && *entry.second.begin() >= 9 * kSamplesOfStep;
+  });
+  ASSERT_NE(only_in_step_10, samples_of_byte.end());
+  char& byte = text.at(static_cast<std::size_t>(only_in_step_10->first));
+  byte = byte == 'w' ? 'm' : 'w';
+  folder_.write("input.txt", text);
+  const Ran ran = folder_.zero("verify run --steps 8..10", "timeout 250");
+  EXPECT_EQ(ran.status, 1) << ran.errors << ran.output;
+  EXPECT_CONTAINS(ran.output, "DIFFERENT from step 10 on:\n  step 10: loss ");
+}
+
+// The mark of the data has samples of the whole text.
+TEST_F(Verify, AnotherTextIsNamed) {
   std::string text = folder_.read("input.txt");
   for (char& letter : text) letter = letter == 'm' ? 'w' : letter;
   folder_.write("input.txt", text);

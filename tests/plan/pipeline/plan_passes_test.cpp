@@ -1,6 +1,7 @@
 #include "zero/plan/pipeline/plan_passes.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -140,6 +141,24 @@ TEST(PlanPasses, FixedOrdersHaveNoTable) {
   EXPECT_EQ(planned.order, PassOrder::kOneForwardOneBackward);
   EXPECT_FALSE(planned.is_measured);
   EXPECT_EQ(order_table(planned), "");
+}
+
+// A forward pass takes 4 seconds, and 1.5 between the sections.
+TEST(PlanPasses, NotesNameBubbleAndTimeout) {
+  const auto notes = [](int micros, int timeout) {
+    const PlannedPasses planned =
+        plan_passes(chain(4, kEqual), {.pipeline = 2}, micros, {.latency = 0.5, .per_byte = 1e-3});
+    EXPECT_EQ(planned.fill, 5.5);
+    return notes_on(planned, std::chrono::seconds(timeout));
+  };
+  EXPECT_TRUE(notes(2, 22).empty());
+  ASSERT_EQ(notes(2, 21).size(), 1U);
+  EXPECT_CONTAINS(notes(2, 21).front(), "comm.timeout = 21.0 s is less than four times the 5.50 s of a forward pass");
+  EXPECT_CONTAINS(notes(2, 21).front(), "use at least 22.0 s");
+  ASSERT_EQ(notes(1, 22).size(), 1U);
+  EXPECT_EQ(notes(1, 22).front(),
+            "with fewer micro-batches (1) than positions (2) the bubble is 60.0 % of a step: begin with "
+            "train.accumulate = 16");
 }
 
 // The first operator takes as long as the three others. Estimates take all for equal.

@@ -262,11 +262,36 @@ TEST(AttachPipeline, ReadsOfValuesAreRefused) {
     return y.mean() / std::max(1.0, y.max().item<double>());
   });
   EXPECT_TRUE(says(item, "passes = aten::_local_scalar_dense: it needs values of a tensor that one section has"));
+  EXPECT_TRUE(says(item, "; it comes after operator ") && says(item, "and after the use of 1.weight\n")) << item;
   const std::string mask = refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
     const torch::Tensor y = net->forward(x);
     return y.index({y > 0}).mean();
   });
   EXPECT_TRUE(says(mask, "passes = aten::index: it needs values of a tensor that one section has")) << mask;
+  const std::string first = refusal([](torch::nn::Sequential& net, const torch::Tensor& x) {
+    return x.sum() * net[0]->as<torch::nn::Linear>()->weight.sum().item<double>();
+  });
+  EXPECT_TRUE(says(first, "and after the use of 0.weight\n")) << first;
+}
+
+// The sections are known, so they are named.
+TEST(AttachPipeline, ReadsInEvaluationsNameTheSection) {
+  tests::on_every_rank(2, [](World& world) {
+    torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+    PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+    engine.prepare([&](int) { return net->forward(torch::ones({2, 4})).sum(); });
+    for (const int layer : {0, 1}) {
+      const std::string text = message_of<ConfigError>([&] {
+        engine.evaluate([&] {
+          torch::Tensor y = net[0]->as<torch::nn::Linear>()->forward(torch::ones({2, 4}));
+          if (layer == 1) y = net[1]->as<torch::nn::Linear>()->forward(y);
+          return std::vector{y * y.max().item<double>()};
+        });
+      });
+      const std::string number = std::to_string(layer);
+      EXPECT_TRUE(says(text, "after the use of " + number + ".") && says(text, " in section " + number + "\n")) << text;
+    }
+  });
 }
 
 TEST(AttachPipeline, MemoryOfAbsentTensorsIsRefused) {

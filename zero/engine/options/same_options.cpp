@@ -174,14 +174,17 @@ std::string text_of_options(const AttachOptions& options, const std::vector<Para
 }
 
 void require_same_options(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs) {
+  if (comm.world() > 1) require_same_lines(comm, "attach()", text_of_options(options, specs));
+}
+
+void require_same_lines(Communicator& comm, std::string_view call, const std::string& text) {
   if (comm.world() == 1) return;
-  const std::string text = text_of_options(options, specs);
   const auto hashes = all_gather_value(comm, static_cast<std::int64_t>(std::hash<std::string>()(text)));
   const auto differs = std::ranges::find_if(hashes, [&](std::int64_t other) { return other != hashes.front(); });
   if (differs == hashes.end()) return;
   const auto rank = static_cast<std::size_t>(differs - hashes.begin());
   const std::vector<std::string> texts = all_gather_text(comm, text);
-  throw ConfigError("attach()", fmt::format("rank {}", rank),
+  throw ConfigError(call, fmt::format("rank {}", rank),
                     fmt::format("differs from rank 0's: {}", differences(texts[rank], texts.front())),
                     "give every rank the same module and the same options");
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zero/comm/communicator.h"
@@ -16,6 +17,9 @@ namespace zero {
 
 // Collective. Throws ConfigError on every rank; it names the first rank that differs from rank 0, and the difference.
 void require_same_options(Communicator& comm, const AttachOptions& options, const std::vector<ParamSpec>& specs);
+
+// Collective. The same for any text of lines "key = value". `call`: the function that errors name.
+void require_same_lines(Communicator& comm, std::string_view call, const std::string& lines);
 
 // Local. Returns a line "key = value" for each compared option.
 std::string text_of_options(const AttachOptions& options, const std::vector<ParamSpec>& specs);

@@ -49,7 +49,10 @@ PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, int depth, 
   const std::vector<HeldActivations> held =
       activation_bytes(graph, planned.sections, planned.plan.rank_of_section, splits_backward(order));
   for (std::size_t section = 0; section < costs.size(); ++section) costs[section].held = held[section];
-  planned.time = simulate(planned.plan, costs, links_between(bytes, link));
+  const PipelineLinks links = links_between(bytes, link);
+  for (std::size_t section = 0; section < costs.size(); ++section)
+    planned.fill += costs[section].forward + (bytes.forward[section] > 0 ? links.forward[section] + link.latency : 0);
+  planned.time = simulate(planned.plan, costs, links);
   return planned;
 }
 
@@ -269,6 +272,24 @@ std::string order_table(const PlannedPasses& planned) {
                    trial.order == planned.order && trial.depth == planned.plan.depth ? "  chosen" : "");
   }
   return text;
+}
+
+std::vector<std::string> notes_on(const PlannedPasses& planned, std::chrono::milliseconds timeout) {
+  std::vector<std::string> notes;
+  const int micros = planned.plan.micros, positions = planned.plan.ranks;
+  if (micros < positions && planned.time.seconds > 0)
+    notes.push_back(
+        fmt::format("with fewer micro-batches ({}) than positions ({}) the bubble is {:.1f} % of a step: begin with "
+                    "train.accumulate = {}",
+                    micros, positions, 100 * planned.time.bubble / planned.time.seconds, 8 * positions));
+  constexpr double kFills = 4;
+  const double most = std::chrono::duration<double>(timeout).count();
+  if (planned.is_measured && most < kFills * planned.fill)
+    notes.push_back(fmt::format(
+        "comm.timeout = {} is less than four times the {} of a forward pass through all sections, so a rank that waits "
+        "may end the run: use at least {}",
+        format_seconds(most), format_seconds(planned.fill), format_seconds(kFills * planned.fill)));
+  return notes;
 }
 
 }  // namespace zero

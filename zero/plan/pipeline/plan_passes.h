@@ -10,6 +10,7 @@
 // depends only on the arguments, so ranks that agree on them agree on the order. Local, values only.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,7 +42,8 @@ struct PlannedPasses {
   Sections sections;
   PipelinePlan plan;  // with the lookups of tied parameters
   PipelineTime time;
-  bool is_measured = false;        // true: `time` is in seconds; false: in shares of the model's work
+  double fill = 0;                 // of a micro-batch's forward pass through all sections, with its messages
+  bool is_measured = false;        // true: times are in seconds; false: in shares of the model's work
   std::vector<OrderTrial> trials;  // in the order of kPassOrders; empty unless the order was kAuto
 };
 
@@ -79,5 +81,9 @@ std::string name_of(PassOrder order, int depth);
 
 // One line for each order, and which is taken; empty unless the order was kAuto.
 std::string order_table(const PlannedPasses& planned);
+
+// Returns sentences for the user: the bubble of fewer micro-batches than positions, and a `timeout` of the transport
+// that is less than four times `fill`, after which a rank that waits would count as one that hangs.
+std::vector<std::string> notes_on(const PlannedPasses& planned, std::chrono::milliseconds timeout);
 
 }  // namespace zero

@@ -2,6 +2,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/torch/pipeline/pipelined_module.h"
+#include "zero/torch/pipeline/section_options.h"
 
 namespace zero {
 
@@ -12,6 +13,8 @@ PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const At
 
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline) {
+  model = with_quantised_buffers(std::move(model));
+  require_same_pipeline(world.communicator(), pipeline, options, model);
   return PipelineEngine(std::make_unique<PipelinedModule>(std::move(model), world, options, pipeline));
 }
 

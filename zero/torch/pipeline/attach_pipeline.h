@@ -122,9 +122,10 @@ class PipelineEngine {
   std::unique_ptr<PipelinedModule> module_;
 };
 
-// Collective. Throws ConfigError before anything is allocated: under "parallel.pipeline", "parallel.sections",
-// "parallel.schedule", "parallel.cut" or "train.accumulate" for numbers that do not fit each other, and under the
-// option's name for options that no pipeline can have (sync, local, delayed_update). With leaves, the ranks of a
+// Collective. Throws ConfigError before anything is allocated: under "attach_pipeline()" if ranks have different
+// options, models or buffers; under "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.cut" or
+// "train.accumulate" for numbers that do not fit each other; and under the option's name for options that no pipeline
+// can have (sync, local, delayed_update). With leaves, the ranks of a
 // position share them, as the ranks of a run without a pipeline do.
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);

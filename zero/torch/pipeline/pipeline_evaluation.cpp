@@ -41,7 +41,7 @@ PipelineEvaluation::PipelineEvaluation(const ModuleParameters& parameters, Commu
 std::unique_ptr<PipelineEvaluation::Plan> PipelineEvaluation::learn(const ForwardResults& function) const {
   auto learned = std::make_unique<Plan>();
   std::vector<at::Tensor> results;
-  learned->forward = learn_evaluation(parameters_, [&] { return results = function(); });
+  learned->forward = learn_evaluation(parameters_, sections_, [&] { return results = function(); });
   learned->forward.sections = follow_sections(learned->forward.graph, sections_);
   for (const at::Tensor& result : results) {
     const std::optional<int> value = result.defined() ? absent_value(result) : std::nullopt;

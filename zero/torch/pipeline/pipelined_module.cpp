@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -96,7 +95,7 @@ torch::Tensor part_of(const torch::Tensor& loss, double parts) {
 
 PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachOptions& options,
                                  const PipelineOptions& pipeline)
-    : model_(with_quantised_buffers(std::move(model))),
+    : model_(std::move(model)),
       world_(world),
       pipeline_(pipeline),
       grid_(pipeline_grid_of(world.rank(), world.size(), pipeline.pipeline)),
@@ -159,6 +158,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   require_same_plan();
   PlannedPasses planned = agree_passes(forward_.graph, pipeline_, options_.accumulate, world_.communicator(), grid_);
   choice_ = order_table(planned);
+  notes_ = notes_on(planned, world_.communicator().timeout());
   order_ = planned.order;
   plan_ = std::move(planned.plan);
   forward_.sections = std::move(planned.sections);
@@ -433,58 +433,6 @@ void PipelinedModule::share_losses(std::vector<double>& losses) const {
   broadcast(*line_comm_, std::as_writable_bytes(std::span(losses)), position_of(section_of_loss()), {.control = true});
 }
 
-double PipelinedModule::learning_rate() const {
-  return zero::learning_rate(options_.optimizer);
-}
-
-// Sums are exact, so the norm has the bits of one engine over all sections.
-void PipelinedModule::add_other_positions(StepSync& verdict) const {
-  const std::size_t copies = verdict.exact_squares.size();
-  const std::size_t bytes = copies * sizeof(ExactSum) + sizeof(std::int64_t);
-  std::vector<std::byte> mine(bytes), all(bytes * static_cast<std::size_t>(line_comm_->world()));
-  std::memcpy(mine.data(), verdict.exact_squares.data(), copies * sizeof(ExactSum));
-  std::memcpy(mine.data() + copies * sizeof(ExactSum), &verdict.num_non_finite, sizeof(std::int64_t));
-  all_gather(*line_comm_, mine, all, {.control = true});
-  for (int position = 0; position < line_comm_->world(); ++position) {
-    if (position == line_comm_->rank()) continue;
-    StepSync theirs;
-    theirs.sum_squares.resize(copies);
-    theirs.exact_squares.resize(copies);
-    const std::byte* const from = all.data() + static_cast<std::size_t>(position) * bytes;
-    std::memcpy(theirs.exact_squares.data(), from, copies * sizeof(ExactSum));
-    std::memcpy(&theirs.num_non_finite, from + copies * sizeof(ExactSum), sizeof(std::int64_t));
-    add_part(verdict, theirs);
-  }
-}
-
-StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limits) {
-  require_attached("step");
-  if (grid_.pipeline == 1) return modules_.front()->steps().step(rates, limits);
-  std::vector<std::pair<AttachedModule*, StepSync>> parts;
-  for (const auto& module : modules_)
-    if (module != nullptr) parts.emplace_back(module.get(), module->steps().agree(rates, limits));
-  StepSync whole = parts.front().second;
-  for (std::size_t i = 1; i < parts.size(); ++i) add_part(whole, parts[i].second);
-  add_other_positions(whole);
-  StepReport report;
-  for (auto& [module, verdict] : parts) {
-    verdict.sum_squares = whole.sum_squares;
-    verdict.exact_squares = whole.exact_squares;
-    verdict.num_non_finite = whole.num_non_finite;
-    const StepReport of_section = module->steps().carry_out(verdict, rates);
-    const std::string bad = report.bad_parameter;
-    report = of_section;
-    if (report.bad_parameter.empty()) report.bad_parameter = bad;
-  }
-  if (whole.num_non_finite == 0) return report;
-  for (const std::string& named : all_gather_text(*line_comm_, report.bad_parameter))
-    if (!named.empty()) {
-      report.bad_parameter = named;
-      break;
-    }
-  return report;
-}
-
 AveragedScope PipelinedModule::averaged() {
   require_attached("averaged");
   std::vector<AttachedModule*> modules;
@@ -563,6 +511,7 @@ std::string PipelinedModule::text() const {
   const Sections& sections = forward_.sections;
   if (forward_.operators.empty()) return text;  // no pipeline, or not cut yet
   if (!choice_.empty()) text += choice_ + "\n";
+  for (const std::string& note : notes_) text += "note: " + note + "\n";
   for (int section = 0; section < sections.count; ++section) {
     std::int64_t numel = 0;
     for (const int param : params_of(section)) numel += parameters_.specs[static_cast<std::size_t>(param)].numel();

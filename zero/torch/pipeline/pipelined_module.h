@@ -88,7 +88,7 @@ class PipelinedModule {
   void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
   void share_losses(std::vector<double>& losses) const;
-  void add_other_positions(StepSync& verdict) const;
+  void add_other_positions(StepSync& verdict, const StepRates& rates) const;
   AttachedModule* module_of(int section) const { return modules_[static_cast<std::size_t>(section)].get(); }
   // The module with the parameters that a section shares with the lookup section; null: none, or it is that section.
   AttachedModule* lookup_for(int section) const;
@@ -107,6 +107,7 @@ class PipelinedModule {
   PipelinePlan plan_;
   PassOrder order_ = PassOrder::kOneForwardOneBackward;
   std::string choice_;  // table of the orders that were considered; empty: the user named the order
+  std::vector<std::string> notes_;
   ForwardPlan forward_;
   std::unique_ptr<Communicator> line_comm_;     // the ranks of this line
   std::vector<std::unique_ptr<World>> worlds_;  // by section: the ranks of its position; null: another position

@@ -5,8 +5,12 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/error/error.h"
+#include "zero/engine/options/same_options.h"
+#include "zero/torch/attached/first_values.h"
+#include "zero/torch/module/module_parameters.h"
 
 namespace zero {
 namespace {
@@ -16,7 +20,35 @@ namespace {
                     "leave it out, or set parallel.pipeline = 1");
 }
 
+std::string lines_of(const PipelineOptions& pipeline) {
+  std::string text;
+  const auto add = [&text](std::string_view key, const auto& value) {
+    text += fmt::format("parallel.{} = {}\n", key, value);
+  };
+  add("pipeline", pipeline.pipeline);
+  add("sections", pipeline.sections);
+  add("schedule", name_of(pipeline.schedule));
+  add("depth", pipeline.depth);
+  add("activation_memory", pipeline.activation_memory);
+  if (pipeline.first_units.empty()) {
+    add("cut", pipeline.cut == CutBy::kSeconds ? "measured" : "work");
+  } else {
+    add("cut", fmt::format("[{}]", fmt::join(pipeline.first_units, ", ")));
+  }
+  return text;
+}
+
 }  // namespace
+
+void require_same_pipeline(Communicator& run, const PipelineOptions& pipeline, const AttachOptions& options,
+                           const ModelTensors& model) {
+  std::string text = lines_of(pipeline);
+  text += fmt::format("weights = {}\n", options.weights ? "given" : "those of the module");
+  text += fmt::format("awaits_load = {}\n", options.awaits_load);
+  text += text_of_options(options, parameters_of(model, options.dtype).specs);
+  require_same_lines(run, "attach_pipeline()", text);
+  require_same_buffers(model.buffers, run);
+}
 
 void require_pipeline_options(const AttachOptions& options, const std::vector<torch::Tensor>& parameters) {
   if (options.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options.sync.servers));

@@ -74,7 +74,8 @@ std::vector<std::int64_t> argument_sizes(const c10::OperatorHandle& op, const to
 std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int64_t>& sizes);
 
 // `sections` of the result is empty. Throws ConfigError under "passes" with the operator's name, if it
-//   - reads values of a tensor that another section has (item(), nonzero(), a boolean mask)
+//   - reads values of a tensor that another section has (item(), nonzero(), a boolean mask); the text has the last
+//     parameter that was used before it
 //   - draws from a generator that the program passes, or numbers whose count depends on absent values (multinomial)
 //   - writes a parameter, a buffer, or another tensor that is older than the pass
 // and if the function does not return one number that depends on the parameters. The default generator is left as it
@@ -82,8 +83,9 @@ std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int6
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss,
                           OperatorTimer* timer = nullptr);
 
-// The same for a forward pass without gradients, such as an evaluation. Its results are any tensors.
+// The same for a forward pass without gradients, such as an evaluation. Its results are any tensors. `cut`: sections of
+// the training pass, which errors name.
 using ForwardResults = std::function<std::vector<at::Tensor>()>;
-ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function);
+ForwardPlan learn_evaluation(const ModuleParameters& parameters, const Sections& cut, const ForwardResults& function);
 
 }  // namespace zero

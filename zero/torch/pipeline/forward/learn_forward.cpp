@@ -127,7 +127,10 @@ double work_of(const std::string& name, const std::vector<at::Tensor>& arguments
 class ForwardLearner final : public OperatorTaker {
  public:
   // `timer`: measures the operators; null: they have no seconds.
-  explicit ForwardLearner(const ModuleParameters& parameters, OperatorTimer* timer = nullptr) : timer_(timer) {
+  // `cut`: the sections of the model, if it is cut already; errors name them. Null: not yet.
+  explicit ForwardLearner(const ModuleParameters& parameters, OperatorTimer* timer = nullptr,
+                          const Sections* cut = nullptr)
+      : timer_(timer), cut_(cut) {
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
       const ParamSpec& spec = parameters.specs[param];
@@ -278,12 +281,32 @@ class ForwardLearner final : public OperatorTaker {
     });
   }
 
-  static void refuse_hidden_effects(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool draws) {
+  // Where an operator is that gets no number: the operator and the parameter before it.
+  std::string place() const {
+    const std::vector<GraphOperator>& operators = plan_.graph.operators;
+    if (operators.empty()) return "it is the first operator of the forward pass";
+    std::string text = fmt::format("it comes after operator {} of the forward pass", operators.size() - 1);
+    const auto last = std::ranges::find_if(operators.rbegin(), operators.rend(),
+                                           [](const GraphOperator& op) { return !op.params.empty(); });
+    if (last == operators.rend()) return text;
+    const int param = last->params.back();
+    text += fmt::format(", and after the use of {}", name_of(param));
+    const int section = cut_ == nullptr ? kEverywhere : cut_->home_of_param[static_cast<std::size_t>(param)];
+    return section == kEverywhere ? text : text + fmt::format(" in section {}", section);
+  }
+
+  void refuse_hidden_effects(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool draws) const {
     if (draws && !draws_by_sizes(op))
-      refuse_operator(op, "how many random numbers it draws depends on values of a tensor that one section has",
+      refuse_operator(op,
+                      fmt::format("how many random numbers it draws depends on values of a tensor that one section "
+                                  "has; {}",
+                                  place()),
                       "draw them before passes(), or use dropout, bernoulli_(), uniform_() or normal_()");
     if (has_dynamic_shape(op, stack))
-      refuse_operator(op, "it needs values of a tensor that one section has: the shape of its result depends on them",
+      refuse_operator(op,
+                      fmt::format("it needs values of a tensor that one section has: the shape of its result depends "
+                                  "on them; {}",
+                                  place()),
                       kNoValues);
     if (gathers_statistics(op, stack))
       refuse_operator(op, "it gathers running statistics, and only the rank of its section would have them",
@@ -292,14 +315,15 @@ class ForwardLearner final : public OperatorTaker {
 
   // An operator fails if its result, or the shape of its result, depends on values that are absent.
   template <typename Run>
-  static void refuse_values(const c10::OperatorHandle& op, Run run) {
+  void refuse_values(const c10::OperatorHandle& op, Run run) const {
     try {
       run();
     } catch (const c10::Error& error) {
       const std::string text = error.what_without_backtrace();
-      refuse_operator(
-          op, fmt::format("it needs values of a tensor that one section has ({})", text.substr(0, text.find('\n'))),
-          kNoValues);
+      refuse_operator(op,
+                      fmt::format("it needs values of a tensor that one section has ({}); {}",
+                                  text.substr(0, text.find('\n')), place()),
+                      kNoValues);
     }
   }
 
@@ -329,7 +353,7 @@ class ForwardLearner final : public OperatorTaker {
     return needs_gradient && tensor.requires_grad() ? meta.requires_grad_(true) : meta;
   }
 
-  static void run_kernel_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_place) {
+  void run_kernel_on_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack, bool in_place) const {
     refuse_values(op, [&] {
       const MetaKernels kernels;
       NoWarnings quiet;
@@ -340,8 +364,8 @@ class ForwardLearner final : public OperatorTaker {
   }
 
   // `stack`: ends with the arguments on the meta device.
-  static KeptByAutograd kept_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
-                                     const std::vector<at::Tensor>& arguments) {
+  KeptByAutograd kept_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
+                              const std::vector<at::Tensor>& arguments) const {
     torch::jit::Stack needing(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
     replace_arguments(op, needing, [&, at = std::size_t{0}](const at::Tensor& meta) mutable {
       const at::Tensor& argument = arguments[at++];
@@ -515,6 +539,7 @@ class ForwardLearner final : public OperatorTaker {
 
   ForwardPlan plan_;
   OperatorTimer* const timer_;
+  const Sections* const cut_;
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_map<const c10::StorageImpl*, int> constants_;
@@ -542,9 +567,9 @@ ForwardPlan learn_forward(const ModuleParameters& parameters, const std::functio
   return learner.take(result);
 }
 
-ForwardPlan learn_evaluation(const ModuleParameters& parameters, const ForwardResults& function) {
+ForwardPlan learn_evaluation(const ModuleParameters& parameters, const Sections& cut, const ForwardResults& function) {
   const GeneratorScope unchanged(generator_state());
-  ForwardLearner learner(parameters);
+  ForwardLearner learner(parameters, nullptr, &cut);
   {
     const TakeOperators scope(learner);
     const c10::AutoGradMode no_gradients(false);
