@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zerocpp import _C, _log
+from zerocpp._errors import refuse
 
 
 class Saving:
@@ -34,7 +35,10 @@ class Saving:
 
     @_log.drains
     def wait(self) -> None:
-        """Collective. Returns when the checkpoint is durable. Raises IoError if it cannot be."""
+        """Collective. Returns when the checkpoint is durable.
+
+        Raises IoError if it cannot be, and ConfigError if its engine was abandoned before.
+        """
         self._advance(waits=True)
 
     def _advance(self, waits: bool) -> bool:
@@ -42,6 +46,10 @@ class Saving:
             raise self._failed
         if self._core is None:
             return True
+        if self._core.closed:
+            raise refuse(
+                "save", self.path, "its engine ended before the checkpoint was complete", "load an earlier checkpoint"
+            )
         try:
             if waits:
                 self._core.wait_for_save()

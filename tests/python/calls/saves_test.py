@@ -104,6 +104,19 @@ def fails(folder: str) -> dict[str, Any]:
     return found
 
 
+def abandons(folder: str) -> dict[str, Any]:
+    """An exception on all ranks ends the engine, and gives the save up."""
+    import zerocpp as zero
+
+    try:
+        with zero.attach(mlp(), stage=3) as engine:
+            saving = engine.save(f"{folder}/one", blocking=False)
+            raise KeyError("a fault of the program")
+    except KeyError:
+        pass
+    return {"wait": refusal(saving.wait), "done": saving.done, "exists": Path(folder, "one").exists()}
+
+
 def exits_with_a_save(folder: str) -> None:
     import zerocpp as zero
 
@@ -146,7 +159,13 @@ def other_checkpoints(folder: str) -> dict[str, str]:
     return found
 
 
-CALLS: list[Callable[[str], dict[str, Any]]] = [saves_while_training, polls_in_steps, fails, other_checkpoints]
+CALLS: list[Callable[[str], dict[str, Any]]] = [
+    saves_while_training,
+    polls_in_steps,
+    fails,
+    abandons,
+    other_checkpoints,
+]
 
 
 def all_calls(folder: str) -> dict[str, Any]:
@@ -182,6 +201,11 @@ class Calls(ranks.PackageTest):
             self.assertRegex(found["step"], "^IoError: ")
             self.assertEqual(found["wait"], found["step"])
             self.assertFalse(found["done"])
+
+    def test_abandoned_save_is_not_published(self) -> None:
+        for found in self.of(abandons):
+            self.assertIn("one: its engine ended before the checkpoint was complete", found["wait"])
+            self.assertEqual((found["done"], found["exists"]), (False, False))
 
     def test_checkpoint_of_another_model_is_refused(self) -> None:
         for found in self.of(other_checkpoints):
