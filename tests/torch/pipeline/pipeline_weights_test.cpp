@@ -108,7 +108,7 @@ TEST(PipelineWeights, AveragesAndExportsKeepBits) {
   }
 }
 
-TEST(PipelineWeights, SeveralSectionsOfARankKeepBits) {
+TEST(PipelineWeights, ManySectionsOfRankKeepBits) {
   const AttachOptions options{.stage = 1, .accumulate = 4, .ema = 0.5};
   const Seen plain = train(1, options, {.pipeline = 1}, layers);
   expect_equal(train(2, options, {.pipeline = 2, .schedule = PassOrder::kZbV}, layers), plain);
