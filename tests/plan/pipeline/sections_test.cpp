@@ -71,6 +71,17 @@ TEST(Sections, EachHasAParameter) {
             "  cut at another unit");
 }
 
+// A recurrent layer: operator 1 adds to the result of operator 0 in place, and operator 4 uses its matrix again.
+TEST(Sections, WrittenLookupsStay) {
+  ForwardGraph graph = chain({1, 1, 1, 1, 1, 1});
+  graph.operators[1] = {.name = "add_", .inputs = {0}, .outputs = {0}, .work = 1};
+  graph.operators[2].inputs = {0};
+  graph.operators[4].params = {0};
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 0, 0, 0, 0, 1}));
+  EXPECT_FALSE(sections.has_lookup);
+}
+
 TEST(Sections, TiedLookupsFollowHead) {
   ForwardGraph graph = chain({1, 4, 4, 1});
   graph.operators[3].params = {0};

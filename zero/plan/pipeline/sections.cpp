@@ -56,8 +56,12 @@ class Cutter {
     return cuts;
   }
 
+  // A result that another operator writes in place stays with that operator.
   bool is_lookup(std::size_t op) const {
-    return !graph_.operators[op].params.empty() && graph_.operators[op].inputs.empty() && !kept_together_[op];
+    const GraphOperator& of = graph_.operators[op];
+    const bool is_written = std::ranges::any_of(
+        of.outputs, [&](int value) { return last_written_[static_cast<std::size_t>(value)] != op; });
+    return !of.params.empty() && of.inputs.empty() && !kept_together_[op] && !is_written;
   }
   const std::vector<std::size_t>& uses_of(int param) const { return uses_[static_cast<std::size_t>(param)]; }
 
