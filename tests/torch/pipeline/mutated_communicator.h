@@ -58,6 +58,8 @@ struct Mutation {
   int operation = -1;  // number among the rank's operations; -1: none
   Change change = Change::kLeaveOut;
   bool is_on = false;
+  // Set: the change had no effect, because what was left out is padding, or no message followed a late one.
+  bool is_void = false;
   std::vector<MutableOperation> seen{};
 
   // Returns true if this operation is to be changed.
@@ -81,7 +83,7 @@ class MutatedCommunicator final : public ForwardedCommunicator, private GroupOpe
                                           {Change::kLeaveOut, Change::kElsewhere, Change::kLater});
     if (!chosen) {
       Work work = real_->send(data, to, tag);
-      send_later_ones();
+      send_later_ones(/*is_followed=*/true);
       return work;
     }
     if (mutation_.change == Change::kElsewhere) return real_->send(data, other_rank(to), tag);
@@ -129,12 +131,14 @@ class MutatedCommunicator final : public ForwardedCommunicator, private GroupOpe
           floats_of(request.accumulate ? std::span<const std::byte>(request.out) : request.onto);
       for (std::size_t i = 0; i < own.size(); ++i) own[i] += onto[i];
     }
-    return then(real_->reduce_scatter(request, tag),
-                [own, out = request.out] { std::memcpy(out.data(), own.data(), out.size()); });
+    return then(real_->reduce_scatter(request, tag), [this, own, out = request.out] {
+      mutation_.is_void = std::memcmp(out.data(), own.data(), out.size()) == 0;
+      std::memcpy(out.data(), own.data(), out.size());
+    });
   }
 
   void drain() override {
-    send_later_ones();
+    send_later_ones(/*is_followed=*/false);
     for (Work& work : late_) work.wait();
     late_.clear();
     real_->drain();
@@ -183,10 +187,12 @@ class MutatedCommunicator final : public ForwardedCommunicator, private GroupOpe
     if (!mutation_.chooses(fmt::format("{} ({} bytes)", name, out.size()), changes)) return begin();
     if (mutation_.change == Change::kLeaveOut) return {};
     const std::vector<std::byte> before(out.begin(), out.end());
-    return then(begin(), [before, out, own] {
+    return then(begin(), [this, before, out, own] {
+      const std::vector<std::byte> whole(out.begin(), out.end());
       std::memcpy(out.data(), before.data(), own.offset);
       const std::size_t end = own.offset + own.bytes;
       std::memcpy(out.data() + end, before.data() + end, out.size() - end);
+      mutation_.is_void = std::ranges::equal(whole, out);
     });
   }
 
@@ -195,9 +201,12 @@ class MutatedCommunicator final : public ForwardedCommunicator, private GroupOpe
       if (other != to && other != rank()) return other;
     return to;
   }
-  void send_later_ones() {
-    for (Later& later : later_)
-      if (!std::exchange(later.sent, true)) real_->send(later.data, later.to, later.tag).wait();
+  void send_later_ones(bool is_followed) {
+    for (Later& later : later_) {
+      if (std::exchange(later.sent, true)) continue;
+      real_->send(later.data, later.to, later.tag).wait();
+      if (!is_followed) mutation_.is_void = true;
+    }
   }
 
   std::uint64_t newest_group() const override { return real_->groups()->newest_group(); }

@@ -36,6 +36,7 @@ struct Ran {
   std::vector<std::string> errors;
   std::vector<Result> results;                        // by rank
   std::vector<std::vector<MutableOperation>> seen{};  // by rank
+  bool is_void = false;                               // the mutation had no effect
 
   bool differs_from(const Ran& other) const {
     for (std::size_t rank = 0; rank < results.size(); ++rank) {
@@ -71,8 +72,9 @@ Ran train(const AttachOptions& options, PassOrder order, milliseconds timeout, i
                     kWorld);
         Result& result = ran.results[rank];
         const int line = world.rank() % (kWorld / kPositions);
-        PipelineEngine engine =
-            attach_pipeline(*subjects[rank].module, world, options, {.pipeline = kPositions, .schedule = order});
+        // One value crosses. A cut before an addition sends both of its terms, which may change places.
+        const PipelineOptions pipeline{.pipeline = kPositions, .schedule = order, .first_units = {"blocks.1"}};
+        PipelineEngine engine = attach_pipeline(*subjects[rank].module, world, options, pipeline);
         for (int step = 0; step < 3; ++step) {
           mutations[rank].is_on = step == 1;
           const std::vector<double> losses =
@@ -91,12 +93,13 @@ Ran train(const AttachOptions& options, PassOrder order, milliseconds timeout, i
   for (std::thread& thread : threads) thread.join();
   for (const std::string& error : errors)
     if (!error.empty()) ran.errors.push_back(error);
+  ran.is_void = mutations[static_cast<std::size_t>(victim)].is_void;
   for (Mutation& each : mutations) ran.seen.push_back(std::move(each.seen));
   return ran;
 }
 
 struct Count {
-  int bits = 0, errors = 0;
+  int bits = 0, errors = 0, voids = 0;
   std::vector<std::string> survived{};
 };
 
@@ -117,6 +120,8 @@ Count mutate_each(const AttachOptions& options, PassOrder order) {
           ++count.errors;
         } else if (ran.differs_from(usual)) {
           ++count.bits;
+        } else if (ran.is_void) {
+          ++count.voids;
         } else {
           count.survived.push_back(
               fmt::format("rank {}, operation {}: {} {}", victim, number, operations[number].text, name_of(change)));
@@ -124,8 +129,8 @@ Count mutate_each(const AttachOptions& options, PassOrder order) {
       }
     }
   }
-  std::cout << fmt::format("{}: {} mutations changed bits, {} ended with an error, {} survived\n", zero::name_of(order),
-                           count.bits, count.errors, count.survived.size());
+  std::cout << fmt::format("{}: {} mutations changed bits, {} ended with an error, {} had no effect, {} survived\n",
+                           zero::name_of(order), count.bits, count.errors, count.voids, count.survived.size());
   return count;
 }
 
