@@ -49,6 +49,7 @@ class ScriptedMemory final : public PeerMemory {
     return dead_ranks;
   }
   std::string describe(int rank) const override { return "state of " + std::to_string(rank); }
+  bool is_stopped(int rank) const override { return (stopped_ranks & only(rank)) != 0; }
 
   bool in_place = true;
   std::uint64_t num_shared = 0;          // share() numbers its sources
@@ -56,6 +57,7 @@ class ScriptedMemory final : public PeerMemory {
   int num_released = 0;                  // allocations
   std::vector<Allocation> kept;
   RankSet dead_ranks = 0;
+  RankSet stopped_ranks = 0;
   std::function<void()> when_asked;  // called by dead()
 };
 

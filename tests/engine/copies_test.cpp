@@ -58,6 +58,19 @@ TEST(Copies, MoreThanTwoKeepBits) {
   }
 }
 
+// The sum of a micro-batch begins while that of the one before, of the same unit, is in flight.
+TEST(Copies, OneUnitHasItsNormOnce) {
+  const std::vector<ParamSpec> specs{{.name = "wte", .shape = {40, 50}, .own_unit = true}};
+  const AttachOptions options{.clip = 0.5, .accumulate = 3};
+  const ScriptedRun expected = train(4, specs, options);
+  for (int stage = 1; stage < 4; ++stage) {
+    AttachOptions copies = options;
+    copies.stage = stage;
+    copies.group = 2;
+    EXPECT_EQ(train(4, specs, copies), expected) << name_of(copies, DType::kFloat32);
+  }
+}
+
 TEST(CopiesSlowOnAnyDevice, HaveThemWithEveryOptimizer) {
   std::vector<OptimizerOptions> optimizers = default_options();
   optimizers.insert(optimizers.end(), {SgdOptions{.momentum = 0.9}, LambOptions{.weight_decay = 0.1}});

@@ -1,7 +1,10 @@
 // A step in leaves has the same bits for every number of ranks, stage, tier and time of reductions.
 #include "zero/plan/units/leaves.h"
 
+#include <array>
+#include <bit>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -12,8 +15,11 @@
 
 #include "tests/engine/leaf_steps.h"
 #include "tests/engine/scripted_run.h"
+#include "tests/support/covering_table.h"
 #include "tests/support/fp32_states.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/tier.h"
+#include "tests/support/tried_rules.h"
 
 namespace zero {
 namespace {
@@ -52,32 +58,107 @@ std::string text_of(int world, const AttachOptions& options, DType dtype) {
                      static_cast<int>(options.reduce), name_of(options.optimizer));
 }
 
-// With an eight-bit optimizer, a matrix rule and rules with sums.
-const std::vector<OptimizerOptions>& optimizers() {
-  static const std::vector<OptimizerOptions> all{AdamWOptions{}, LambOptions{}, MuonOptions{}, AdafactorOptions{},
-                                                 AdamW8bitOptions{}};
-  return all;
+// Any optimizer, type, world, place of states, time of reductions and number of leaves, as levels of factors.
+// `./test.sh` takes a table in which each two levels of two factors meet, the full tier one for three.
+enum Factor : std::size_t { kRule, kWorld, kPlace, kReduce, kType, kCount, kAverage, kSum, kNumFactors };
+using LeafRecipe = std::array<int, kNumFactors>;
+constexpr std::array kWorlds{1, 2, 3, 4, 6, 8};
+constexpr std::array<std::string_view, 10> kPlaces{"stage0", "stage1", "stage2", "stage3", "min",
+                                                   "host",   "disk",   "whole",  "hash",   "weighted"};
+constexpr std::array kReduces{Reduce::kAuto, Reduce::kEach, Reduce::kLast};
+constexpr std::array<std::string_view, 3> kReduceNames{"auto", "each", "last"};
+constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+constexpr std::array kCounts{8, 7, 6};
+
+template <typename Table>
+const auto& level(const Table& table, const LeafRecipe& recipe, Factor factor) {
+  return table[static_cast<std::size_t>(recipe[factor])];
 }
 
-// Each world meets all stages; optimizers and types take turns.
-TEST(LeavesSlow, WorldsStagesAndReductionsKeepBits) {
-  std::size_t turn = 0;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-    for (const OptimizerOptions& optimizer : optimizers()) {
-      AttachOptions options{.optimizer = optimizer, .clip = 0.5, .leaves = 8};
-      options.stage = 2;
-      const LeafRun one = train_leaves(1, small_specs(dtype), options);
-      for (const int world : {1, 2, 3, 4, 6, 8}) {
-        options.stage = static_cast<int>(turn++ % 4);
-        for (const Reduce reduce : {Reduce::kAuto, Reduce::kLast}) {
-          if (reduce == Reduce::kLast && world % 3 == 0) continue;  // the same as kAuto
-          options.reduce = reduce;
-          EXPECT_EQ(train_leaves(world, small_specs(dtype), options), one) << text_of(world, options, dtype);
-        }
-      }
-    }
-  }
+LeafRecipe num_levels() {
+  return {static_cast<int>(kNumTriedRules),
+          kWorlds.size(),
+          kPlaces.size(),
+          kReduces.size(),
+          kTypes.size(),
+          kCounts.size(),
+          2,
+          2};
 }
+
+bool is_possible(const LeafRecipe& recipe) {
+  const int world = level(kWorlds, recipe, kWorld), count = level(kCounts, recipe, kCount);
+  const bool has_each = std::has_single_bit(static_cast<unsigned>(world)) && count % world == 0;
+  if (world > count || (level(kReduces, recipe, kReduce) == Reduce::kEach && !has_each)) return false;
+  const bool is_muon = tried_rules()[static_cast<std::size_t>(recipe[kRule])].name == "muon";
+  if (is_muon && level(kPlaces, recipe, kPlace) == "hash") return false;        // hashed blocks cut matrices
+  return recipe[kSum] == 0 || level(kTypes, recipe, kType) != DType::kFloat32;  // fp32 sums need 16-bit gradients
+}
+
+std::string text_of(const LeafRecipe& recipe) {
+  return fmt::format("{}{}_{}{}_{}_{}ranks_{}leaves_{}", tried_rules()[static_cast<std::size_t>(recipe[kRule])].name,
+                     recipe[kAverage] == 1 ? "_ema" : "", name_of(level(kTypes, recipe, kType)),
+                     recipe[kSum] == 1 ? "_fp32_sums" : "", level(kPlaces, recipe, kPlace),
+                     level(kWorlds, recipe, kWorld), level(kCounts, recipe, kCount),
+                     level(kReduceNames, recipe, kReduce));
+}
+
+AttachOptions options_of(const LeafRecipe& recipe, const std::string& disk) {
+  AttachOptions options{.optimizer = tried_rules()[static_cast<std::size_t>(recipe[kRule])].options,
+                        .clip = 0.5,
+                        .reduce = level(kReduces, recipe, kReduce),
+                        .leaves = level(kCounts, recipe, kCount),
+                        .ema = recipe[kAverage] == 1 ? 0.9 : 0.0};
+  if (recipe[kSum] == 1) options.reduce_dtype = DType::kFloat32;
+  const int world = level(kWorlds, recipe, kWorld);
+  const std::string_view place = level(kPlaces, recipe, kPlace);
+  options.stage = place == "stage0" ? 0 : place == "stage1" ? 1 : place == "stage2" || place == "whole" ? 2 : 3;
+  if (place == "min") options.device_memory = MemoryBudget::parse("min");
+  if (place == "whole") options.shards = Cut::kWhole;
+  if (place == "hash") options.shards = Cut::kHash;
+  if (place == "weighted") {
+    options.shards = Cut::kWeighted;
+    for (int rank = 0; rank < world; ++rank) options.shard_weights.push_back(rank + 1);
+  }
+  if (place == "host" || place == "disk") {
+    TierFractions all;
+    all[place == "host" ? Tier::kHost : Tier::kDisk] = 1;
+    options.offload.disk = {disk};
+    options.offload.fractions = {.parameter = all, .optimizer = all};
+    // With kLast the gradient is whole, and stays on the device.
+    const bool is_each = Leaves(options.leaves, world, options.reduce).reduce() == Reduce::kEach;
+    if (is_each) options.offload.fractions.gradient = all;
+  }
+  return options;
+}
+
+AttachOptions of_one_rank(const LeafRecipe& recipe) {
+  AttachOptions options = options_of(recipe, "");
+  options.stage = 0;
+  options.reduce = Reduce::kAuto;
+  options.device_memory = {};
+  options.shards = Cut::kRange;
+  options.shard_weights.clear();
+  options.offload = {};
+  return options;
+}
+
+class LeafRecipesSlow : public ::testing::TestWithParam<LeafRecipe> {};
+
+TEST_P(LeafRecipesSlow, HaveBitsOfOneRank) {
+  const LeafRecipe& recipe = GetParam();
+  const TemporaryFolder folder;
+  const std::vector<ParamSpec> specs = small_specs(level(kTypes, recipe, kType));
+  const LeafRun one = train_leaves(1, specs, of_one_rank(recipe));
+  EXPECT_GT(one.norms.back(), 0);
+  EXPECT_EQ(train_leaves(level(kWorlds, recipe, kWorld), specs, options_of(recipe, folder.path().string())), one);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recipes, LeafRecipesSlow, ::testing::ValuesIn([] {
+                           const auto pairs = tests::covering_table<2>(num_levels(), is_possible);
+                           return in_full_tier() ? tests::covering_table<3>(num_levels(), is_possible, pairs) : pairs;
+                         }()),
+                         [](const auto& info) { return text_of(info.param); });
 
 TEST(Leaves, SmallWorldsKeepBits) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {

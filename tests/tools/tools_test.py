@@ -150,7 +150,7 @@ class IssuesTest(unittest.TestCase):
     def setUp(self):
         page = (ROOT / "tests/issues/README.md").read_text()
         self.rows = re.findall(r"^\| .+ \| `([^`]+)` \| `(\w+)` \|$", page, re.M)
-        self.assertEqual(len(self.rows), page.count("\n| ") - 1)
+        self.assertEqual(len(self.rows), page.count("\n| ") - page.count("\n| bug "))  # without the heads of tables
 
     def claims(self, files):
         text = "\n".join(file.read_text() for file in files)

@@ -59,39 +59,6 @@ AttachOptions reference_of(const Recipe& recipe) {
   return options;
 }
 
-std::unique_ptr<Task> task_of(const Recipe& recipe) {
-  const TriedModel& tried = model_of(recipe);
-  ModelOptions options{
-      .name = std::string(tried.model), .layers = 2, .width = 12, .heads = 2, .hidden = 10, .context = 8};
-  if (tried.model == "bert" || tried.model == "gpt2" || tried.model == "cnn") options.hidden = 0;
-  if (tried.model == "mlp") options.sizes = {144, 16, 3};
-  SampleShape shape{.context = 8, .classes = 11};
-  if (tried.reads == Reads::kLabelledText) shape = {.context = 8, .classes = 3, .vocab = 11};
-  if (tried.reads == Reads::kImages) shape = {.features = 144, .height = 12, .width = 12, .classes = 3};
-  if (tried.reads == Reads::kRows) shape = {.features = 144};
-  return make_task(options, shape, /*seed=*/5);
-}
-
-// The loss of two samples, which differ in every micro-batch. Steps count from -1.
-torch::Tensor loss_of(Task& task, const Recipe& recipe, int step, int micro, int rank) {
-  const int which = (step + 1) * 100 + micro * 10 + rank;
-  const Reads reads = model_of(recipe).reads;
-  const torch::Tensor numbers = (torch::arange(16) * (which + 3) + which).remainder(11).reshape({2, 8});
-  const torch::Tensor pixels = (torch::arange(288, torch::kFloat) * 0.37 + which).sin().reshape({2, 144});
-  const torch::Tensor classes = torch::arange(2).add(which).remainder(3);
-  switch (reads) {
-    case Reads::kText:
-      return task.loss(numbers, numbers.roll(-1, 1));
-    case Reads::kLabelledText:
-      return task.loss(numbers, classes);
-    case Reads::kImages:
-      return task.loss(pixels, classes);
-    case Reads::kRows:
-      break;
-  }
-  return task.loss(pixels, pixels.sum(1, /*keepdim=*/true));
-}
-
 struct Step {
   std::optional<double> norm;  // only of a step that updates
   std::optional<double> loss_scale;
@@ -112,7 +79,7 @@ void take_updates(Engine& engine, Task& task, const Recipe& recipe, int rank, in
   for (int step = first == 0 && has_dynamic_scale(recipe) ? -1 : first; step < last; ++step) {
     const bool overflows = step == -1 && rank == num_ranks(recipe) - 1;
     for (int micro = 0; micro < accumulate; ++micro) {
-      const torch::Tensor loss = loss_of(task, recipe, step, micro, rank) / accumulate;
+      const torch::Tensor loss = tried_loss(task, model_of(recipe), step, micro, rank) / accumulate;
       engine.scaled(overflows ? loss.to(torch::kFloat) * 0x1p20 : loss).backward();
     }
     const StepReport report = engine.step(1e-2);
@@ -124,7 +91,7 @@ Left train(const Recipe& recipe, const AttachOptions& options, const std::string
   Left left;
   const int world = num_ranks(recipe);
   std::vector<std::unique_ptr<Task>> tasks;
-  for (int rank = 0; rank < world; ++rank) tasks.push_back(task_of(recipe));
+  for (int rank = 0; rank < world; ++rank) tasks.push_back(make_tried_task(model_of(recipe)));
   on_every_rank(world, [&](World& ranks) {
     Left mine;
     auto task = std::move(tasks[static_cast<std::size_t>(ranks.rank())]);
@@ -133,7 +100,7 @@ Left train(const Recipe& recipe, const AttachOptions& options, const std::string
     if (!checkpoint.empty()) {  // a new model, as in a new process
       engine->save(checkpoint);
       engine.reset();
-      task = task_of(recipe);
+      task = make_tried_task(model_of(recipe));
       engine.emplace(attach(task->module(), ranks, options));
       engine->load(checkpoint);
       take_updates(*engine, *task, recipe, ranks.rank(), kUpdates - 1, kUpdates, mine);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,24 +19,10 @@
 #include "tests/support/covering_table.h"
 #include "tests/support/tier.h"
 #include "tests/support/tried_rules.h"
+#include "tests/train/tried_models.h"
 
 namespace zero::tests {
 
-enum class Reads : std::uint8_t { kText, kLabelledText, kImages, kRows };
-
-struct TriedModel {
-  std::string_view name;
-  std::string_view model;  // value of model.name
-  Reads reads;
-};
-
-inline constexpr std::array kModels{
-    TriedModel{"gpt2", "gpt2", Reads::kText},  TriedModel{"llama", "llama", Reads::kText},
-    TriedModel{"rnn_lm", "rnn", Reads::kText}, TriedModel{"lstm_lm", "lstm", Reads::kText},
-    TriedModel{"gru_lm", "gru", Reads::kText}, TriedModel{"bert", "bert", Reads::kLabelledText},
-    TriedModel{"mlp", "mlp", Reads::kImages},  TriedModel{"cnn", "cnn", Reads::kImages},
-    TriedModel{"rnn", "rnn", Reads::kImages},  TriedModel{"lstm", "lstm", Reads::kImages},
-    TriedModel{"gru", "gru", Reads::kImages},  TriedModel{"linear", "linear", Reads::kRows}};
 inline constexpr std::array kTypes{DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 inline constexpr std::array kPlaces{"stage1", "stage2", "stage3", "min", "offloaded", "resumed", "weighted"};
 inline constexpr std::array kMicros{"one", "each", "last"};

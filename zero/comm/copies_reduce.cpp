@@ -92,7 +92,6 @@ class SumOverCopies::Chained final : public Work::Operation {
           std::max(largest, tag.blocks.size(rank, chain.copy_.world(), request.in.size()) / size_of(request.dtype));
     piece_ = static_cast<std::size_t>(copy_piece_numel(static_cast<std::int64_t>(largest)));
     num_pieces_ = std::max<std::size_t>(1, (largest + piece_ - 1) / piece_);
-    if (request.stats != nullptr) *request.stats = {};
     chain_.under_way_.push_back(this);
   }
   ~Chained() override { std::erase(chain_.under_way_, this); }
@@ -159,8 +158,10 @@ class SumOverCopies::Chained final : public Work::Operation {
   }
   std::span<std::byte> bytes(std::size_t number) const { return std::as_writable_bytes(piece(number)); }
 
-  // Writes the total of a piece to this copy's output, and sends it to the copy below.
+  // Writes the total of a piece to this copy's output, and sends it to the copy below. Statistics begin with the first
+  // piece, because an earlier sum in flight may have the same ones.
   void put_total(std::size_t number) {
+    if (number == 0 && request_.stats != nullptr) *request_.stats = {};
     const std::span<float> total = piece(number);
     if (!chain_.is_first() && !total.empty()) across_.send(bytes(number), across_.rank() - 1, tag_).wait();
     const std::size_t width = size_of(request_.out_dtype);

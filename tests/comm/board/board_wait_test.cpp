@@ -77,8 +77,9 @@ TEST_F(BoardWaitTest, GroupErrorNamesOutsideWork) {
   BoardWait wait(group, peers_, 0, milliseconds(30), " of group shard (ranks 0, 2)");
   const std::string error = message_of<CommError>([&] { wait.until_nobody([] { return only(2); }, what_); });
   EXPECT_EQ(error,
-            "rank 2: barrier #7 of group shard (ranks 0, 2): it is absent after 30 ms; it last began barrier #6 of "
-            "group copies (ranks 1, 2) and waits for rank 1; state of 2");
+            "rank 1: barrier #7 of group shard (ranks 0, 2): rank 2 is absent after 30 ms; rank 1: it last began "
+            "nothing; state of 1; rank 2: it last began barrier #6 of group copies (ranks 1, 2) and waits for rank 1; "
+            "state of 2");
   EXPECT_EQ(message_of<CommError>([&] { board_.throw_failure(); }), error) << "the run has also failed";
 }
 using BoardWaitTestSlow = BoardWaitTest;
@@ -107,6 +108,22 @@ TEST_F(BoardWaitTest, BlamesTheLateRankThatComputes) {
   board_[1].waiting_for.store(only(2));
   EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1) | only(2); }),
                   "rank 2: barrier #7: ranks 1, 2 are absent");
+}
+
+// A pipeline: the late rank waits for a message of rank 2, which computes.
+TEST_F(BoardWaitTest, FollowsWaitsToTheirEnd) {
+  board_[1].waiting_for.store(only(2));
+  EXPECT_EQ(wait(milliseconds(30), [] { return only(1); }),
+            "rank 2: barrier #7: rank 1 is absent after 30 ms; rank 1: it last began nothing and waits for rank 2; "
+            "state of 1; rank 2: it last began nothing; state of 2");
+}
+
+// Rank 2 was stopped while it waited for rank 1.
+TEST_F(BoardWaitTest, StoppedRankEndsTheChain) {
+  board_[1].waiting_for.store(only(2));
+  board_[2].waiting_for.store(only(1));
+  peers_.stopped_ranks = only(2);
+  EXPECT_CONTAINS(wait(milliseconds(30), [] { return only(1); }), "rank 2: barrier #7: rank 1 is absent");
 }
 
 // The late ranks wait for each other.

@@ -353,6 +353,76 @@ TEST(Diagnosis, WaitChainsEndIsBehind) {
       says(found.summary, "rank 3 is behind in group row 1 (ranks 2, 3): others have begun #2, it has begun #1"));
 }
 
+// A pipeline of three ranks, whose only collectives were at its start. Each has taken some messages.
+FlightCall from(int rank) {
+  return {FlightOperation::kReceive, -1, 64, rank};
+}
+FlightCall to(int rank) {
+  return {FlightOperation::kSend, -1, 64, rank};
+}
+
+// Rank 2 is stopped. The error of all names rank 1, for which rank 0 waited first.
+TEST(Diagnosis, FollowsMessagesToIdleRank) {
+  const auto found = diagnose({Told(0, 3).rounds(2).waits(to(1)).fails(from(1), 1),
+                               Told(1, 3).rounds(2).did(from(0)).waits(to(2)).fails(from(2), 1).waited(2 * kSecond),
+                               Told(2, 3).rounds(2).did(from(1))});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{2});
+  EXPECT_TRUE(says(found.summary,
+                   "rank 2 is behind: rank 1 waits for it in receive from rank 2 (64 bytes); "
+                   "reduce_scatter #4 (unit 1, 400 bytes): ended"))
+      << found.summary;
+  EXPECT_TRUE(says(found.ranks[0].did, "; receive from rank 1 (64 bytes): failed"));
+}
+
+// Rank 1 in the middle is stopped, and both neighbours wait for it.
+TEST(Diagnosis, MiddleRankIsNamedByBoth) {
+  const auto found = diagnose({Told(0, 3).rounds(2).waits(to(1)).fails(from(1), -1), Told(1, 3).rounds(2).did(from(0)),
+                               Told(2, 3).rounds(2).waits(from(1))});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{1});
+}
+
+// Rank 2 was killed. The error names rank 1, which has a record.
+TEST(Diagnosis, FollowsMessagesToMissingRank) {
+  const auto found =
+      diagnose({Told(0, 3).rounds(2).fails(from(1), 1), Told(1, 3).rounds(2).did(from(0)).waits(from(2))});
+  EXPECT_EQ(found.trouble, FlightTrouble::kMissing) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{2});
+  EXPECT_EQ(found.summary, "rank 2 has no record; rank 1 waits for it in receive from rank 2 (64 bytes)");
+}
+
+// Two lines: ranks 0 and 1 at position 0, ranks 2 and 3 at position 1. Rank 2 is stopped. Rank 0 is behind in its
+// group, because it waits for a message of rank 2, and so does not reach the group's next sum.
+TEST(Diagnosis, RankAwaitingMessageIsNotBehind) {
+  const auto found = diagnose(
+      {Told(0, 4).rounds(1).did_in(kRow0, kGather).waits(from(2)),
+       Told(1, 4).rounds(1).did_in(kRow0, kGather).did(from(3)).waits_in(kRow0, kSum).because("late", -1),
+       Told(2, 4).rounds(1).did_in(kRow1, kGather), Told(3, 4).rounds(1).did_in(kRow1, kGather).waits_in(kRow1, kSum)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{2}) << found.summary;
+}
+
+// Rank 0 waits for a message of rank 2, which waits in a collective for rank 3.
+TEST(Diagnosis, MessageChainEndsInCollective) {
+  const auto found = diagnose({Told(0, 4).rounds(1).did_in(kRow0, kGather).waits(from(2)).because("late", 2),
+                               Told(1, 4).rounds(1).did_in(kRow0, kGather).waits(from(3)),
+                               Told(2, 4).rounds(1).did_in(kRow1, kGather).waits_in(kRow1, kSum),
+                               Told(3, 4).rounds(1).did_in(kRow1, kGather)});
+  EXPECT_EQ(found.trouble, FlightTrouble::kBehind) << found.summary;
+  EXPECT_EQ(found.culprits, std::vector{3}) << found.summary;
+}
+
+// Two ranks that wait for each other, and a server that receives from all workers: the errors decide.
+TEST(Diagnosis, UndecidedMessagesLeaveErrors) {
+  const auto cycle = diagnose({Told(0, 2).rounds(1).fails(from(1), 1), Told(1, 2).rounds(1).waits(from(0))});
+  EXPECT_EQ(cycle.trouble, FlightTrouble::kBlamed) << cycle.summary;
+  const auto server = diagnose({Told(0, 3).rounds(1).waits(from(1)).waits(from(2)).because("late", 2),
+                                Told(1, 3).rounds(1).waits(from(0)), Told(2, 3).rounds(1)});
+  EXPECT_EQ(server.trouble, FlightTrouble::kBlamed) << server.summary;
+  EXPECT_EQ(server.culprits, std::vector{2});
+}
+
 // The ring has overwritten a group's entries. They are unknown, which does not mean that the group did nothing.
 TEST(Diagnosis, ForgottenGroupIsNotCompared) {
   const auto found =

@@ -1,11 +1,11 @@
-// zero_fault_struck_pass: one rank of a small model in a pipeline, which strikes itself in a chosen kind of pass.
+// zero_fault_struck_pass: a small model with a tied embedding in a pipeline. One rank strikes itself in a chosen pass.
 //
-//   zero_fault_struck_pass CHECKPOINT forward|inputs|weights SIGNAL RANK
-//   zero_fault_struck_pass CHECKPOINT                                        the undisturbed run
+//   zero_fault_struck_pass CHECKPOINT 1f1b|zb-h1 forward|backward|inputs|weights SECTION SIGNAL
+//   zero_fault_struck_pass CHECKPOINT 1f1b|zb-h1                           the undisturbed run
 //
-// Each step saves, and a run continues from CHECKPOINT. In step 3 the rank sends itself SIGNAL at the third operator of
-// its second pass of this kind, but only before a restart. It first prints "rank R strikes". At the end rank 0 prints
-// "weights HASH". Ends with status 3 if a peer fails.
+// Each step saves, and a run continues from CHECKPOINT. In step 3 the rank of the section sends itself SIGNAL at the
+// second operator of the section's second pass of this kind, but only before a restart. It first prints "rank R
+// strikes". At the end rank 0 prints "weights HASH". Ends with status 3 if a peer fails.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -30,16 +30,16 @@
 namespace zero {
 namespace {
 
-constexpr int kLayers = 4, kWidth = 16, kSamples = 8;
+constexpr int kLayers = 4, kWidth = 16, kWords = 11, kSamples = 8;
 constexpr int kMicros = 4;
 constexpr int kSteps = 6, kStruckStep = 3;
-constexpr int kPassOfKind = 2, kOperatorOfPass = 3;
+constexpr int kPassOfKind = 2, kOperatorOfPass = 2;
 constexpr std::chrono::milliseconds kTimeout{3000};  // ranks of a slow machine also meet in it
 
 struct Strike {
-  int rank = -1;
-  int signal = 0;
+  int signal = 0;  // 0: none
   PassKind kind = PassKind::kForward;
+  int section = 0;
 };
 
 bool is_pass(Activity activity) {
@@ -50,6 +50,7 @@ bool is_pass(Activity activity) {
 // The pass in which this rank is. The timeline holds a span for each pass that has ended.
 struct Struck {
   Strike strike;
+  int rank = 0;
   const Timeline* timeline = nullptr;
   std::vector<Pass> passes;  // of this rank, in order
   std::size_t pass = 0;      // index in `passes` of the last operator
@@ -64,11 +65,14 @@ std::unique_ptr<at::ObserverContext> strike_in_pass(const at::RecordFunction& /*
   if (ended >= struck->passes.size()) return nullptr;
   struck->operators = ended == struck->pass ? struck->operators + 1 : 1;
   struck->pass = ended;
-  int of_kind = 0;
-  for (std::size_t i = 0; i <= ended; ++i) of_kind += struck->passes[i].kind == struck->strike.kind ? 1 : 0;
-  const bool is_here = struck->passes[ended].kind == struck->strike.kind && of_kind == kPassOfKind;
+  const auto is_chosen = [](const Pass& pass) {
+    return pass.kind == struck->strike.kind && pass.section == struck->strike.section;
+  };
+  int chosen = 0;
+  for (std::size_t i = 0; i <= ended; ++i) chosen += is_chosen(struck->passes[i]) ? 1 : 0;
+  const bool is_here = is_chosen(struck->passes[ended]) && chosen == kPassOfKind;
   if (is_here && struck->operators == kOperatorOfPass) {
-    fmt::print("rank {} strikes\n", struck->strike.rank);
+    fmt::print("rank {} strikes\n", struck->rank);
     std::fflush(stdout);
     ::raise(struck->strike.signal);
   }
@@ -76,27 +80,34 @@ std::unique_ptr<at::ObserverContext> strike_in_pass(const at::RecordFunction& /*
 }
 
 Strike parse_strike(const std::vector<std::string>& words) {
-  if (words.size() != 4) return {};
-  const std::string& kind = words[1];
-  return {.rank = std::stoi(words[3]),
-          .signal = std::stoi(words[2]),
-          .kind = kind == "forward"  ? PassKind::kForward
-                  : kind == "inputs" ? PassKind::kInputs
-                                     : PassKind::kWeights};
+  if (words.size() != 5) return {};
+  const std::string& kind = words[2];
+  return {.signal = std::stoi(words[4]),
+          .kind = kind == "forward"    ? PassKind::kForward
+                  : kind == "backward" ? PassKind::kBackward
+                  : kind == "inputs"   ? PassKind::kInputs
+                                       : PassKind::kWeights,
+          .section = std::stoi(words[3])};
 }
 
-torch::nn::Sequential make_model() {
-  torch::nn::Sequential model;
-  for (int layer = 0; layer < kLayers; ++layer) {
-    model->push_back(torch::nn::Linear(kWidth, kWidth));
-    model->push_back(torch::nn::Tanh());
+// The lookups are section 0, on the rank of the head.
+struct TiedModel : torch::nn::Module {
+  TiedModel() : table(kWords, kWidth) {
+    register_module("table", table);
+    register_module("layers", layers);
+    for (int layer = 0; layer < kLayers; ++layer) layers->push_back(torch::nn::Linear(kWidth, kWidth));
   }
-  return model;
-}
+  at::Tensor forward(const at::Tensor& words) {
+    at::Tensor x = table(words);
+    for (const auto& layer : *layers) x = torch::tanh(layer->as<torch::nn::LinearImpl>()->forward(x));
+    return torch::matmul(x, table->weight.t());
+  }
+  torch::nn::Embedding table;
+  torch::nn::ModuleList layers;
+};
 
 at::Tensor samples(int step, int micro) {
-  const auto count = static_cast<float>(kSamples * kWidth);
-  return torch::sin(torch::arange(count) * static_cast<float>(1 + step * kMicros + micro)).reshape({kSamples, kWidth});
+  return (torch::arange(kSamples) * (step + 2) + micro * 3).remainder(kWords);
 }
 
 std::string weights_of(PipelineEngine& engine) {
@@ -108,27 +119,29 @@ std::string weights_of(PipelineEngine& engine) {
   return hash.finish_hex();
 }
 
-void train(World& world, const std::filesystem::path& checkpoint, const Strike& strike) {
+void train(World& world, const std::filesystem::path& checkpoint, PassOrder order, const Strike& strike) {
   const char* const generation = std::getenv("ZERO_GENERATION");
-  const bool strikes = strike.rank == world.rank() && (generation == nullptr || std::string_view(generation) == "0");
+  const bool is_first = generation == nullptr || std::string_view(generation) == "0";
   torch::manual_seed(5);
-  torch::nn::Sequential model = make_model();
+  TiedModel model;
   Timeline timeline;
   AttachOptions options{.stage = 2, .optimizer = AdamW{.lr = 1e-2}, .accumulate = kMicros};
   options.timeline = &timeline;
-  PipelineEngine engine =
-      attach_pipeline(*model, world, options, {.pipeline = world.size(), .schedule = PassOrder::kZbH1});
+  PipelineEngine engine = attach_pipeline(model, world, options, {.pipeline = world.size(), .schedule = order});
   int step = 0;
   const auto loss = [&](int micro) {
-    const at::Tensor in = samples(step, micro);
-    return torch::mse_loss(model->forward(in), in.flip(1)) / kMicros;
+    const at::Tensor words = samples(step, micro);
+    return torch::cross_entropy_loss(model.forward(words), words.roll(1)) / kMicros;
   };
   engine.prepare(loss);
   if (std::filesystem::exists(checkpoint)) step = static_cast<int>(engine.load(checkpoint).manifest.steps);
+  const PipelinePlan& plan = engine.plan();
+  const bool strikes = strike.signal != 0 && is_first && world.rank() == plan.rank_of_section.at(strike.section);
   for (; step < kSteps; ++step) {
     Struck at{.strike = strike,
+              .rank = world.rank(),
               .timeline = &timeline,
-              .passes = engine.plan().passes[static_cast<std::size_t>(world.rank())]};
+              .passes = plan.passes[static_cast<std::size_t>(world.rank())]};
     timeline.start();
     struck = strikes && step == kStruckStep ? &at : nullptr;
     engine.passes(loss);
@@ -146,7 +159,7 @@ int run_rank(const std::vector<std::string>& words) {
     at::addGlobalCallback(at::RecordFunctionCallback(strike_in_pass).scopes({at::RecordScope::FUNCTION}));
     at::set_num_threads(1);
     World world = World::from_environment({.timeout = kTimeout});
-    train(world, words.at(0), parse_strike(words));
+    train(world, words.at(0), pass_order_of(words.at(1)), parse_strike(words));
     return 0;
   } catch (const CommError& error) {
     fmt::print(stderr, "{}\n", error.what());

@@ -55,6 +55,33 @@ TEST(Sections, InPlaceWritesStayWithValue) {
   EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
 }
 
+// Operators 0 and 1 are a layer that is applied twice. A cut between them would move its matrix, and leave section 0
+// without a parameter.
+TEST(Sections, EachHasAParameter) {
+  ForwardGraph graph = chain({4, 4, 1, 1, 1, 1});
+  graph.operators[1].params = {0};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 0, 1, 1, 1, 1}));
+  EXPECT_FALSE(cut_sections(graph, 2).has_lookup);
+  graph.operators.resize(3);
+  graph.loss = 2;
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { cut_sections(graph, 3); }), "cut into at most 2 sections"));
+  graph.operators[1].params = {0, 1};
+  EXPECT_EQ(message_of<ConfigError>([&] { cut_at_units(graph, {"w1"}); }),
+            "parallel.cut = w1: a section beside it has no parameter of its own: later sections also use them\n"
+            "  cut at another unit");
+}
+
+// A recurrent layer: operator 1 adds to the result of operator 0 in place, and operator 4 uses its matrix again.
+TEST(Sections, WrittenLookupsStay) {
+  ForwardGraph graph = chain({1, 1, 1, 1, 1, 1});
+  graph.operators[1] = {.name = "add_", .inputs = {0}, .outputs = {0}, .work = 1};
+  graph.operators[2].inputs = {0};
+  graph.operators[4].params = {0};
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 0, 0, 0, 0, 1}));
+  EXPECT_FALSE(sections.has_lookup);
+}
+
 TEST(Sections, TiedLookupsFollowHead) {
   ForwardGraph graph = chain({1, 4, 4, 1});
   graph.operators[3].params = {0};

@@ -125,21 +125,32 @@ RankSet BoardWait::fatal(RankSet dead, std::span<const std::uint32_t> seen) {
 }
 
 void BoardWait::fail_late(RankSet late, const Signature& what) {
-  std::string reason = fmt::format(
-      "{} absent after {}", std::popcount(late) == 1 ? "it is" : format_ranks(late) + " are", format_seconds(timeout_));
+  const int at_fault = first_at_fault(late);
+  const bool is_one = late == only(at_fault);
+  std::string reason = is_one ? "it is" : format_ranks(late) + (std::popcount(late) == 1 ? " is" : " are");
+  reason += " absent after " + format_seconds(timeout_);
   for (int rank = 0, listed = 0; rank < board_.world() && listed < 4; ++rank) {
-    if ((late & only(rank)) == 0) continue;
+    if (((late | only(at_fault)) & only(rank)) == 0) continue;
     ++listed;
-    reason += fmt::format("; {}{}", std::popcount(late) == 1 ? "" : fmt::format("rank {}: ", rank), describe(rank));
+    reason += fmt::format("; {}{}", is_one ? "" : fmt::format("rank {}: ", rank), describe(rank));
   }
-  fail(first_at_fault(late), zero::describe(what), reason);
+  fail(at_fault, zero::describe(what), reason);
 }
 
-// If ranks wait in groups or for messages, a rank may be late because it waits for another late rank.
+// If ranks wait in groups or for messages, a rank may be late because it waits for another rank, which may wait for a
+// third. A rank at the end of such a chain waits for nobody.
 int BoardWait::first_at_fault(RankSet late) const {
-  for (RankSet rest = late; rest != 0; rest &= rest - 1) {
-    const int rank = std::countr_zero(rest);
-    if ((board_.of_run(rank).waiting_for.load(std::memory_order_relaxed) & late) == 0) return rank;
+  RankSet seen = only(rank_);
+  for (RankSet next = late; next != 0;) {
+    seen |= next;
+    RankSet further = 0;
+    for (RankSet rest = next; rest != 0; rest &= rest - 1) {
+      const int rank = std::countr_zero(rest);
+      const RankSet waits = board_.of_run(rank).waiting_for.load(std::memory_order_relaxed);
+      if (waits == 0 || memory_.is_stopped(rank)) return rank;
+      further |= waits;
+    }
+    next = further & ~seen;
   }
   return std::countr_zero(late);
 }

@@ -56,6 +56,8 @@ class PeerMemory {
 
   // Local. Describes what the system knows about a late rank: "process 4711 is stopped (SIGSTOP)"; may be empty.
   virtual std::string describe(int rank) const = 0;
+  // Local. Returns true if the system knows that the rank's process is stopped. Such a rank may seem to wait.
+  virtual bool is_stopped(int /*rank*/) const { return false; }
 };
 
 }  // namespace zero

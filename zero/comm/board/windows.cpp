@@ -254,15 +254,22 @@ RankSet Windows::dead() {
   return dead;
 }
 
+char Windows::process_state(int rank) const {
+  Board board(board_.data(), static_cast<int>(sockets_.size()));
+  const int process = board[rank].process.load(std::memory_order_relaxed);
+  const auto stat = process == 0 ? std::nullopt : try_read_proc_file(fmt::format("/proc/{}/stat", process));
+  // "4711 (name) T ...": the name may contain anything, also parentheses.
+  const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+  return name_end == std::string::npos || name_end + 2 >= stat->size() ? '\0' : (*stat)[name_end + 2];
+}
+
 std::string Windows::describe(int rank) const {
   Board board(board_.data(), static_cast<int>(sockets_.size()));
   const int process = board[rank].process.load(std::memory_order_relaxed);
   if (process == 0) return "";
-  const auto stat = try_read_proc_file(fmt::format("/proc/{}/stat", process));
-  // "4711 (name) T ...": the name may contain anything, also parentheses.
-  const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
-  if (name_end == std::string::npos || name_end + 2 >= stat->size()) return fmt::format("process {} is gone", process);
-  switch ((*stat)[name_end + 2]) {
+  switch (process_state(rank)) {
+    case '\0':
+      return fmt::format("process {} is gone", process);
     case 'T':
       return fmt::format("process {} is stopped (SIGSTOP); kill -CONT {} wakes it", process, process);
     case 't':

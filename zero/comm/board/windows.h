@@ -41,6 +41,7 @@ class Windows final : public PeerMemory, private PeerReturns {
   void keep(Allocation memory) override { kept_.push_back(std::move(memory)); }
   RankSet dead() override;
   std::string describe(int rank) const override;
+  bool is_stopped(int rank) const override { return process_state(rank) == 'T'; }
 
   PeerReturns* returns() override { return most_replacements_ > 0 ? this : nullptr; }
 
@@ -68,6 +69,8 @@ class Windows final : public PeerMemory, private PeerReturns {
     Kind kind = Kind::kWindow;
   };
 
+  // Returns the letter of the system for the state of a rank's process; 0: there is no such process.
+  char process_state(int rank) const;
   std::unique_ptr<Window> make_window(std::size_t bytes, Written written = Written::kWhole);
   Window* find_window(std::span<const std::byte> in) const;
   Window& take_copy(std::size_t bytes);

@@ -55,6 +55,9 @@ struct Progress {
   std::map<std::string_view, Standing> in;  // by group; "" is the world, which has every rank
   std::uint64_t begun = 0;                  // sum over the world and all groups
   bool whole = true;                        // true: no entry has been overwritten
+  int receives = 0;                         // that have not ended
+  // The message for which it waits: one that failed, else its only receive that has not ended; null: none, or any.
+  const FlightEntry* awaited = nullptr;
 
   explicit Progress(const FlightRecord& of) : record(&of) {
     in[""];
@@ -66,11 +69,27 @@ struct Progress {
       in[of.group_of(entry)].add(entry);
     }
     for (const auto& [group, standing] : in) begun += standing.begun;
+    awaited = find_awaited();
     whole = of.entries.empty() || of.entries.front().number == 1;
   }
   int rank() const { return record->identity.rank; }
   bool waits_outside(std::string_view group) const {
-    return std::ranges::any_of(in, [&](const auto& of) { return of.first != group && of.second.open != nullptr; });
+    return awaited != nullptr ||
+           std::ranges::any_of(in, [&](const auto& of) { return of.first != group && of.second.open != nullptr; });
+  }
+
+ private:
+  // A send that has not ended is no wait. A server receives from many ranks at once, and waits for any of them.
+  const FlightEntry* find_awaited() {
+    const FlightEntry* newest = nullptr;
+    for (const FlightEntry& entry : record->entries) {
+      if (entry.collective != 0 || !is_message(entry.call.operation)) continue;
+      if (entry.failed) return &entry;
+      if (entry.ended_ns != 0 || entry.call.operation != FlightOperation::kReceive) continue;
+      newest = &entry;
+      ++receives;
+    }
+    return receives == 1 ? newest : nullptr;
   }
 };
 
@@ -85,8 +104,8 @@ class Comparison {
       : ranks_(std::move(ranks)), missing_(std::move(missing)), now_(now), out_(out) {}
 
   void run() {
-    find_disagreement() || find_own_error() || find_missing() || find_behind() || find_blamed() || find_unfinished() ||
-        find_unclear();
+    find_disagreement() || find_own_error() || find_awaited() || find_missing() || find_behind() || find_blamed() ||
+        find_unfinished() || find_unclear();
     if (out_.trouble == FlightTrouble::kNone) {
       const Progress& first = ranks_.front();
       out_.summary = fmt::format("nothing is wrong: {}{}", all_begun(first.in.at("").begun),
@@ -96,6 +115,14 @@ class Comparison {
   }
 
   std::string did(const Progress& rank) const {
+    const std::string text = did_in_collectives(rank);
+    if (rank.awaited == nullptr) return text;
+    return fmt::format("{}; {}: {}", text, describe(*rank.awaited, *rank.record),
+                       rank.awaited->failed ? "failed" : "begun, and not ended");
+  }
+
+ private:
+  std::string did_in_collectives(const Progress& rank) const {
     if (rank.last == nullptr) return "it has begun no collective";
     const FlightEntry& entry = rank.open != nullptr ? *rank.open : *rank.last;
     const std::string what = describe(entry, *rank.record);
@@ -117,7 +144,6 @@ class Comparison {
     return text;
   }
 
- private:
   std::string all_begun(std::uint64_t count) const {
     const std::string collectives = format_count(static_cast<std::int64_t>(count), "collective");
     if (out_.world == 1) return fmt::format("the only rank has begun {}", collectives);
@@ -149,9 +175,11 @@ class Comparison {
     std::erase_if(ranks, [this](int rank) { return is_witness(rank); });
   }
 
-  const Progress& of(int rank) const {
-    return *std::ranges::find_if(ranks_, [rank](const Progress& progress) { return progress.rank() == rank; });
+  const Progress* find(int rank) const {
+    const auto found = std::ranges::find_if(ranks_, [rank](const Progress& other) { return other.rank() == rank; });
+    return found == ranks_.end() ? nullptr : &*found;
   }
+  const Progress& of(int rank) const { return *find(rank); }
   bool is_missing(int rank) const { return std::ranges::binary_search(missing_, rank); }
 
   std::set<std::string_view> groups() const {
@@ -240,6 +268,38 @@ class Comparison {
 
   std::uint64_t front() const {
     return std::ranges::max(ranks_, {}, [](const Progress& rank) { return rank.begun; }).begun;
+  }
+
+  // Follows each rank that waits for a message to a rank that waits for none. That rank is at fault, and not the one
+  // that the errors name. Says nothing if it waits in a collective: find_behind() does.
+  bool find_awaited() {
+    if (!any_trouble()) return false;
+    std::set<int> ends;
+    const Progress* witness = nullptr;  // the last that waits
+    for (const Progress& rank : ranks_) {
+      if (rank.awaited == nullptr) continue;
+      const Progress* last = &rank;
+      const Progress* next = &rank;
+      std::set<int> seen;
+      while (next != nullptr && next->awaited != nullptr && seen.insert(next->rank()).second) {
+        last = next;
+        next = find(next->awaited->call.peer);
+      }
+      const int end = last->awaited->call.peer;
+      const bool waits = next != nullptr && (next->awaited != nullptr || next->receives > 0 || next->open != nullptr);
+      if (waits || (next == nullptr && !is_missing(end))) continue;
+      ends.insert(end);
+      witness = last;
+    }
+    if (ends.size() != 1) return false;
+    const int culprit = *ends.begin();
+    const std::string waits =
+        fmt::format("rank {} waits for it in {}", witness->rank(), describe(*witness->awaited, *witness->record));
+    if (is_missing(culprit))
+      return settle(FlightTrouble::kMissing, {culprit}, front(),
+                    fmt::format("rank {} has no record; {}", culprit, waits));
+    return settle(FlightTrouble::kBehind, {culprit}, front(),
+                  fmt::format("rank {} is behind: {}; {}", culprit, waits, did(of(culprit))));
   }
 
   bool find_missing() {

@@ -5,10 +5,11 @@
 //   found.summary     "rank 2 is behind: others have begun #41, it has begun #40 only: all_gather #40 (...): ended ..."
 //
 // The first of these that applies decides: ranks that made different calls at the same number; a rank whose own record
-// blames itself; ranks without a record; ranks that are behind; ranks that the others' errors name. Only the newest run
-// in the records counts. If there are groups, each group's collectives are also compared among its ranks. A rank that
-// is behind in one group because it waits in another group is not at fault. Local, pure: the same records give the same
-// words.
+// blames itself; a rank that waits for no message, and for which others wait in turn ("rank 0 waits for rank 1, which
+// waits for rank 2"); ranks without a record; ranks that are behind; ranks that the others' errors name. Only the
+// newest run in the records counts. If there are groups, each group's collectives are also compared among its ranks. A
+// rank that is behind in one group because it waits in another group is not at fault. Local, pure: the same records
+// give the same words.
 #pragma once
 
 #include <cstdint>

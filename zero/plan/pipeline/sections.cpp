@@ -48,11 +48,20 @@ class Cutter {
       cuts.push_back(best);
     }
     cuts.push_back(size_);
+    for (std::size_t section = 0; section + 1 < cuts.size(); ++section)
+      if (!has_own(cuts[section], cuts[section + 1]))
+        refuse_unit(units[std::max<std::size_t>(section, 1) - 1],
+                    "a section beside it has no parameter of its own: later sections also use them",
+                    "cut at another unit");
     return cuts;
   }
 
+  // A result that another operator writes in place stays with that operator.
   bool is_lookup(std::size_t op) const {
-    return !graph_.operators[op].params.empty() && graph_.operators[op].inputs.empty() && !kept_together_[op];
+    const GraphOperator& of = graph_.operators[op];
+    const bool is_written = std::ranges::any_of(
+        of.outputs, [&](int value) { return last_written_[static_cast<std::size_t>(value)] != op; });
+    return !of.params.empty() && of.inputs.empty() && !kept_together_[op] && !is_written;
   }
   const std::vector<std::size_t>& uses_of(int param) const { return uses_[static_cast<std::size_t>(param)]; }
 
@@ -134,6 +143,14 @@ class Cutter {
     if (graph_.loss >= 0) forbid(last_written_[static_cast<std::size_t>(graph_.loss)], size_);
   }
 
+  // The last use of an operator's parameters, if they are moved to their last use; else the operator itself.
+  std::size_t home_of(std::size_t op) const {
+    if (!is_lookup(op)) return op;
+    std::size_t home = size_;
+    for (const int param : graph_.operators[op].params) home = std::min(home, uses_of(param).back());
+    return home;
+  }
+
   // Sums of work before each position, and bytes that cross a cut there.
   void measure() {
     work_.assign(size_ + 1, 0);
@@ -143,14 +160,23 @@ class Cutter {
       work_[op + 1] = work_[op] + (graph_.operators[op].everywhere ? 0 : graph_.operators[op].work);
       has_params_[op + 1] = has_params_[op] + (graph_.operators[op].params.empty() ? 0 : 1);
     }
+    newest_own_.assign(size_ + 1, 0);
+    for (std::size_t op = 0; op < size_; ++op) {
+      if (graph_.operators[op].params.empty()) continue;
+      for (std::size_t cut = home_of(op) + 1; cut <= size_; ++cut)
+        newest_own_[cut] = std::max(newest_own_[cut], op + 1);
+    }
     for (std::size_t value = 0; value < graph_.values.size(); ++value)
       for (std::size_t cut = last_written_[value] + 1; cut <= last_used_[value]; ++cut)
         bytes_[cut] += static_cast<double>(graph_.values[value].bytes);
   }
 
-  // Work of a section between two cuts; kImpossible if it has no parameter.
+  // True if a section between two cuts has a parameter that stays there. A lookup's parameter may move to a later one.
+  bool has_own(std::size_t begin, std::size_t end) const { return newest_own_[end] > begin; }
+
+  // Work of a section between two cuts; kImpossible if it has no parameter of its own.
   double work(std::size_t begin, std::size_t end) const {
-    return has_params_[end] > has_params_[begin] ? work_[end] - work_[begin] : kImpossible;
+    return has_own(begin, end) ? work_[end] - work_[begin] : kImpossible;
   }
 
   // Calls step(before, cut) for each pair of positions at which one section may begin and end.
@@ -198,7 +224,7 @@ class Cutter {
   [[noreturn]] void refuse_few() const {
     std::size_t most = 0;
     for (std::size_t cut = 0, begin = 0; cut <= size_; ++cut) {
-      if ((cut == size_ || allowed_[cut]) && has_params_[cut] > has_params_[begin]) {
+      if ((cut == size_ || allowed_[cut]) && has_own(begin, cut)) {
         ++most;
         begin = cut;
       }
@@ -219,7 +245,8 @@ class Cutter {
   std::vector<bool> kept_together_;                                 // by operator
   std::vector<bool> allowed_;
   std::vector<double> work_, bytes_;
-  std::vector<int> has_params_;  // operators with parameters before each position
+  std::vector<int> has_params_;          // operators with parameters before each position
+  std::vector<std::size_t> newest_own_;  // by end of a section: 1 + its newest operator whose parameter stays; 0: none
 };
 
 void move_lookups(const ForwardGraph& graph, const Cutter& cutter, Sections& sections) {

@@ -4,18 +4,21 @@
 #include <array>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 
 #include "zero/base/error/check.h"
+#include "zero/comm/board/arrivals.h"
+#include "zero/comm/rendezvous/rank_set.h"
 
 namespace zero {
 namespace {
 
-// Works in flight at most, below the limit of a communicator.
-constexpr std::ptrdiff_t kMostInFlight = 32;
+// A communicator holds more unread messages than these.
+constexpr int kMostUnread = kMaxBoardRanks;
 
 constexpr int kNoValue = -1;
 
@@ -88,7 +91,8 @@ Crossings::Crossings(Communicator& run, const PipelineGrid& grid, const Pipeline
       forward_(forward),
       timeline_(timeline),
       crossing_of_value_(forward.values.size(), -1),
-      next_(static_cast<std::size_t>(plan.ranks), 0) {
+      next_(static_cast<std::size_t>(plan.ranks), 0),
+      coming_(static_cast<std::size_t>(plan.ranks)) {
   const std::vector<Crossing>& all = forward.sections.crossings;
   for (std::size_t i = 0; i < all.size(); ++i)
     crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
@@ -160,12 +164,50 @@ int Crossings::pass_of(int section, int micro, bool is_backward) const {
 }
 
 void Crossings::post(Sent sent) {
-  const auto unfinished = [](const Sent& other) { return !other.work.finished(); };
-  while (std::ranges::count_if(sent_, unfinished) >= kMostInFlight)
-    std::ranges::find_if(sent_, unfinished)->work.wait();
+  if (holds_sends_ && std::ssize(sent_) >= kMostUnread) make_room();
   sent_bytes_ += static_cast<std::int64_t>(sent.bytes.nbytes());
   sent.work = run_.send(span_of(sent.bytes), grid_.rank_at(sent.position), {});
+  if (!sent.work.finished()) holds_sends_ = true;
   sent_.push_back(std::move(sent));
+}
+
+bool Crossings::has_room() const {
+  int unread = 0;
+  for (int position = 0; position < plan_.ranks; ++position)
+    if (position != grid_.position) unread += run_.arrivals()->unread(grid_.rank_at(position));
+  return unread < kMostUnread;
+}
+
+// If no message comes in time, the next send names the late rank.
+void Crossings::make_room() {
+  if (run_.arrivals() == nullptr) return;
+  while (!has_room()) {
+    int position = -1;
+    const auto goes_on = [&] { return has_room() || (position = position_with_message()) >= 0; };
+    if (!run_.arrivals()->await(goes_on, run_.timeout())) return;
+    if (position >= 0) receive_next(position);
+  }
+}
+
+int Crossings::position_with_message() {
+  for (int position = 0; position < plan_.ranks; ++position) {
+    const auto at = static_cast<std::size_t>(position);
+    if (next_[at] < expected_[at].size() && begin_next(position).work.try_complete()) return position;
+  }
+  return -1;
+}
+
+Crossings::Coming& Crossings::begin_next(int position) {
+  const auto at = static_cast<std::size_t>(position);
+  ZERO_CHECK(next_[at] < expected_[at].size(), "position {} sends no further message", position);
+  Coming& coming = coming_[at];
+  if (coming.bytes.defined()) return coming;
+  const Message& message = expected_[at][next_[at]];
+  const c10::AutoGradMode no_gradients(false);
+  coming.bytes = empty_bytes(bytes_of(forward_.values[static_cast<std::size_t>(message.value)]) +
+                             (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
+  coming.work = run_.receive(span_of(coming.bytes), grid_.rank_at(position), {});
+  return coming;
 }
 
 template <typename Is>
@@ -247,14 +289,13 @@ at::Tensor Crossings::take(const Key& key, int from) {
 
 void Crossings::receive_next(int position) {
   const auto at = static_cast<std::size_t>(position);
-  ZERO_CHECK(next_[at] < expected_[at].size(), "position {} sends no further message", position);
+  Coming coming = std::exchange(begin_next(position), {});
   const Message& message = expected_[at][next_[at]++];
   const TensorLayout& layout = forward_.values[static_cast<std::size_t>(message.value)];
   const c10::AutoGradMode no_gradients(false);
-  const at::Tensor bytes =
-      empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
+  const at::Tensor bytes = coming.bytes;
   TimedSpan waiting(timeline_, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
-  run_.receive(span_of(bytes), grid_.rank_at(position), {}).wait();
+  coming.work.wait();
   waiting.end();
   forget_sent([&](const Sent& sent) { return sent.position == position && sent.read_from <= message.pass; });
   if (message.is_gradient) {

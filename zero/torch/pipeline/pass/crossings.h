@@ -12,6 +12,9 @@
 // two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
 // section to the first; each adds its own part, as autograd does without a pipeline.
 //
+// A rank that has many unread messages reads what others have sent before it sends more. Otherwise two ranks could wait
+// for each other, because a communicator holds a limited number of them.
+//
 // A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their
 // reader sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
 #pragma once
@@ -72,6 +75,12 @@ class Crossings {
     int read_from = 0;  // a message that the reader sends in this pass, or later, says that it has read the bytes
   };
 
+  // A message that is being received.
+  struct Coming {
+    Work work;
+    at::Tensor bytes;  // undefined: the receive has not begun
+  };
+
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   std::vector<Message> messages(int from, int to) const;
   // The section that receives the gradient of a value from `section`, or sends it there.
@@ -82,6 +91,13 @@ class Crossings {
   // The index of the pass in which a section's rank runs this micro-batch's forward pass, or its backward pass.
   int pass_of(int section, int micro, bool is_backward) const;
   at::Tensor take(const Key& key, int from);
+  bool has_room() const;
+  // Receives messages until this rank may send more.
+  void make_room();
+  // Begins to receive the next message from a position, unless it has begun.
+  Coming& begin_next(int position);
+  // Returns a position whose next message has come; -1: none.
+  int position_with_message();
   void receive_next(int position);
   int takers(const Crossing& crossing) const;
 
@@ -94,7 +110,9 @@ class Crossings {
   std::vector<std::vector<Message>> expected_;  // by position: messages of one step to this rank
   std::vector<std::size_t> next_;               // by position: number of the next message
   std::map<Key, Kept> kept_;
+  std::vector<Coming> coming_;  // by position
   std::vector<Sent> sent_;
+  bool holds_sends_ = false;  // true: the communicator holds messages until they are read
   std::int64_t sent_bytes_ = 0;
 };
 
