@@ -498,12 +498,17 @@ AveragedScope PipelinedModule::averaged() {
   return AveragedScope(std::move(modules));
 }
 
-SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
+void PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
   require_attached("save");
-  if (line_.pipeline > 1) return checkpoints_->save(path, std::move(contents));
-  const auto save = modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync);
-  save->wait();
-  return {.size_bytes = save->size_bytes(), .seconds = save->seconds()};
+  if (line_.pipeline > 1) return begin_save(path, std::move(contents), SaveMode::kSync)->wait();
+  modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync)->wait();
+}
+
+std::unique_ptr<PipelineSave> PipelinedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                          SaveMode mode) {
+  require_attached("save");
+  ZERO_CHECK(checkpoints_ != nullptr, "begin_save() without a pipeline");
+  return checkpoints_->begin_save(path, std::move(contents), mode);
 }
 
 LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {
