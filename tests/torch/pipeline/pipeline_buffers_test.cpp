@@ -5,6 +5,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/torch/activations/checkpoint.h"
+#include "zero/torch/deferred/deferred.h"
 
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
@@ -245,6 +246,19 @@ TEST(PipelineBuffers, HalfPrecisionKeepsBits) {
     expect_same_bits(train_all(4, options, {.pipeline = 2, .schedule = order}, make), plain);
 }
 
+// Buffers of such a module are built when the sections are attached.
+TEST(PipelineBuffers, DeferredModulesKeepBits) {
+  const auto make = [] {
+    auto net = deferred([] { return std::make_shared<ResidualNet>(); });
+    return Subject{net, [net](int step, int micro, int rank) {
+                     return torch::mse_loss(net->forward(numbers(step, micro, rank, {3, 2, 5, 5})),
+                                            numbers(step + 1, micro, rank, {3, 3}));
+                   }};
+  };
+  const AttachOptions options{.stage = 3, .accumulate = 4};
+  expect_same_bits(train_all(4, options, {.pipeline = 2}, make), train_all(2, options, {.pipeline = 1}, make));
+}
+
 // After two steps: an evaluation in each mode, a checkpoint, and a file of weights.
 struct Used {
   std::vector<double> losses;
@@ -273,7 +287,7 @@ Used use_statistics(World& world, Subject& subject, int pipeline, const std::fil
     if (trains) used.trained = buffers_of(*subject.module);
   }
   subject.module->train();
-  if (world.rank() >= 0 && !to_load.empty()) {
+  if (!to_load.empty()) {
     engine.load(to_load);
     used.loaded = buffers_of(*subject.module);
   }
