@@ -102,12 +102,9 @@ class PipelineEngine(_attached.Attached):
         cuts the model and attaches it. Raises ConfigError with the name of an operator that a pipeline cannot have
         (docs/guide/pipeline.md), and any exception of `loss` as it is: the other ranks notice when this rank ends.
         """
-        self._require_same_parameters()
-        self._refuse_statistics()
+        self.prepare(loss)
         with _eagerly():
-            losses = self._core.passes(loss, float(parts))
-        self._is_cut = True
-        return losses
+            return self._core.passes(loss, float(parts))
 
     @_log.drains
     def prepare(self, loss: Callable[[int], torch.Tensor]) -> None:
@@ -116,9 +113,13 @@ class PipelineEngine(_attached.Attached):
         No-op if that is done. loss: see passes().
         """
         self._require_same_parameters()
-        self._refuse_statistics()
+        if self._is_cut:
+            return
+        before = list(self.model.named_buffers())
         with _eagerly():
             self._core.prepare(loss)
+        if self.lines < self.world.size:
+            self._require_same_buffers(before)
         self._is_cut = True
 
     @_log.drains
@@ -155,17 +156,15 @@ class PipelineEngine(_attached.Attached):
     def _data_rank(self) -> tuple[int, int]:
         return self.lines, self.line
 
-    def _refuse_statistics(self) -> None:
-        """Only the rank of its section would have a module's running statistics. Their count is no absent tensor."""
-        if self.lines == self.world.size or self._is_cut:
-            return
-        for name, module in self.model.named_modules():
-            if module.training and getattr(module, "running_mean", None) is not None:
+    def _require_same_buffers(self, before: list[tuple[str, torch.Tensor]]) -> None:
+        now = dict(self.model.named_buffers())
+        for name, buffer in before:
+            if now.get(name) is not buffer:
                 raise refuse(
                     "passes",
                     name,
-                    f"{type(module).__name__} gathers running statistics, and a pipeline has none yet",
-                    "use a norm without them, such as LayerNorm, or call eval() of this module",
+                    "the function replaced this buffer by another tensor, which only one section may have",
+                    "write into the buffer: copy_(), mul_(), add_()",
                 )
 
     def text(self) -> str:

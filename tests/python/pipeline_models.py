@@ -21,6 +21,11 @@ def model_of(kind: str) -> Any:
     if kind == "dropout":
         sizes = dict(vocab_size=small_models.VOCABULARY, n_positions=32, n_embd=32, n_layer=2, n_head=4)
         return t.GPT2LMHeadModel(t.GPT2Config(**sizes, bos_token_id=1, eos_token_id=2))
+    if kind == "resnet":
+        config = t.ResNetConfig(
+            num_channels=2, embedding_size=8, hidden_sizes=[8, 16], depths=[2, 2], layer_type="basic", num_labels=8
+        )
+        return t.ResNetForImageClassification(config)
     if kind in ("reentrant", "not reentrant"):
         model = small_models.make("llama")
         model.gradient_checkpointing_enable({"use_reentrant": kind == "reentrant"})  # type: ignore[operator]
@@ -73,6 +78,12 @@ def batch_of(kind: str, number: int) -> dict[str, Any]:
     import small_models
     import torch
 
+    if kind == "resnet":
+        random = torch.Generator().manual_seed(number)
+        return {
+            "pixel_values": torch.randn(4, 2, 16, 16, generator=random),
+            "labels": torch.randint(0, 8, (4,), generator=random),
+        }
     if kind in ("reads", "function"):
         random = torch.Generator().manual_seed(number)
         return {

@@ -317,25 +317,27 @@ void RunCheckpoints::begin(EngineOfRun engine, const RunState& state, std::strin
   saving_step_ = state.step;
   saving_best_ = options_.keep_best && state.best.step == state.step;
   try {
-    if (PipelineEngine* const pipeline = engine.pipeline()) return save_pipeline(*pipeline, state, std::move(config));
-    begin_whole(engine.engine(), state, std::move(config), mode);
+    const std::filesystem::path path = folder_.path_of(state.step);
+    const SaveMode chosen = options_.async ? mode : SaveMode::kSync;
+    SaveContents contents = contents_of(state, std::move(config));
+    if (PipelineEngine* const pipeline = engine.pipeline()) {
+      pipeline_save_ = pipeline->module().begin_save(path, std::move(contents), chosen);
+      go_on(*pipeline_save_, engine, chosen);
+    } else {
+      save_ = engine.engine().control().begin_save(path, std::move(contents), chosen);
+      go_on(*save_, engine, chosen);
+    }
   } catch (const IoError& error) {
     fail(error);
   }
 }
 
-void RunCheckpoints::begin_whole(Engine& engine, const RunState& state, std::string config, SaveMode mode) {
-  save_ = engine.control().begin_save(folder_.path_of(state.step), contents_of(state, std::move(config)),
-                                      options_.async ? mode : SaveMode::kSync);
-  if (save_->copied()) said_not_copied_ = false;  // if copying fails later, it is reported again
-  if (mode == SaveMode::kAsync && options_.async && !save_->copied()) say_not_copied();
-  if (!save_->copied()) finish(engine);  // already written: waiting for the end of a step gains nothing
-}
-
-void RunCheckpoints::save_pipeline(PipelineEngine& pipeline, const RunState& state, std::string config) {
-  const SavedSections saved =
-      pipeline.module().save(folder_.path_of(state.step), contents_of(state, std::move(config)));
-  count_saved({.size_bytes = saved.size_bytes, .seconds = saved.seconds, .stalled_seconds = saved.seconds});
+template <typename Save>
+void RunCheckpoints::go_on(const Save& save, EngineOfRun engine, SaveMode mode) {
+  const bool copied = save.copied();
+  if (copied) said_not_copied_ = false;  // if copying fails later, it is reported again
+  if (mode == SaveMode::kAsync && !copied) say_not_copied();
+  if (!copied) finish(engine);  // already written: waiting for the end of a step gains nothing
 }
 
 // A failure is reported once and ends the save.
@@ -345,16 +347,21 @@ void RunCheckpoints::fail(const IoError& error) {
   if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", saving_step_, error.what());
 }
 
-void RunCheckpoints::settle(const std::function<bool(CheckpointSave&)>& advance) {
-  if (save_ == nullptr) return;
+template <typename Save>
+void RunCheckpoints::settle(std::unique_ptr<Save>& save, bool waits) {
+  if (save == nullptr) return;
   try {
-    if (!advance(*save_)) return;
+    if (waits) {
+      save->wait();
+    } else if (!save->poll()) {
+      return;
+    }
   } catch (const IoError& error) {
-    save_ = nullptr;
+    save = nullptr;
     return fail(error);
   }
-  const SaveFigures figures{save_->size_bytes(), save_->seconds(), save_->stalled_seconds()};
-  save_ = nullptr;
+  const SaveFigures figures{save->size_bytes(), save->seconds(), save->stalled_seconds()};
+  save = nullptr;
   count_saved(figures);
 }
 
@@ -378,15 +385,14 @@ void RunCheckpoints::count_saved(const SaveFigures& figures) {
 }
 
 void RunCheckpoints::poll() {
-  settle([](CheckpointSave& save) { return save.poll(); });
+  settle(save_, /*waits=*/false);
+  settle(pipeline_save_, /*waits=*/false);
 }
 
 void RunCheckpoints::finish(EngineOfRun engine) {
   engine.finish_updates();
-  settle([](CheckpointSave& save) {
-    save.wait();
-    return true;
-  });
+  settle(save_, /*waits=*/true);
+  settle(pipeline_save_, /*waits=*/true);
 }
 
 }  // namespace zero

@@ -100,6 +100,34 @@ TEST(Sections, SharedParametersKeepUsesTogether) {
   EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1}));
 }
 
+// Operators 1 and 3 use a buffer that operator 3 writes.
+TEST(Sections, WrittenBuffersKeepUsesTogether) {
+  ForwardGraph graph = chain({1, 1, 1, 1, 1});
+  graph.buffers = {"mean", "other"};
+  graph.operators[1].buffers = graph.operators[3].buffers = {0};
+  EXPECT_EQ(cut_sections(graph, 2).of_operator, (std::vector<int>{0, 1, 1, 1, 1}));
+  EXPECT_EQ(cut_sections(graph, 3).of_operator, (std::vector<int>{0, 1, 1, 1, 2}));
+  EXPECT_EQ(
+      message_of<ConfigError>([&] { cut_at_units(graph, {"w2"}); }),
+      "parallel.cut = w2: parts before and after it share a parameter, a buffer, or a value that is written in place\n"
+      "  cut at another unit");
+}
+
+// In another pass the parameters of an operator decide, and operators without them follow the buffer.
+TEST(Sections, WrittenBuffersFollowTheirSection) {
+  ForwardGraph graph = chain({1, 1, 1, 1});
+  graph.buffers = {"mean"};
+  const Sections cut = cut_sections(graph, 2);
+  ASSERT_EQ(cut.of_operator, (std::vector<int>{0, 0, 1, 1}));
+  graph.operators[2].buffers = graph.operators[3].buffers = {0};
+  graph.operators[3].params.clear();
+  EXPECT_EQ(follow_sections(graph, cut).of_operator, (std::vector<int>{0, 0, 1, 1}));
+  graph.operators[1].buffers = {0};
+  EXPECT_EQ(message_of<ConfigError>([&] { follow_sections(graph, cut); }),
+            "passes = mm: it belongs to section 1, and comes after operators of section 0\n"
+            "  use parameters in the order of the training pass");
+}
+
 // An activation checkpoint over operators 1 to 4, and one inside it.
 TEST(Sections, CheckpointsAreNotCut) {
   ForwardGraph graph = chain({1, 1, 1, 1, 1, 1});
@@ -191,9 +219,10 @@ TEST(Sections, ImpossibleUnitsAreNamed) {
   EXPECT_EQ(cut_at_units(graph, {"x"}).of_operator, (std::vector<int>{0, 0, 0, 1}));
   graph.params = {"w0", "w1", "w2", "w3"};
   graph.operators[3].params = {1};  // tied, and not by a lookup
-  EXPECT_EQ(refusal({"w2"}),
-            "parallel.cut = w2: parts before and after it share a parameter, or a value that is written in place\n"
-            "  cut at another unit");
+  EXPECT_EQ(
+      refusal({"w2"}),
+      "parallel.cut = w2: parts before and after it share a parameter, a buffer, or a value that is written in place\n"
+      "  cut at another unit");
   EXPECT_EQ(refusal({"w3"}), "parallel.cut = w3: the forward pass does not use it\n  cut at another unit");
 }
 

@@ -40,7 +40,7 @@ class Cutter {
       for (std::size_t cut = use; has_params_[cut] == has_params_[use]; --cut)
         if (allowed_[cut] && (best == 0 || bytes_[cut] < bytes_[best])) best = cut;
       if (best == 0)
-        refuse_unit(unit, "parts before and after it share a parameter, or a value that is written in place",
+        refuse_unit(unit, "parts before and after it share a parameter, a buffer, or a value that is written in place",
                     "cut at another unit");
       if (best <= cuts.back())
         refuse_unit(unit, "the forward pass uses it before the unit that is named before it",
@@ -61,7 +61,7 @@ class Cutter {
     const GraphOperator& of = graph_.operators[op];
     const bool is_written = std::ranges::any_of(
         of.outputs, [&](int value) { return last_written_[static_cast<std::size_t>(value)] != op; });
-    return !of.params.empty() && of.inputs.empty() && !kept_together_[op] && !is_written;
+    return !of.params.empty() && of.inputs.empty() && of.buffers.empty() && !kept_together_[op] && !is_written;
   }
   const std::vector<std::size_t>& uses_of(int param) const { return uses_[static_cast<std::size_t>(param)]; }
 
@@ -75,11 +75,14 @@ class Cutter {
 
   void find_uses() {
     uses_.resize(graph_.params.size());
+    uses_of_buffers_.resize(graph_.buffers.size());
     first_made_.assign(graph_.values.size(), size_);
     last_written_.assign(graph_.values.size(), 0);
     last_used_.assign(graph_.values.size(), 0);
     for (std::size_t op = 0; op < size_; ++op) {
       for (const int param : graph_.operators[op].params) uses_[static_cast<std::size_t>(param)].push_back(op);
+      for (const int buffer : graph_.operators[op].buffers)
+        uses_of_buffers_[static_cast<std::size_t>(buffer)].push_back(op);
       for (const int value : graph_.operators[op].inputs) last_used_[static_cast<std::size_t>(value)] = op;
       for (const int value : graph_.operators[op].outputs) {
         const auto at = static_cast<std::size_t>(value);
@@ -137,6 +140,8 @@ class Cutter {
       const auto first = std::ranges::find_if(uses, [this](std::size_t op) { return !is_lookup(op); });
       if (first != uses.end()) forbid(*first, uses.back());
     }
+    for (const std::vector<std::size_t>& uses : uses_of_buffers_)
+      if (!uses.empty()) forbid(uses.front(), uses.back());
     for (const auto* const ranges : {&graph_.kept_together, &graph_.functions})
       for (const auto& [first, end] : *ranges)
         forbid(static_cast<std::size_t>(first), static_cast<std::size_t>(end) - 1);
@@ -241,6 +246,7 @@ class Cutter {
   int count_;
   std::size_t size_;
   std::vector<std::vector<std::size_t>> uses_;                      // by parameter: operators
+  std::vector<std::vector<std::size_t>> uses_of_buffers_;           // by buffer that a section writes: operators
   std::vector<std::size_t> first_made_, last_written_, last_used_;  // by value
   std::vector<bool> kept_together_;                                 // by operator
   std::vector<bool> allowed_;
@@ -355,7 +361,8 @@ Sections follow_sections(const ForwardGraph& graph, const Sections& cut) {
                       fmt::format("it belongs to section {}, and comes after operators of section {}", home, now),
                       "use parameters in the order of the training pass");
   };
-  std::vector<int> maker(graph.values.size(), kEverywhere);  // section that made each value
+  std::vector<int> maker(graph.values.size(), kEverywhere);    // section that made each value
+  std::vector<int> writer(graph.buffers.size(), kEverywhere);  // section that uses each written buffer
   int now = cut.has_lookup ? 1 : 0;
   for (std::size_t op = 0; op < graph.operators.size(); ++op) {
     const GraphOperator& described = graph.operators[op];
@@ -367,10 +374,17 @@ Sections follow_sections(const ForwardGraph& graph, const Sections& cut) {
       if (is_shared && !described.inputs.empty()) home = cut.home_of_lookup;
       section = std::max(section, home);
     }
+    for (const int buffer : described.buffers) {
+      const int home = writer[static_cast<std::size_t>(buffer)];
+      if (home == kEverywhere || home == section) continue;
+      if (section != kEverywhere) refuse(described, section, home);
+      section = home;
+    }
     const bool is_lookup = cut.has_lookup && section == 0;
     if (section == kEverywhere) section = now;
     if (section < now && !is_lookup) refuse(described, section, now);
     if (!is_lookup) now = section;
+    for (const int buffer : described.buffers) writer[static_cast<std::size_t>(buffer)] = section;
     for (const int value : described.outputs) {
       int& made = maker[static_cast<std::size_t>(value)];
       if (made != kEverywhere && made != section) refuse(described, section, made);

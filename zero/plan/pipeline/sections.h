@@ -8,6 +8,7 @@
 // balance, those with the fewest crossing bytes are taken. A cut never separates
 //   - an operator that writes a value in place from the operator that made the value
 //   - operators of one activation checkpoint (ForwardGraph::kept_together)
+//   - the uses of a buffer that an operator of a section writes, such as running statistics
 //   - the uses of one parameter, except lookups: operators with a parameter and no computed input, such as an
 //     embedding. If such a parameter is used again in a later section, its lookups become a section 0 of their own, on
 //     the rank of the later use. So a tied parameter has one home.
@@ -55,6 +56,7 @@ struct GraphOperator {
   std::int64_t own_bytes = 0;
   std::vector<int> constants{};  // that it reads
   std::optional<WaitingProduct> product{};
+  std::vector<int> buffers{};  // that it uses, of those that an operator of a section writes
 };
 
 struct GraphValue {
@@ -75,6 +77,7 @@ struct ForwardGraph {
   std::vector<GraphConstant> constants;
   std::vector<std::string> params;        // names
   std::vector<std::int64_t> param_bytes;  // of their gradients; 0: frozen
+  std::vector<std::string> buffers{};     // names
   int loss = -1;                          // the value that the forward pass returns
   // Operators [first, second) that one section runs, such as those of an activation checkpoint. Ranges may be nested.
   std::vector<std::pair<int, int>> kept_together;
@@ -114,9 +117,9 @@ Sections cut_sections(const ForwardGraph& graph, int count);
 Sections cut_at_units(const ForwardGraph& graph, const std::vector<std::string>& first_units);
 
 // Returns the sections of another forward pass of the same model, such as an evaluation: an operator with a parameter
-// is in the parameter's home, and an operator without one is in the section of the operator before it. `cut`: the
-// sections of the training pass; `graph` has the same parameters. Throws ConfigError under "passes" if the pass uses
-// parameters in another order of sections.
+// is in the parameter's home, and an operator without one is in the section of the operator before it. Operators with
+// one written buffer are together. `cut`: the sections of the training pass; `graph` has the same parameters. Throws
+// ConfigError under "passes" if the pass uses parameters or written buffers in another order of sections.
 Sections follow_sections(const ForwardGraph& graph, const Sections& cut);
 
 }  // namespace zero

@@ -96,6 +96,9 @@ ModuleParameters parameters_of(const ModelTensors& model, std::optional<DType> d
                            .own_unit = own_unit});
     found.tensors.push_back(tensor);
   }
+  for (const ModelTensors::Buffer& buffer : model.buffers)
+    if (buffer.tensor.defined() && known.try_emplace(buffer.tensor.unsafeGetTensorImpl(), 0).second)
+      found.buffers.push_back(buffer);
   check_device(found);
   check_overlap(found);
   return found;

@@ -1,4 +1,4 @@
-// parameters_of(): the parameters of a model for the plan: each tensor once, tied names as aliases.
+// parameters_of(): the parameters and buffers of a model for the plan: each tensor once, tied names as aliases.
 //
 // Local. Throws ConfigError with the parameter's name: a dtype that is not fp32, bf16 or fp16, a sparse tensor, two
 // parameters that share part of their memory, a parameter that is attached already.
@@ -15,6 +15,7 @@ namespace zero {
 struct ModuleParameters {
   std::vector<ParamSpec> specs;
   std::vector<torch::Tensor> tensors;
+  std::vector<ModelTensors::Buffer> buffers;
 };
 
 // `dtype`: the type in which parameters will be held, except parameters that stay fp32 beside running statistics.

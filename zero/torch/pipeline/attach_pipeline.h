@@ -20,9 +20,11 @@
 // With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take
 // the shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
 //
-// Refused by name for now: running statistics, GPUs, and the options sync, local and delayed_update
-// (docs/guide/pipeline.md has the table). Outside of passes() and evaluate(), operators on parameters of
-// other positions throw.
+// Buffers that the model writes, such as running statistics, have the bits of a run without a pipeline. After passes()
+// and evaluate() every rank of a line has their values.
+//
+// Refused by name for now: GPUs, and the options sync, local and delayed_update (docs/guide/pipeline.md has the table).
+// Outside of passes() and evaluate(), operators on parameters of other positions throw.
 #pragma once
 
 #include <filesystem>

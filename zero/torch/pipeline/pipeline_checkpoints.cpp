@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "zero/base/error/check.h"
-#include "zero/base/process/clock.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/join_sections.h"
 
@@ -17,33 +16,15 @@ PipelineCheckpoints::PipelineCheckpoints(Communicator& run, const PipelinePlan& 
                            [&](int section) { return plan.rank_of_section[static_cast<std::size_t>(section)]; });
 }
 
-SavedSections PipelineCheckpoints::save(const std::filesystem::path& path, SaveContents contents) {
-  const double begin = monotonic_seconds();
-  SavedSections saved;
-  const std::string failure = failure_of([&] {
-    for (const int section : homes_) {
-      AttachedModule* const module = modules_[static_cast<std::size_t>(section)];
-      if (module == nullptr) continue;
-      SaveContents of_section{.run = contents.run, .config = contents.config, .extras = std::move(contents.extras)};
-      contents.extras.clear();
-      const auto save =
-          module->checkpoints().begin_save(path_of_section(path, section), std::move(of_section), SaveMode::kSync);
-      save->wait();
-      saved.size_bytes += save->size_bytes();
-    }
+std::unique_ptr<PipelineSave> PipelineCheckpoints::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                              SaveMode mode) {
+  return std::make_unique<PipelineSave>(run_, path, homes_, [&](int section) -> std::unique_ptr<CheckpointSave> {
+    AttachedModule* const module = modules_[static_cast<std::size_t>(section)];
+    if (module == nullptr) return nullptr;
+    SaveContents of_section{.run = contents.run, .config = contents.config, .extras = std::move(contents.extras)};
+    contents.extras.clear();
+    return module->checkpoints().begin_save(path_of_section(path, section), std::move(of_section), mode);
   });
-  require_same_outcome(run_, path.string(), failure);
-  require_same_outcome(run_, path.string(), failure_of([&] {
-                         if (run_.rank() != 0) return;
-                         try {
-                           join_sections(path, homes_);
-                         } catch (const IoError&) {
-                           const std::string left = failure_of([&] { remove_sections(path, homes_); });
-                           throw;
-                         }
-                       }));
-  saved.seconds = monotonic_seconds() - begin;
-  return saved;
 }
 
 LoadedCheckpoint PipelineCheckpoints::load(const std::filesystem::path& path) {

@@ -1,17 +1,18 @@
 // PipelineCheckpoints: saves all sections of a model as one checkpoint, and loads any checkpoint of the model.
 //
 //   PipelineCheckpoints checkpoints(run, plan, names, modules);
-//   checkpoints.save("runs/x/checkpoints/step-00000500", contents);
+//   auto save = checkpoints.begin_save("runs/x/checkpoints/step-00000500", contents, SaveMode::kSync);
+//   save->wait();
 //   LoadedCheckpoint loaded = checkpoints.load("runs/x/checkpoints/step-00000500");
 //
 // The checkpoint has the format of every other checkpoint: a run without a pipeline, or with another number of
-// sections, loads it, and the other way round. Training waits while it is written. Collective over the run; between
-// steps. Throws what CheckpointSave and CheckpointLoad throw, on every rank. If a load fails after all checks, the
-// states may not be used before another load.
+// sections, loads it, and the other way round. Collective over the run; between steps. Throws what PipelineSave and
+// CheckpointLoad throw, on every rank. If a load fails after all checks, the states may not be used before another
+// load.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,9 @@
 #include "zero/checkpoint/save.h"
 #include "zero/plan/pipeline/pipeline.h"
 #include "zero/torch/attached_module.h"
+#include "zero/torch/pipeline/pipeline_save.h"
 
 namespace zero {
-
-struct SavedSections {
-  std::int64_t size_bytes = 0;  // of this rank
-  double seconds = 0;
-};
 
 class PipelineCheckpoints {
  public:
@@ -34,8 +31,9 @@ class PipelineCheckpoints {
   PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
                       std::vector<std::string> names, std::vector<AttachedModule*> modules);
 
-  // `contents`: the extras of a rank are stored in the file of its first section.
-  SavedSections save(const std::filesystem::path& path, SaveContents contents);
+  // `contents`: the extras of a rank are stored in the file of its first section. With kAsync the states are copied
+  // first, if every machine has memory for the copies.
+  std::unique_ptr<PipelineSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   // The result has the extras of this rank's first section.
   LoadedCheckpoint load(const std::filesystem::path& path);
 

@@ -8,6 +8,7 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/torch/pipeline/pass/section_pass.h"
+#include "zero/torch/pipeline/pass/step_buffers.h"
 #include "zero/torch/pipeline/pass/step_generator.h"
 
 namespace zero {
@@ -83,16 +84,20 @@ std::vector<at::Tensor> PipelineEvaluation::run(const std::optional<EvaluationKe
   broken = true;
   std::vector<at::Tensor> results(plan.sections_of_results.size());
   StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
+  StepBuffers buffers(parameters_.buffers, plan.forward, /*micros=*/1);
   for (const Pass& pass : plan.passes.passes[static_cast<std::size_t>(grid_.position)]) {
     SectionPass section(plan.forward, *plan.crossings, pass.section, 0, shared_(pass.section));
     generator.begin(0);
+    buffers.begin(0);
     const std::vector<at::Tensor> of_section = section.evaluate(function);
+    buffers.end(0);
     generator.end(0);
     for (std::size_t i = 0; i < results.size(); ++i)
       if (!results[i].defined() || plan.sections_of_results[i] == pass.section) results[i] = of_section.at(i);
   }
   generator.end_step();
   plan.crossings->end_step();
+  buffers.end_step(line_comm_, plan.passes.rank_of_section);
   for (std::size_t i = 0; i < results.size(); ++i) {
     const int section = plan.sections_of_results[i];
     if (section == kEverywhere) continue;

@@ -28,6 +28,7 @@
 #include "zero/torch/pipeline/agree_passes.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/joined_report.h"
+#include "zero/torch/pipeline/pass/step_buffers.h"
 #include "zero/torch/pipeline/pass/step_generator.h"
 #include "zero/torch/pipeline/section_options.h"
 #include "zero/torch/seam/tensor_type.h"
@@ -332,6 +333,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   OpenPasses open;
   SharedGradients shared;
   StepGenerator generator(forward_.draws(), options_.accumulate, *line_comm_);
+  StepBuffers buffers(parameters_.buffers, forward_, options_.accumulate);
   const std::int64_t sent_before = crossings_->sent_bytes();
   for (const Pass& pass : plan_.passes[static_cast<std::size_t>(grid_.position)]) {
     begin(pass);
@@ -340,17 +342,21 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
     const TimedSpan span(options_.timeline, activity_of(pass.kind), {pass.micro, pass.section});
     if (is_forward) {
       generator.begin(pass.micro);
+      buffers.begin(pass.micro);
       run_forward(pass, loss, open, losses);
+      buffers.end(pass.micro);
       generator.end(pass.micro);
     } else if (pass.kind == PassKind::kWeights) {
       run_weights(pass, open);
     } else {
+      buffers.begin_backward(pass.micro);
       run_backward(pass, open, shared, parts);
     }
     (is_forward ? seconds_.forward : seconds_.backward) += monotonic_seconds() - begin;
   }
   generator.end_step();
   crossings_->end_step();
+  buffers.end_step(*line_comm_, plan_.rank_of_section);
   crossed_bytes_ = crossings_->sent_bytes() - sent_before;
   share_losses(losses);
   broken_ = false;
@@ -441,12 +447,17 @@ AveragedScope PipelinedModule::averaged() {
   return AveragedScope(std::move(modules));
 }
 
-SavedSections PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
+void PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
   require_attached("save");
-  if (grid_.pipeline > 1) return checkpoints_->save(path, std::move(contents));
-  const auto save = modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync);
-  save->wait();
-  return {.size_bytes = save->size_bytes(), .seconds = save->seconds()};
+  if (grid_.pipeline > 1) return begin_save(path, std::move(contents), SaveMode::kSync)->wait();
+  modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync)->wait();
+}
+
+std::unique_ptr<PipelineSave> PipelinedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                          SaveMode mode) {
+  require_attached("save");
+  ZERO_CHECK(checkpoints_ != nullptr, "begin_save() without a pipeline");
+  return checkpoints_->begin_save(path, std::move(contents), mode);
 }
 
 LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {

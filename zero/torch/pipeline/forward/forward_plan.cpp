@@ -33,6 +33,7 @@ bool returns_no_tensor(const c10::OperatorHandle& op) {
 
 bool has_no_number(const c10::OperatorHandle& op) {
   using Key = c10::DispatchKey;
+  if (op.schema().name() == "aten::instance_norm") return false;
   if (returns_view(op.schema())) return true;
   return op.hasKernelForDispatchKey(Key::CompositeImplicitAutograd) && !op.hasKernelForDispatchKey(Key::CPU) &&
          !op.hasKernelForDispatchKey(Key::Autograd) && !op.hasKernelForDispatchKey(Key::AutogradCPU);
@@ -112,6 +113,13 @@ std::vector<std::string> ForwardPlan::lines() const {
 
 bool ForwardPlan::draws() const {
   return std::ranges::any_of(operators, &PlannedOperator::draws);
+}
+
+int ForwardPlan::section_of_buffer(int buffer) const {
+  for (std::size_t op = 0; op < graph.operators.size(); ++op)
+    if (std::ranges::find(graph.operators[op].buffers, buffer) != graph.operators[op].buffers.end())
+      return sections.of_operator[op];
+  ZERO_CHECK(false, "no operator uses buffer {}", buffer);
 }
 
 int ForwardPlan::section_of_value(int value) const {

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct PlannedOperator {
   std::vector<std::int64_t> sizes;     // of the tensor arguments, each with its number of dimensions before it
   std::vector<PlannedReturn> returns;  // empty if every rank computes it
   bool draws = false;                  // random numbers; a rank that walks past it draws as many
+  std::optional<bool> updates{};       // running statistics; absent: it has none
 
   std::string text() const;  // "aten::addmm [64] [32, 16] [16, 64]"
 };
@@ -49,6 +51,8 @@ struct ForwardPlan {
   std::vector<PlannedOperator> operators;
   std::vector<TensorLayout> values;      // by value
   std::vector<int> params_of_functions;  // trained parameters that custom autograd functions use
+  std::vector<int> section_buffers;      // buffers that operators of one section write
+  std::vector<int> common_buffers;       // buffers that every rank writes, such as a count of batches
   ForwardGraph graph;
   Sections sections;
 
@@ -56,9 +60,12 @@ struct ForwardPlan {
   bool draws() const;                      // some operator draws random numbers
   // The section that makes a value. kEverywhere: every rank does.
   int section_of_value(int value) const;
+  // The section that writes a buffer of `section_buffers`.
+  int section_of_buffer(int buffer) const;
 };
 
-// True for operators that have no number: views, and composites of other operators.
+// True for operators that have no number: views, and composites of other operators. An instance norm has one: its
+// statistics are copied, updated and copied back, in one section.
 bool has_no_number(const c10::OperatorHandle& op);
 // True for operators that answer a question about tensors. They have no number, and every rank runs them: shapes are
 // known everywhere, and a question about values fails while learning.
@@ -77,9 +84,12 @@ std::string call_text(const c10::OperatorHandle& op, const std::vector<std::int6
 //   - reads values of a tensor that another section has (item(), nonzero(), a boolean mask); the text has the last
 //     parameter that was used before it
 //   - draws from a generator that the program passes, or numbers whose count depends on absent values (multinomial)
-//   - writes a parameter, a buffer, or another tensor that is older than the pass
+//   - writes a parameter, or another tensor that is older than the pass and no buffer of the model
+//   - uses a buffer that the pass writes, inside an activation checkpoint or for the backward pass
+//   - asks for values of a buffer that one section writes
 // and if the function does not return one number that depends on the parameters. The default generator is left as it
-// was. `timer`: measures each operator that has a section; null: the graph has no seconds.
+// was, and so are buffers. A buffer that is used before an operator of a section writes it makes the function run once
+// more. `timer`: measures each operator that has a section; null: the graph has no seconds.
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss,
                           OperatorTimer* timer = nullptr);
 

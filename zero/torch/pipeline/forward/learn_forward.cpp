@@ -1,13 +1,11 @@
 // learn_forward(): declared in forward_plan.h.
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include <ATen/core/enum_tag.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
@@ -20,8 +18,10 @@
 #include "zero/base/process/host_language.h"
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/meta/meta_kernels.h"
+#include "zero/torch/pipeline/forward/buffer_uses.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
 #include "zero/torch/pipeline/forward/kept_by_autograd.h"
+#include "zero/torch/pipeline/forward/operator_effects.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/forward/region.h"
 #include "zero/torch/pipeline/forward/weight_product.h"
@@ -38,64 +38,6 @@ constexpr std::string_view kNoValues =
 
 [[noreturn]] void refuse_operator(const c10::OperatorHandle& op, std::string_view reason, std::string_view remedy) {
   throw ConfigError("passes", op.schema().name(), reason, remedy);
-}
-
-// Returns whether an operator with a random form draws no numbers: its probability is 0, or it does not train.
-bool draws_nothing(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  const bool drops = op.schema().name().find("dropout") != std::string::npos;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = stack[stack.size() - arguments.size() + i];
-    const std::string& name = arguments[i].name();
-    const bool is_probability = name == "dropout_p" || name == "dropout" || (drops && name == "p");
-    if (is_probability && value.isDouble() && value.toDouble() == 0) return true;
-    if ((name == "train" || name == "training") && value.isBool() && !value.toBool()) return true;
-  }
-  return false;
-}
-
-bool draws_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  return op.hasTag(at::Tag::nondeterministic_seeded) && !draws_nothing(op, stack);
-}
-
-bool has_own_generator(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (arguments[i].name() == "generator" && !stack[stack.size() - arguments.size() + i].isNone()) return true;
-  return false;
-}
-
-// Returns whether the count of numbers that the operator draws depends only on the sizes of its arguments.
-bool draws_by_sizes(const c10::OperatorHandle& op) {
-  constexpr std::array<std::string_view, 13> kNames{
-      "aten::bernoulli_",   "aten::bernoulli",    "aten::uniform_",      "aten::normal_",    "aten::random_",
-      "aten::exponential_", "aten::cauchy_",      "aten::log_normal_",   "aten::geometric_", "aten::rand_like",
-      "aten::randn_like",   "aten::randint_like", "aten::native_dropout"};
-  return std::ranges::find(kNames, op.schema().name()) != kNames.end();
-}
-
-// Returns whether the shape of the result depends on values. An index of whole numbers does not.
-bool has_dynamic_shape(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
-  if (op.schema().name() != "aten::index") return true;
-  bool has_mask = false;
-  for_each_argument(op, stack, [&, first = true](const at::Tensor& tensor, bool) mutable {
-    if (std::exchange(first, false) || !tensor.defined()) return;
-    has_mask = has_mask || tensor.scalar_type() == at::kBool || tensor.scalar_type() == at::kByte;
-  });
-  return has_mask;
-}
-
-bool gathers_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  if (op.schema().name().find("batch_norm") == std::string::npos) return false;
-  const auto& arguments = op.schema().arguments();
-  bool trains = false, has_statistics = false;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = stack[stack.size() - arguments.size() + i];
-    if (arguments[i].name() == "training" || arguments[i].name() == "train") trains = value.isBool() && value.toBool();
-    if (arguments[i].name() == "running_mean") has_statistics = value.isTensor() && value.toTensor().defined();
-  }
-  return trains && has_statistics;
 }
 
 // Some operators warn about their own outputs on the meta device. A real pass shows a warning that concerns the user.
@@ -126,11 +68,12 @@ double work_of(const std::string& name, const std::vector<at::Tensor>& arguments
 
 class ForwardLearner final : public OperatorTaker {
  public:
-  // `timer`: measures the operators; null: they have no seconds.
+  // `of_sections`: by buffer; see BufferUses. `timer`: measures the operators; null: they have no seconds.
   // `cut`: the sections of the model, if it is cut already; errors name them. Null: not yet.
-  explicit ForwardLearner(const ModuleParameters& parameters, OperatorTimer* timer = nullptr,
-                          const Sections* cut = nullptr)
-      : timer_(timer), cut_(cut) {
+  ForwardLearner(const ModuleParameters& parameters, std::vector<bool> of_sections, OperatorTimer* timer,
+                 const Sections* cut)
+      : timer_(timer), cut_(cut), buffers_(parameters.buffers, std::move(of_sections)) {
+    for (const ModelTensors::Buffer& buffer : parameters.buffers) plan_.graph.buffers.push_back(buffer.name);
     for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
       params_.emplace(parameters.tensors[param].storage().unsafeGetStorageImpl(), static_cast<int>(param));
       const ParamSpec& spec = parameters.specs[param];
@@ -150,7 +93,7 @@ class ForwardLearner final : public OperatorTaker {
     }
     const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
     if (returns_no_tensor(op)) {
-      refuse_values(op, [&] { op.redispatchBoxed(below_parameter_key(keys), &stack); });
+      answer(op, keys, stack);
       return;
     }
     GraphOperator described{.name = op.schema().name()};
@@ -176,13 +119,16 @@ class ForwardLearner final : public OperatorTaker {
         if (c10::GradMode::is_enabled() && is_made_by_function(tensor))
           keep_function(op.schema().name(), tensor, *value, static_cast<int>(plan_.operators.size()) + 1);
         if (is_written) written.push_back(*value);
+      } else if (buffers_.has(tensor)) {
+        buffers_.use(tensor, next_number(), described.buffers);
       } else if (const auto constant = constant_of(tensor)) {
         described.constants.push_back(*constant);
       }
     });
-    described.everywhere = described.params.empty() && described.inputs.empty();
+    described.everywhere = described.params.empty() && described.inputs.empty() && described.buffers.empty();
     PlannedOperator planned{.op = op, .sizes = argument_sizes(op, stack), .returns = {}, .draws = draws};
-    refuse_writes(op, stack, described.everywhere);
+    if (has_statistics(op)) planned.updates = !updated_statistics(op, stack).empty();
+    note_writes(op, stack, described);
     if (described.everywhere) {
       if (region_.is_open()) {
         region_.run(stack);
@@ -226,7 +172,19 @@ class ForwardLearner final : public OperatorTaker {
     plan_.graph.loss = *value;
     return take();
   }
-  ForwardPlan take() { return std::move(plan_); }
+  ForwardPlan take() {
+    for (const auto& [op, buffer] : kept_buffers_) {
+      if (!buffers_.is_written(buffer)) continue;
+      refuse_operator(op,
+                      fmt::format("its backward pass needs the values of {}, which the next micro-batch writes before",
+                                  buffers_.name_of(buffer)),
+                      "use a copy: clone()");
+    }
+    plan_.section_buffers = buffers_.section_buffers();
+    plan_.common_buffers = buffers_.common_buffers();
+    return std::move(plan_);
+  }
+  const BufferUses& buffers() const { return buffers_; }
 
  private:
   std::optional<int> param_of(const at::Tensor& tensor) const {
@@ -267,18 +225,61 @@ class ForwardLearner final : public OperatorTaker {
     }
   }
 
-  // A tensor that every rank has may be written only by operators that every rank runs, and only if this pass made it.
-  void refuse_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool everywhere) const {
-    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
-      if (!is_written || !tensor.defined() || absent_value(tensor)) return;
-      if (!constant_of(tensor))
-        refuse_operator(
-            op, "it writes a tensor that is older than the pass, such as a buffer, and a pass runs several times",
-            "write it outside of passes()");
-      if (!everywhere)
+  int next_number() const { return static_cast<int>(plan_.operators.size()); }
+
+  // Runs an operator that answers a question. Only one section knows the values of a buffer that it writes.
+  void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+    std::vector<int> of_section;
+    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool) {
+      if (buffers_.has(tensor)) buffers_.use(tensor, next_number() - 1, of_section);
+    });
+    if (!of_section.empty())
+      replace_arguments(op, stack, [&](const at::Tensor& tensor) {
+        return buffers_.has(tensor) ? meta_of(tensor, /*needs_gradient=*/false) : tensor;
+      });
+    refuse_values(op, [&] {
+      if (of_section.empty()) {
+        op.redispatchBoxed(below_parameter_key(keys), &stack);
+      } else {
+        op.callBoxed(&stack);
+      }
+    });
+  }
+
+  // A tensor that this pass made on every rank may be written only by operators that every rank runs. A buffer may also
+  // be written by operators of one section. Other tensors that are older than the pass may not be written.
+  void note_writes(const c10::OperatorHandle& op, const torch::jit::Stack& stack, GraphOperator& described) {
+    bool writes_buffer = false;
+    for (const at::Tensor& tensor : written_arguments(op, stack)) {
+      if (const auto value = absent_value(tensor)) {
+        described.outputs.push_back(*value);
+      } else if (buffers_.has(tensor)) {
+        buffers_.write(tensor, next_number(), described.everywhere, described.buffers);
+        writes_buffer = true;
+      } else if (!constant_of(tensor)) {
+        refuse_operator(op,
+                        "it writes a tensor that is older than the pass and no buffer of the model, and a pass runs "
+                        "several times",
+                        "register it as a buffer, or write it outside of passes()");
+      } else if (!described.everywhere) {
         refuse_operator(op, "it writes values of one section into a tensor that every section has",
                         "use an operator that makes a new tensor, such as cat, stack or where");
+      }
+    }
+    if (checkpoints_.empty() || (!writes_buffer && described.buffers.empty())) return;
+    refuse_operator(op,
+                    fmt::format("it uses {}, which the pass writes, inside an activation checkpoint: the second run "
+                                "comes after other micro-batches have written it",
+                                name_of_buffer(op, stack)),
+                    "end the checkpoint before this module, or call the module's eval()");
+  }
+
+  std::string name_of_buffer(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+    std::string name;
+    for_each_argument(op, stack, [&](const at::Tensor& tensor, bool) {
+      if (name.empty() && buffers_.has(tensor) && buffers_.is_written(tensor)) name = buffers_.name_of(tensor);
     });
+    return name;
   }
 
   // Where an operator is that gets no number: the operator and the parameter before it.
@@ -308,9 +309,6 @@ class ForwardLearner final : public OperatorTaker {
                                   "on them; {}",
                                   place()),
                       kNoValues);
-    if (gathers_statistics(op, stack))
-      refuse_operator(op, "it gathers running statistics, and only the rank of its section would have them",
-                      "use a norm without them, such as LayerNorm, or parallel.pipeline = 1");
   }
 
   // An operator fails if its result, or the shape of its result, depends on values that are absent.
@@ -330,7 +328,7 @@ class ForwardLearner final : public OperatorTaker {
   void keep_results(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
     for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
       const auto keep = [this](const at::Tensor& tensor) {
-        if (!tensor.defined() || !tensor.has_storage()) return;
+        if (!tensor.defined() || !tensor.has_storage() || buffers_.has(tensor)) return;
         const int number = static_cast<int>(constants_.size());
         if (!constants_.emplace(tensor.storage().unsafeGetStorageImpl(), number).second) return;
         kept_.push_back(tensor.storage());
@@ -383,12 +381,14 @@ class ForwardLearner final : public OperatorTaker {
 
   // A parameter that is kept is no activation, and a tensor that is older than the pass exists anyway.
   void describe_kept(const KeptByAutograd& kept, const std::vector<at::Tensor>& arguments,
-                     const PlannedOperator& planned, GraphOperator& described) const {
+                     const PlannedOperator& planned, GraphOperator& described) {
     for (const std::size_t number : kept.arguments) {
       const at::Tensor& argument = arguments[number];
       if (!argument.defined() || param_of(argument)) continue;
       if (const auto value = absent_value(argument)) described.saved.push_back(*value);
       if (const auto constant = constant_of(argument)) described.saved_constants.push_back(*constant);
+      // In training a norm's backward pass does not read the statistics that it keeps.
+      if (buffers_.has(argument) && !planned.updates.value_or(false)) kept_buffers_.emplace_back(planned.op, argument);
     }
     std::vector<int> results;  // values; an argument that was written is also in `arguments`
     for (const PlannedReturn& entry : planned.returns)
@@ -449,7 +449,6 @@ class ForwardLearner final : public OperatorTaker {
     }
     const bool writes_gradient = in_place && any_gradient && c10::GradMode::is_enabled();
     for (const int value : written) {
-      described.outputs.push_back(value);
       if (!writes_gradient) continue;
       plan_.values[static_cast<std::size_t>(value)].requires_grad = true;
       plan_.graph.values[static_cast<std::size_t>(value)].differentiable = true;
@@ -543,7 +542,9 @@ class ForwardLearner final : public OperatorTaker {
   std::unordered_map<const c10::StorageImpl*, int> params_;
   std::vector<at::ScalarType> param_types_;
   std::unordered_map<const c10::StorageImpl*, int> constants_;
-  std::vector<bool> trained_;  // by parameter
+  BufferUses buffers_;
+  std::vector<std::pair<c10::OperatorHandle, at::Tensor>> kept_buffers_;  // for backward passes, with their operators
+  std::vector<bool> trained_;                                             // by parameter
   Region region_;
   std::vector<int> checkpoints_;      // open ones: their first operators
   int silent_since_ = -1;             // operators since this one run without gradients; -1: they do not
@@ -552,30 +553,37 @@ class ForwardLearner final : public OperatorTaker {
   const std::shared_ptr<torch::autograd::Node> history_{new NoHistory, torch::autograd::deleteNode};
 };
 
+// Runs the pass, and again while it turns out that an operator used a buffer of a section as if every rank had it.
+ForwardPlan learn(const ModuleParameters& parameters, OperatorTimer* timer, const Sections* cut, bool with_gradients,
+                  const std::function<void()>& pass, const std::function<ForwardPlan(ForwardLearner&)>& take) {
+  std::vector<bool> of_sections(parameters.buffers.size(), false);
+  for (;;) {
+    const GeneratorScope unchanged(generator_state());
+    ForwardLearner learner(parameters, of_sections, timer, cut);
+    {
+      const TakeOperators scope(learner);
+      const c10::AutoGradMode recording(with_gradients);
+      pass();
+    }
+    if (!learner.buffers().found_late()) return take(learner);
+    of_sections = learner.buffers().of_sections();
+  }
+}
+
 }  // namespace
 
 ForwardPlan learn_forward(const ModuleParameters& parameters, const std::function<at::Tensor()>& loss,
                           OperatorTimer* timer) {
-  const GeneratorScope unchanged(generator_state());
-  ForwardLearner learner(parameters, timer);
   at::Tensor result;
-  {
-    const TakeOperators scope(learner);
-    const c10::AutoGradMode recording(true);
-    result = loss();
-  }
-  return learner.take(result);
+  return learn(
+      parameters, timer, nullptr, /*with_gradients=*/true, [&] { result = loss(); },
+      [&](ForwardLearner& learner) { return learner.take(result); });
 }
 
 ForwardPlan learn_evaluation(const ModuleParameters& parameters, const Sections& cut, const ForwardResults& function) {
-  const GeneratorScope unchanged(generator_state());
-  ForwardLearner learner(parameters, nullptr, &cut);
-  {
-    const TakeOperators scope(learner);
-    const c10::AutoGradMode no_gradients(false);
-    function();
-  }
-  return learner.take();
+  return learn(
+      parameters, nullptr, &cut, /*with_gradients=*/false, [&] { function(); },
+      [](ForwardLearner& learner) { return learner.take(); });
 }
 
 }  // namespace zero

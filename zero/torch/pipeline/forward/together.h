@@ -11,7 +11,7 @@
 //   - It uses tensors only from `inputs`; parameters are inputs too.
 //   - Its results have the sizes and types of `like`, and need a gradient if `like` does: ConfigError under "together".
 //     Values of `like` are not read.
-//   - It draws no random numbers, because the other ranks do not draw them.
+//   - It draws no random numbers, because the other ranks do not draw them. For the same reason it writes no buffer.
 // Local if fn is Local.
 #pragma once
 

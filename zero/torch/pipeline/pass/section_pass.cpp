@@ -17,6 +17,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/torch/deferred/tagged_tensor.h"
+#include "zero/torch/pipeline/forward/operator_effects.h"
 #include "zero/torch/seam/dispatch_key.h"
 #include "zero/torch/seam/parameter_uses.h"
 
@@ -138,8 +139,15 @@ std::vector<at::Tensor> SectionPass::run_together(const Function& function, cons
 const PlannedOperator& SectionPass::next(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto number = static_cast<std::size_t>(number_);
   const std::vector<std::int64_t> sizes = argument_sizes(op, stack);
-  if (number < plan_.operators.size() && plan_.operators[number].op == op && plan_.operators[number].sizes == sizes)
+  if (number < plan_.operators.size() && plan_.operators[number].op == op && plan_.operators[number].sizes == sizes) {
+    const std::optional<bool>& updates = plan_.operators[number].updates;
+    if (updates && *updates == updated_statistics(op, stack).empty())
+      throw ConfigError("passes", call_text(op, sizes),
+                        fmt::format("it {} running statistics, and the planned pass did {}",
+                                    *updates ? "updates no" : "updates", *updates ? "so" : "not"),
+                        "give calls of evaluate() in training and in evaluation mode different keys");
     return plan_.operators[number];
+  }
   throw ConfigError("passes", call_text(op, sizes),
                     fmt::format("operator {} of the forward pass of micro-batch {}, and planned was {}", number_,
                                 micro_, number < plan_.operators.size() ? plan_.operators[number].text() : "the end"),

@@ -1,0 +1,55 @@
+// PipelineSave: one checkpoint of all sections of a model while it is being written to disk.
+//
+//   const auto save = checkpoints.begin_save("runs/x/checkpoints/step-00000500", contents, SaveMode::kAsync);
+//   // ... train ...
+//   if (save->poll()) ...                  // now and then: true after the checkpoint is published
+//   save->wait();                          // or waits for it
+//
+// Each section is saved as a CheckpointSave, into a folder of its own. When all are written, rank 0 joins the folders
+// (zero/checkpoint/join_sections.h). Collective over the run, except the destructor, as CheckpointSave. Throws IoError
+// on every rank if one failed. Then the path is unchanged.
+#pragma once
+
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zero/checkpoint/save.h"
+
+namespace zero {
+
+class PipelineSave {
+ public:
+  // `sections`: those with parameters, in the order of their files. `begin`: begins the save of a section; returns null
+  // if another rank has it.
+  using Begin = std::function<std::unique_ptr<CheckpointSave>(int section)>;
+  PipelineSave(Communicator& run, std::filesystem::path path, std::vector<int> sections, const Begin& begin);
+
+  bool poll();
+  void wait();
+
+  // Local.
+  bool copied() const { return copied_; }  // true: training continues meanwhile
+  std::int64_t size_bytes() const;         // of this rank
+  double stalled_seconds() const { return stalled_; }
+  double seconds() const { return seconds_; }
+
+ private:
+  void publish();
+
+  Communicator& run_;
+  const std::filesystem::path path_;
+  const std::vector<int> sections_;
+  const double begin_;
+  std::vector<std::unique_ptr<CheckpointSave>> parts_;
+  std::string failure_;  // of this rank's sections
+  std::exception_ptr failed_;
+  bool copied_ = false;
+  bool published_ = false;
+  double stalled_ = 0, seconds_ = 0;
+};
+
+}  // namespace zero
