@@ -40,18 +40,23 @@ TEST(CheckpointFolder, KeepsNewestAndRemovesUnfinished) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder.path());
   for (std::int64_t step = 1; step <= 5; ++step) make(checkpoints.path_of(step));
-  make(folder / "step-00000006.tmp");
+  for (const char* const unfinished : {"step-00000005.tmp", "step-00000004.section-1.tmp.tmp", "step-.tmp"})
+    make(folder / unfinished);
+  make(folder / "step-00000006.section-3.tmp.tmp");
   make(folder / "mine");
   checkpoints.keep(2, 5);
   EXPECT_EQ(checkpoints.list(),
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
-  EXPECT_FALSE(fs::exists(folder / "step-00000006.tmp"));
+  for (const char* const unfinished : {"step-00000005.tmp", "step-00000004.section-1.tmp.tmp", "step-.tmp"})
+    EXPECT_FALSE(fs::exists(folder / unfinished)) << unfinished;
+  EXPECT_TRUE(fs::exists(folder / "step-00000006.section-3.tmp.tmp")) << "another rank may be writing it";
   EXPECT_TRUE(fs::exists(folder / "mine/manifest.json"));
   checkpoints.keep(1, 4);  // 5 is newer than the run's step 4, so it does not count
   EXPECT_EQ(checkpoints.list(),
             (std::vector<CheckpointFolder::Entry>{{5, checkpoints.path_of(5)}, {4, checkpoints.path_of(4)}}));
   checkpoints.clear();
   EXPECT_TRUE(checkpoints.list().empty());
+  EXPECT_FALSE(fs::exists(folder / "step-00000006.section-3.tmp.tmp"));
 }
 
 TEST(CheckpointFolder, SparesTheBest) {

@@ -59,7 +59,9 @@ void CheckpointFolder::keep(std::int64_t count, std::int64_t newest, std::int64_
   }
   for (const fs::path& path : paths_in(path_)) {
     const std::string name = path.filename().string();
-    if (name.starts_with(kPrefix) && name.ends_with(kUnfinished)) remove(path);
+    if (!name.starts_with(kPrefix) || !name.ends_with(kUnfinished)) continue;
+    const auto step = step_of(name.substr(0, name.find('.')));
+    if (!step || *step <= newest) remove(path);
   }
   if (first != nullptr) std::rethrow_exception(first);
 }

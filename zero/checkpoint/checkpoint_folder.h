@@ -31,9 +31,9 @@ class CheckpointFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path path_of(std::int64_t step) const;
   std::vector<Entry> list() const;
-  // Removes all but the newest `count` checkpoints up to the step `newest`, and the remains of unfinished saves. Later
-  // checkpoints stay: the run could not read them, and does not own them. The checkpoint of the step `spared` also
-  // stays; -1: none.
+  // Removes all but the newest `count` checkpoints up to the step `newest`, and the remains of unfinished saves up to
+  // it. Later checkpoints stay: the run could not read them, and does not own them. Later unfinished saves also stay,
+  // because another rank may have begun the next save. The checkpoint of the step `spared` also stays; -1: none.
   void keep(std::int64_t count, std::int64_t newest, std::int64_t spared = -1) const;
   void clear() const { keep(0, std::numeric_limits<std::int64_t>::max()); }
 

@@ -66,7 +66,7 @@ TEST_F(PipelinesSlow, AveragesKeepBits) {
     EXPECT_EQ(evaluations(name), plain);
     for (const char* const file : {"/model.safetensors", "/model_ema.safetensors"}) {
       EXPECT_FALSE(folder_.read(name + file).empty());
-      EXPECT_EQ(folder_.read(name + file), folder_.read(std::string("plain") + file)) << name << file;
+      EXPECT_TRUE(folder_.read(name + file) == folder_.read(std::string("plain") + file)) << name << file;
     }
   }
 }
@@ -87,8 +87,8 @@ TEST_F(PipelinesSlow, ExportAndTextEqualWholeModels) {
   };
   const std::vector<std::string> plain = made_of("plain", "-n 1");
   for (const std::string& each : plain) EXPECT_GT(each.size(), 30U);
-  EXPECT_EQ(made_of("cut", "-n 2 --parallel.pipeline 2 --zero.stage 1"), plain);
-  EXPECT_EQ(made_of("three", "-n 3 --parallel.pipeline 3 --zero.stage 3"), plain);
+  EXPECT_TRUE(made_of("cut", "-n 2 --parallel.pipeline 2 --zero.stage 1") == plain);
+  EXPECT_TRUE(made_of("three", "-n 3 --parallel.pipeline 3 --zero.stage 3") == plain);
 }
 
 // A sample begins with one token, and is longer than the context and than the number of plans that are kept.
