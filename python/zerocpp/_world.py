@@ -53,8 +53,10 @@ def _in_notebook() -> bool:
 
 def _refuse_ranks_of_a_notebook() -> None:
     """Refuses ranks from a notebook's launcher: it forks them after torch has started threads, which a fork drops."""
+    if not _in_notebook():
+        return
     number = _C.ranks_of_environment()
-    if number > 1 and _in_notebook():
+    if number > 1:
         raise refuse(
             "world",
             f"{number} ranks",

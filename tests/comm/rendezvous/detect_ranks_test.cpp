@@ -238,6 +238,9 @@ TEST(Rendezvous, HalfALauncherIsAnError) {
   EXPECT_CONTAINS(error_of({{"OMPI_COMM_WORLD_RANK", "0"}}), "OMPI_COMM_WORLD_SIZE: is not set");
   EXPECT_CONTAINS(error_of({{"PET_NNODES", "2"}}), "PET_NODE_RANK: is not set, but PET_NNODES is");
   EXPECT_CONTAINS(error_of({{"PMIX_RANK", "2"}}), "does not say how many ranks there are");
+  EXPECT_CONTAINS(error_of({{"WORLD_SIZE", "2"}}), "RANK: is not set, but WORLD_SIZE is");
+  EXPECT_CONTAINS(error_of({{"PMI_SIZE", "2"}}), "PMI_RANK: is not set, but PMI_SIZE is");
+  EXPECT_EQ(detect({{"WORLD_SIZE", "1"}}).source, "one process");
   EXPECT_CONTAINS(error_of({}, {.rank = 1}), "world: is missing");
   EXPECT_CONTAINS(error_of({}, {.rank = 2, .world = 2}), "rank = 2: must be between 0 and 1");
 }

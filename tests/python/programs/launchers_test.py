@@ -81,8 +81,12 @@ class Launchers(ranks.FolderTest):
         self.assertEqual([process.returncode for process in running], [0, 0], texts)
         self.assert_started(self.ranks_of("".join(texts)), "Slurm")
 
-    def test_rank_without_world_size_is_refused(self) -> None:
-        for own in ({"RANK": "1"}, {"RANK": "0", "LOCAL_RANK": "0"}):
+    def test_half_a_launcher_is_refused(self) -> None:
+        for own, missing in (
+            ({"RANK": "1"}, "WORLD_SIZE(.|\n)*RANK"),
+            ({"RANK": "0", "LOCAL_RANK": "0"}, "WORLD_SIZE(.|\n)*RANK"),
+            ({"WORLD_SIZE": "2"}, "RANK(.|\n)*WORLD_SIZE"),
+        ):
             done = subprocess.run(
                 [sys.executable, "-c", "import zerocpp\nzerocpp.world()"],
                 env={**ranks.environment(), **own},
@@ -91,7 +95,7 @@ class Launchers(ranks.FolderTest):
                 check=False,
             )
             self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertRegex(done.stderr, "zerocpp.ConfigError: WORLD_SIZE(.|\n)*RANK")
+            self.assertRegex(done.stderr, "zerocpp.ConfigError: " + missing)
 
 
 if __name__ == "__main__":

@@ -184,6 +184,13 @@ void read_flags(const RankFlags& flags, RankEnvironment& ranks) {
   ranks.local_rank = check("local rank", flags.local_rank.value_or(guess), 0, ranks.local_world - 1);
 }
 
+// Without its rank, each of several processes would train alone.
+void refuse_size_without_rank(const Variables& variables) {
+  for (const Names& names : {kTorchrun, kOpenMpi, kPmi, kMvapich})
+    if (variables.number(names.world, 1, INT_MAX).value_or(1) > 1)
+      static_cast<void>(variables.required(names.rank, 0, INT_MAX, names.world));
+}
+
 }  // namespace
 
 RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& environment) {
@@ -231,6 +238,8 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
     ranks.source = variables.has("RANK") ? "RANK without LOCAL_RANK (a node)" : "PET_*";
     read_nodes(variables, ranks);
     ranks.run_id = fmt::format("node-{}-{}", ranks.master_addr, ranks.master_port);
+  } else {
+    refuse_size_without_rank(variables);
   }
 
   if (flags.master_addr || flags.master_port) ranks.agent_run.reset();  // the store is elsewhere

@@ -5,7 +5,7 @@
 //
 // The first present source of this list counts: explicit flags, torchrun (and zero launch), Open MPI, PMI (MPICH, Intel
 // MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable with a senseless value is
-// a ConfigError that names it, and no other source is tried.
+// a ConfigError that names it, and no other source is tried. A size above 1 without its rank is also a ConfigError.
 //
 // RANK without LOCAL_RANK, and PET_*, describe a node (a pod), not a process. `per_node` is then set, and `rank` is the
 // first of the `local_world` ranks that must be started here.
