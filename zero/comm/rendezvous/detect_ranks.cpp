@@ -184,7 +184,7 @@ void read_flags(const RankFlags& flags, RankEnvironment& ranks) {
   ranks.local_rank = check("local rank", flags.local_rank.value_or(guess), 0, ranks.local_world - 1);
 }
 
-// Without its rank, each of several processes would train alone.
+// If the rank is missing, each process would train a whole run as its only rank.
 void refuse_size_without_rank(const Variables& variables) {
   for (const Names& names : {kTorchrun, kOpenMpi, kPmi, kMvapich})
     if (variables.number(names.world, 1, INT_MAX).value_or(1) > 1)

@@ -282,7 +282,7 @@ class ForwardLearner final : public OperatorTaker {
     return name;
   }
 
-  // Where an operator is that gets no number: the operator and the parameter before it.
+  // The place of an operator without a number, for errors: the numbered operator and the parameter before it.
   std::string place() const {
     const std::vector<GraphOperator>& operators = plan_.graph.operators;
     if (operators.empty()) return "it is the first operator of the forward pass";

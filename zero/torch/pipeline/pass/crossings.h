@@ -12,8 +12,8 @@
 // two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
 // section to the first; each adds its own part, as autograd does without a pipeline.
 //
-// A rank that has many unread messages reads what others have sent before it sends more. Otherwise two ranks could wait
-// for each other, because a communicator holds a limited number of them.
+// A rank that has many unread messages receives the messages of other ranks before it sends more. Otherwise two ranks
+// could wait for each other, because a communicator holds a limited number of them.
 //
 // A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their
 // reader sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
