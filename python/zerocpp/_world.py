@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import math
 import os
 import sys
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -138,10 +140,18 @@ def _leave() -> None:
 
 
 def _end_process_groups() -> None:
-    """Ends groups of torch.distributed that the program, Lightning or accelerate did not end.
+    """Ends groups of torch.distributed that the program, Lightning or accelerate did not end, with their threads.
 
     Gloo's threads drop their last tensors after a collective returned. If Python is already exiting, torch aborts.
     """
     dist = sys.modules.get("torch.distributed")
-    if dist is not None and dist.is_available() and dist.is_initialized():
+    if dist is None or not dist.is_available():
+        return
+    # If this module is imported while a group exists, its default arguments keep the group and its threads.
+    for function in vars(sys.modules.get("torch.distributed.nn.functional", ModuleType(""))).values():
+        defaults = getattr(function, "__defaults__", None) or ()
+        if any(isinstance(value, dist.ProcessGroup) for value in defaults):
+            function.__defaults__ = tuple(None if isinstance(v, dist.ProcessGroup) else v for v in defaults)
+    if dist.is_initialized():
         dist.destroy_process_group()
+        gc.collect()  # engines that were not closed keep the group

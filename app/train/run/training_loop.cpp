@@ -108,11 +108,12 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const std::int64_t every = run_.job.health.check_replicas;
   if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(run_.model.trained()))
     return {.draws_others = true};
-  const bool exchanged = run_.records.log.exchange_due();
+  const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
+  // A step is logged before its evaluation, also if the exchange is not due yet.
+  const bool exchanged = run_.records.log.exchange_due() || evaluates;
   int signal = exchanged ? exchange() : 0;
   if (exchanged) run_.model.torch_memory.learn(run_.ranks.comm());
   // The last step is evaluated at the end, with all data. That result cannot be compared with the others.
-  const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
   const bool is_best = evaluates && (step < o.steps || watched_measure(run_.job)) && evaluate_and_compare(run_);
   const bool ends = evaluates && ends_early(run_);
   run_.checkpoints.poll();

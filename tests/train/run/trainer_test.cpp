@@ -197,14 +197,17 @@ TEST_F(TrainerTest, TheReportAgreesWithTheRun) {
   EXPECT_GT(written["utilization"], 0);
 }
 
-// Each step and each evaluation adds one line.
+// Each step and each evaluation adds one line. The line of a step precedes that of its evaluation.
 TEST_F(TrainerTest, StepsAndEvaluationsAddMetricsLines) {
   auto job = text_job(6);
   job.train.eval_every = 4;
   job.train.eval_batches = 1;
   run(job, 2);
   std::vector<std::int64_t> steps, evaluations;
-  for (const auto& line : metrics()) (line.contains("val_loss") ? evaluations : steps).push_back(line["step"]);
+  for (const auto& line : metrics()) {
+    (line.contains("val_loss") ? evaluations : steps).push_back(line["step"]);
+    EXPECT_EQ(steps.back(), line["step"]);
+  }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(evaluations, (std::vector<std::int64_t>{4, 6}));
   const auto written = report();
