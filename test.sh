@@ -231,21 +231,30 @@ cuda() {
     ! readelf -d build/cuda/lib/libzero_core.so $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) | grep -i 'NEEDED.*cuda'
 }
 
-# The tests that a change can break. The log names each program and its filter.
+# The tests that a change can break, as many programs at once as run_ctest has. Prints each program and its filter.
 changed_tests() {
-  local chosen program filter targets=() failed=0
+  local chosen program filter targets=() logs=build/changed number=100 running=0 failed=0
   chosen=$(python3 tools/changed_tests.py "$base") || return 1
   [ -n "$chosen" ] || { say "No test of C++ or of a script depends on the change."; return 0; }
   mapfile -t targets < <(awk '$1 != "SCRIPT" {print $1}' <<<"$chosen")
   [ ${#targets[@]} = 0 ] || configure_and_build release "-DZERO_TORCH=$ZERO_TORCH" -- "${targets[@]}" || return $?
+  rm -rf $logs && mkdir -p $logs
   while read -r program filter; do
-    printf '%s %s\n' "$program" "${filter:0:100}"
-    case $program in
-      SCRIPT) python3 "$filter" || failed=1 ;;
-      *) (cd build/release && ZERO_LOG_LEVEL=error "tests/$program" --gtest_brief=1 --gtest_filter="$filter") || failed=1 ;;
-    esac
+    [ $running -lt $((2 * $(nproc))) ] || { wait -n || failed=1; running=$((running - 1)); }
+    changed_test "$program" "$filter" &>$logs/$((++number)) &
+    running=$((running + 1))
   done <<<"$chosen"
+  for ((; running > 0; --running)); do wait -n || failed=1; done
+  cat $logs/*
   return $failed
+}
+
+changed_test() {  # PROGRAM FILTER, or SCRIPT and its path
+  printf '%s %s\n' "$1" "${2:0:100}"
+  case $1 in
+    SCRIPT) python3 "$2" ;;
+    *) cd build/release && ZERO_LOG_LEVEL=error env --default-signal "tests/$1" --gtest_brief=1 --gtest_filter="$2" ;;
+  esac
 }
 
 stage tools tool_tests

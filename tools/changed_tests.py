@@ -3,7 +3,8 @@
 
     tools/changed_tests.py [BASE]      the change since the commit BASE (default: HEAD), including uncommitted files
 
-Prints a line for each test program, `PROGRAM FILTER`, with a filter for GoogleTest. A test file is chosen
+Prints a line for each test program, `PROGRAM FILTER`, with a filter for GoogleTest. The program with the most suites
+comes first. A test file is chosen
   - if it changed,
   - if it mirrors the room of a changed source, or of a header of such a source (tests/engine for zero/engine),
   - if it includes a changed header, directly or through other headers.
@@ -82,7 +83,7 @@ def main(arguments):
             continue
         suites = set(TEST.findall((ROOT / test).read_text(encoding="utf-8")))
         filters.setdefault(program, set()).update(suite for suite in suites if test in changed or not LATER.search(suite))
-    for program, suites in sorted(filters.items()):
+    for program, suites in sorted(filters.items(), key=lambda item: (-len(item[1]), item[0])):
         if suites:
             print(program, ":".join(f"{suite}.*:*/{suite}.*" for suite in sorted(suites)))
     for path in sorted(changed):
