@@ -144,10 +144,6 @@ py::dict plan_of(PythonEngine& self) {
                     .schedule = control.schedule()});
 }
 
-void save(PythonEngine& self, const std::string& path, const std::map<std::string, std::string>& notes, bool blocking) {
-  self.begin_save(path, notes, blocking ? SaveMode::kSync : SaveMode::kAsync);
-}
-
 }  // namespace
 
 void bind_engine(py::module_& module) {
@@ -213,10 +209,7 @@ void bind_engine(py::module_& module) {
            })
       .def("some_parameters", &some_parameters, NoGil())
       .def("work_seconds", &work_seconds)
-      .def("plan", &plan_of)
-      .def("save", &save, NoGil())
-      .def("poll_save", &PythonEngine::poll_save, NoGil())
-      .def("wait_for_save", &PythonEngine::wait_for_save, NoGil());
+      .def("plan", &plan_of);
   bind_shared(engine);
   // Parameters of any engines, for code that is no operator: a compiled graph.
   module.def("using", [](std::vector<torch::Tensor> tensors) {

@@ -54,11 +54,6 @@ std::shared_ptr<py::object> kept(py::object function) {
           }};
 }
 
-void save(PythonPipeline& self, const std::string& path, const std::map<std::string, std::string>& notes) {
-  const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
-  self.attachment().module().save(path, {.run = notes});
-}
-
 // The parameter with number `first`; and the number that comes next, or 0.
 std::pair<std::size_t, std::vector<NamedTensor>> some_parameters(PythonPipeline& self, std::size_t first,
                                                                  bool full_precision) {
@@ -126,8 +121,7 @@ void bind_pipeline(py::module_& module) {
            })
       .def("some_parameters", &some_parameters, NoGil())
       .def("work_seconds", &work_seconds)
-      .def("text", [](PythonPipeline& self) { return self.attachment().text(); })
-      .def("save", &save, NoGil());
+      .def("text", [](PythonPipeline& self) { return self.attachment().text(); });
   bind_shared(pipeline);
   module.def("together", &together_in_python);
   module.def("checkpoint", &checkpoint_in_python);

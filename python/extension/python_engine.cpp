@@ -1,6 +1,6 @@
 #include "python/extension/python_engine.h"
 
-#include "zero/base/error/check.h"
+#include "zero/torch/pipeline/pipelined_module.h"
 
 namespace zero::python {
 
@@ -20,50 +20,18 @@ PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& mod
   hold(attach(model, this->world(), this->options()));
 }
 
-void PythonEngine::begin_save(const std::string& path, const std::map<std::string, std::string>& notes, SaveMode mode) {
-  ZERO_CHECK(save_ == nullptr, "a save begins while another one is running");
-  save_ = attachment().control().begin_save(path, {.run = notes}, mode);
-  if (mode == SaveMode::kSync) wait_for_save();
-}
-
-bool PythonEngine::poll_save() {
-  return advance([](CheckpointSave& save) { return save.poll(); });
-}
-
-void PythonEngine::wait_for_save() {
-  advance([](CheckpointSave& save) {
-    save.wait();
-    return true;
-  });
-}
-
-bool PythonEngine::advance(const std::function<bool(CheckpointSave&)>& ends) {
-  if (save_ == nullptr) return true;
-  const ThreadGate::Entry entry(world().gate(), world().rank());
-  try {
-    if (!ends(*save_)) return false;
-  } catch (const IoError&) {
-    save_ = nullptr;
-    throw;
-  }
-  save_ = nullptr;
-  return true;
-}
-
-void PythonEngine::close(bool give_back) {
-  save_ = nullptr;
-  HeldEngine::close(give_back);
-}
-
-void PythonEngine::abandon() {
-  save_ = nullptr;
-  HeldEngine::abandon();
+std::unique_ptr<RunningSave> PythonEngine::begin_save(const std::string& path, SaveContents contents, SaveMode mode) {
+  return attachment().control().begin_save(path, std::move(contents), mode);
 }
 
 PythonPipeline::PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,
                                const PipelineOptions& pipeline)
     : HeldEngine(std::move(world), std::move(options)) {
   hold(attach_pipeline(std::move(model), this->world(), this->options(), pipeline));
+}
+
+std::unique_ptr<RunningSave> PythonPipeline::begin_save(const std::string& path, SaveContents contents, SaveMode mode) {
+  return attachment().module().begin_save(path, std::move(contents), mode);
 }
 
 pybind11::dict dict_of(const LoadedCheckpoint& loaded) {

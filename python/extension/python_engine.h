@@ -31,22 +31,7 @@ class PythonEngine : public HeldEngine<Engine> {
   // Collective.
   PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options);
 
-  // Collective; between steps, while no save is running. With kSync the checkpoint is durable afterwards. These three
-  // throw as CheckpointSave does. A save that failed is over.
-  void begin_save(const std::string& path, const std::map<std::string, std::string>& notes, SaveMode mode);
-  // Collective. Returns whether no save is running any more.
-  bool poll_save();
-  // Collective. Returns when no save is running any more.
-  void wait_for_save();
-
-  // As in the base. A save that is running is not published.
-  void close(bool give_back);
-  void abandon();
-
- private:
-  bool advance(const std::function<bool(CheckpointSave&)>& ends);
-
-  std::unique_ptr<CheckpointSave> save_;  // null: no save is running
+  std::unique_ptr<RunningSave> begin_save(const std::string& path, SaveContents contents, SaveMode mode);
 };
 
 class PythonPipeline : public HeldEngine<PipelineEngine> {
@@ -54,6 +39,8 @@ class PythonPipeline : public HeldEngine<PipelineEngine> {
   // Collective. With a pipeline the first passes() attaches the model.
   PythonPipeline(std::shared_ptr<World> world, ModelTensors model, AttachOptions options,
                  const PipelineOptions& pipeline);
+
+  std::unique_ptr<RunningSave> begin_save(const std::string& path, SaveContents contents, SaveMode mode);
 };
 
 // A scope of the library as a context manager. `make` begins it, with the GIL released.
@@ -99,6 +86,13 @@ void visit_parameters(Held& self, const std::function<void(const std::string&, c
 }
 
 template <typename Held>
+void save_from(Held& self, const std::string& path, const std::map<std::string, std::string>& notes, bool blocking) {
+  const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+  const SaveMode mode = blocking ? SaveMode::kSync : SaveMode::kAsync;
+  self.save(mode, [&] { return self.begin_save(path, {.run = notes}, mode); });
+}
+
+template <typename Held>
 pybind11::dict load_into(Held& self, const std::string& path) {
   LoadedCheckpoint loaded;
   {
@@ -128,6 +122,9 @@ void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
             self.attachment().export_weights(path, full_precision);
           },
           NoGil())
+      .def("save", &save_from<Held>, NoGil())
+      .def("poll_save", &Held::poll_save, NoGil())
+      .def("wait_for_save", &Held::wait_for_save, NoGil())
       .def("load", &load_into<Held>)
       .def(
           "report", [](Held& self) { return self.attachment().report(); }, NoGil())

@@ -282,7 +282,8 @@ class Attached:
         """
         self._finish_save()
         text = {key: json.dumps(value) for key, value in (notes or {}).items()}
-        self._saving = self._begin_save(fspath(path), text, blocking)
+        self._core.save(fspath(path), text, blocking)
+        self._saving = Saving(None if blocking else self._core, fspath(path))
         return self._saving
 
     @_log.drains
@@ -371,9 +372,6 @@ class Attached:
             _log.drain()
 
     # ---- inside
-
-    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
-        raise NotImplementedError
 
     def _finish_save(self) -> None:
         """Collective. Waits for a save that is running."""

@@ -153,10 +153,6 @@ class Engine(_attached.Attached):
             copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
             return {key: value for key, value in copies if keep}
 
-    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
-        self._core.save(path, notes, blocking)
-        return Saving(None if blocking else self._core, path)
-
     # ---- the engine itself
 
     def plan(self) -> _plan.Plan:

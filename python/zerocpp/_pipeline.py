@@ -13,7 +13,6 @@ from torch.utils import _pytree
 
 from zerocpp import _C, _attached, _checkpoints, _config, _log, _optimizer, _options
 from zerocpp._errors import refuse
-from zerocpp._saving import Saving
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -146,12 +145,6 @@ class PipelineEngine(_attached.Attached):
         return _pytree.tree_unflatten(whole, spec)
 
     # ---- the engine itself
-
-    def _begin_save(self, path: str, notes: dict[str, str], blocking: bool) -> Saving:
-        if not blocking:
-            raise refuse("save.blocking", False, "a pipeline waits until its checkpoint is durable", "leave it out")
-        self._core.save(path, notes)
-        return Saving(None, path)
 
     def _data_rank(self) -> tuple[int, int]:
         return self.lines, self.line

@@ -13,7 +13,7 @@ class Saving:
     next save() or load(), close(), and the end of the program without an exception.
     """
 
-    def __init__(self, core: _C.Engine | None, path: str) -> None:
+    def __init__(self, core: _C.Engine | _C.Pipeline | None, path: str) -> None:
         self._core = core  # None: the checkpoint is published
         self._failed: _C.IoError | None = None
         self.path = path

@@ -232,7 +232,6 @@ def refusals() -> dict[str, str]:
     found["its own"] = ranks.error_of(lambda: engine.passes(lambda micro: {}[micro]))
     engine.passes(lambda micro: model(inputs).sum())
     engine.step()
-    found["save"] = ranks.error_of(lambda: engine.save("nowhere", blocking=False))
     with torch.no_grad():
         found["parameter outside"] = ranks.error_of(lambda: model(inputs))
     model[1].weight = nn.Parameter(torch.zeros(8, 16))
@@ -540,7 +539,6 @@ class Pipelines(ranks.PackageTest):
             "no loss": "must return a loss",
             "backward": "leave backward",
             "its own": "KeyError: 0",
-            "save": "save.blocking = False: a pipeline waits",
             "no group": "kept True, fell True",
             "parameter outside": "another section",
             "replaced": "was replaced since attach",

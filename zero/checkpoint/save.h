@@ -27,14 +27,13 @@
 #include "zero/checkpoint/image/image_memory.h"
 #include "zero/checkpoint/image/rank_image.h"
 #include "zero/checkpoint/published_folder.h"
+#include "zero/checkpoint/running_save.h"
 #include "zero/engine/rank_engine.h"
 #include "zero/memory/io/file_calls.h"
 
 namespace zero {
 
-enum class SaveMode : std::uint8_t { kAsync, kSync };
-
-class CheckpointSave {
+class CheckpointSave final : public RunningSave {
  public:
   // With kAsync, if every machine has memory for copies of all its ranks, copies the states first, and a thread writes
   // the copies. Otherwise every rank has written its states before the constructor returns. `memory`: for the copies;
@@ -46,17 +45,17 @@ class CheckpointSave {
   CheckpointSave& operator=(const CheckpointSave&) = delete;
   // Local. Ends a save that is not published. PATH.tmp remains, and the next save removes it. Does nothing in a process
   // that was forked since.
-  ~CheckpointSave();
+  ~CheckpointSave() override;
 
-  bool poll();
-  void wait();
+  bool poll() override;
+  void wait() override;
 
   // Local.
   const std::filesystem::path& path() const { return folder_.path(); }
-  bool copied() const { return copied_; }                         // true: training continues meanwhile
-  std::int64_t size_bytes() const { return rank_.size_bytes(); }  // of this rank
-  double stalled_seconds() const { return stalled_; }             // seconds that the constructor took
-  double seconds() const { return seconds_; }                     // seconds until the checkpoint was published
+  bool copied() const override { return copied_; }
+  std::int64_t size_bytes() const override { return rank_.size_bytes(); }
+  double stalled_seconds() const override { return stalled_; }
+  double seconds() const override { return seconds_; }
 
  private:
   void write();

@@ -5,8 +5,8 @@
 
 namespace zero {
 
-std::unique_ptr<CheckpointSave> EngineControl::begin_save(const std::filesystem::path& path, SaveContents contents,
-                                                          SaveMode mode) {
+std::unique_ptr<RunningSave> EngineControl::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                       SaveMode mode) {
   return Inside(attached_)->checkpoints().begin_save(path, std::move(contents), mode);
 }
 bool EngineControl::has_room_to_copy(std::int64_t bytes) {

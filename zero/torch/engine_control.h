@@ -1,7 +1,7 @@
 // EngineControl: functions of an attached model for training loops that manage whole runs, as `zero train` does.
 //
 //   EngineControl control = engine.control();
-//   std::unique_ptr<CheckpointSave> save = control.begin_save(path, contents);
+//   std::unique_ptr<RunningSave> save = control.begin_save(path, contents);
 //   metrics.work = control.take_work_seconds();
 //
 // It saves while training continues, keeps checkpoints in the launcher's memory, and returns the engine's measurements.
@@ -34,10 +34,10 @@ class EngineControl {
  public:
   explicit EngineControl(AttachedModule& attached) : attached_(attached) {}
 
-  // Saves between steps, as Engine::save() does, but returns before the checkpoint is durable. Destroy the
-  // CheckpointSave before the engine.
-  std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents,
-                                             SaveMode mode = SaveMode::kAsync);
+  // Saves between steps, as Engine::save() does, but returns before the checkpoint is durable. Destroy the result
+  // before the engine.
+  std::unique_ptr<RunningSave> begin_save(const std::filesystem::path& path, SaveContents contents,
+                                          SaveMode mode = SaveMode::kAsync);
   // True if there is memory now into which an asynchronous save can copy `bytes` of each rank.
   bool has_room_to_copy(std::int64_t bytes);
   // Between steps. Keeps a checkpoint in memory that the launcher holds: see InMemoryCheckpoints::save().

@@ -320,21 +320,17 @@ void RunCheckpoints::begin(EngineOfRun engine, const RunState& state, std::strin
     const std::filesystem::path path = folder_.path_of(state.step);
     const SaveMode chosen = options_.async ? mode : SaveMode::kSync;
     SaveContents contents = contents_of(state, std::move(config));
-    if (PipelineEngine* const pipeline = engine.pipeline()) {
-      pipeline_save_ = pipeline->module().begin_save(path, std::move(contents), chosen);
-      go_on(*pipeline_save_, engine, chosen);
-    } else {
-      save_ = engine.engine().control().begin_save(path, std::move(contents), chosen);
-      go_on(*save_, engine, chosen);
-    }
+    PipelineEngine* const pipeline = engine.pipeline();
+    save_ = pipeline != nullptr ? pipeline->module().begin_save(path, std::move(contents), chosen)
+                                : engine.engine().control().begin_save(path, std::move(contents), chosen);
+    go_on(engine, chosen);
   } catch (const IoError& error) {
     fail(error);
   }
 }
 
-template <typename Save>
-void RunCheckpoints::go_on(const Save& save, EngineOfRun engine, SaveMode mode) {
-  const bool copied = save.copied();
+void RunCheckpoints::go_on(EngineOfRun engine, SaveMode mode) {
+  const bool copied = save_->copied();
   if (copied) said_not_copied_ = false;  // if copying fails later, it is reported again
   if (mode == SaveMode::kAsync && !copied) say_not_copied();
   if (!copied) finish(engine);  // already written: waiting for the end of a step gains nothing
@@ -347,30 +343,28 @@ void RunCheckpoints::fail(const IoError& error) {
   if (comm_.rank() == 0) ZERO_LOG(error, "step {} is not saved: {}", saving_step_, error.what());
 }
 
-template <typename Save>
-void RunCheckpoints::settle(std::unique_ptr<Save>& save, bool waits) {
-  if (save == nullptr) return;
+void RunCheckpoints::settle(bool waits) {
+  if (save_ == nullptr) return;
   try {
     if (waits) {
-      save->wait();
-    } else if (!save->poll()) {
+      save_->wait();
+    } else if (!save_->poll()) {
       return;
     }
   } catch (const IoError& error) {
-    save = nullptr;
+    save_ = nullptr;
     return fail(error);
   }
-  const SaveFigures figures{save->size_bytes(), save->seconds(), save->stalled_seconds()};
-  save = nullptr;
-  count_saved(figures);
+  const std::unique_ptr<RunningSave> saved = std::move(save_);
+  count_saved(*saved);
 }
 
-void RunCheckpoints::count_saved(const SaveFigures& figures) {
+void RunCheckpoints::count_saved(const RunningSave& saved) {
   last_failed_ = false;
   step_on_disk_ = saving_step_;
   if (saving_best_) best_on_disk_ = saving_step_;
   say_(fmt::format("checkpoint: step {}, {} a rank in {:.2f} s, of which training waited {:.3f} s", saving_step_,
-                   format_bytes(figures.size_bytes), figures.seconds, figures.stalled_seconds));
+                   format_bytes(saved.size_bytes()), saved.seconds(), saved.stalled_seconds()));
   if (comm_.rank() != 0) return;
   try {
     if (log_saved_) log_saved_(saving_step_, sums_in(folder_.path_of(saving_step_)));
@@ -385,14 +379,12 @@ void RunCheckpoints::count_saved(const SaveFigures& figures) {
 }
 
 void RunCheckpoints::poll() {
-  settle(save_, /*waits=*/false);
-  settle(pipeline_save_, /*waits=*/false);
+  settle(/*waits=*/false);
 }
 
 void RunCheckpoints::finish(EngineOfRun engine) {
   engine.finish_updates();
-  settle(save_, /*waits=*/true);
-  settle(pipeline_save_, /*waits=*/true);
+  settle(/*waits=*/true);
 }
 
 }  // namespace zero

@@ -25,9 +25,8 @@
 #include "zero/base/error/error.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/in_memory_checkpoints.h"
-#include "zero/checkpoint/save.h"
+#include "zero/checkpoint/running_save.h"
 #include "zero/torch/attach.h"
-#include "zero/torch/pipeline/pipeline_save.h"
 
 #include "app/report/best_evaluation.h"
 #include "app/train/engine/engine_of_run.h"
@@ -117,18 +116,11 @@ class RunCheckpoints {
   Resumed load(EngineOfRun engine, const Saved& saved);
   void say_not_copied();
   // Takes a save that is published. `waits`: waits for that. Null: no-op.
-  template <typename Save>
-  void settle(std::unique_ptr<Save>& save, bool waits);
+  void settle(bool waits);
   // Continues after a save has begun.
-  template <typename Save>
-  void go_on(const Save& save, EngineOfRun engine, SaveMode mode);
-  // A save of one checkpoint, by this rank.
-  struct SaveFigures {
-    std::int64_t size_bytes = 0;
-    double seconds = 0, stalled_seconds = 0;
-  };
+  void go_on(EngineOfRun engine, SaveMode mode);
   void fail(const IoError& error);
-  void count_saved(const SaveFigures& figures);
+  void count_saved(const RunningSave& saved);
 
   CheckpointPolicy options_;
   CheckpointFolder folder_;
@@ -136,8 +128,7 @@ class RunCheckpoints {
   Say say_;
   LogSaved log_saved_;
   std::vector<std::int64_t> only_after_;
-  std::unique_ptr<CheckpointSave> save_;         // the running save, or null
-  std::unique_ptr<PipelineSave> pipeline_save_;  // the same with a pipeline
+  std::unique_ptr<RunningSave> save_;  // null: no save is running
   std::int64_t saving_step_ = 0;
   bool saving_best_ = false;
   std::int64_t best_on_disk_ = -1;  // step of the best checkpoint on disk (checkpoint.keep_best); -1: none

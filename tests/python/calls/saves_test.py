@@ -53,6 +53,37 @@ def saves_while_training(folder: str) -> dict[str, Any]:
     return found
 
 
+def saves_a_pipeline(folder: str) -> dict[str, Any]:
+    """Saves after the second step of a pipeline, and trains two more. A model without a pipeline continues."""
+    import zerocpp as zero
+
+    found: dict[str, Any] = {}
+    losses = []
+    model = mlp()
+    with zero.attach_pipeline(model, zero.AdamW(lr=1e-2), stage=1, pipeline=2, accumulate=2) as engine:
+        for step in range(STEPS):
+            losses.append(sum(engine.passes(lambda micro, step=step: squares(model, step, micro))))
+            engine.step()
+            if step == 1:
+                saving = engine.save(f"{folder}/one", notes={"step": 1}, blocking=False)
+                found["running"] = saving.running
+        saving.wait()
+        found["done"] = saving.done
+        second = engine.save(f"{folder}/two", blocking=False)
+    found["closed"] = second.done and Path(folder, "two/manifest.json").exists()
+    again = mlp()
+    with zero.attach_pipeline(again, zero.AdamW(lr=1e-2), pipeline=1, accumulate=2) as engine:
+        engine.prepare(lambda micro: squares(again, 0, micro))
+        loaded = engine.load(f"{folder}/one")
+        found["loaded"] = [loaded.steps, loaded.notes]
+        same = []
+        for step in range(2, STEPS):
+            same.append(sum(engine.passes(lambda micro, step=step: squares(again, step, micro))))
+            engine.step()
+    found["equal"] = same == losses[2:]
+    return found
+
+
 def polls_in_steps(folder: str) -> dict[str, Any]:
     """Steps alone publish the checkpoint. close() and the next save wait for one that is running."""
     import zerocpp as zero
@@ -161,6 +192,7 @@ def other_checkpoints(folder: str) -> dict[str, str]:
 
 CALLS: list[Callable[[str], dict[str, Any]]] = [
     saves_while_training,
+    saves_a_pipeline,
     polls_in_steps,
     fails,
     abandons,
@@ -190,6 +222,11 @@ class Calls(ranks.PackageTest):
         for found in self.of(saves_while_training):
             self.assertTrue(found["running"])
             self.assertEqual((found["done"], found["blocking"]), (True, [True, False]))
+            self.assertEqual((found["loaded"], found["equal"]), ([2, {"step": 1}], True))
+
+    def test_pipelines_also_train_while_saving(self) -> None:
+        for found in self.of(saves_a_pipeline):
+            self.assertEqual((found["running"], found["done"], found["closed"]), (True, True, True))
             self.assertEqual((found["loaded"], found["equal"]), ([2, {"step": 1}], True))
 
     def test_steps_publish_the_checkpoint(self) -> None:

@@ -17,25 +17,26 @@
 #include <string>
 #include <vector>
 
+#include "zero/checkpoint/running_save.h"
 #include "zero/checkpoint/save.h"
 
 namespace zero {
 
-class PipelineSave {
+class PipelineSave final : public RunningSave {
  public:
   // `sections`: those with parameters, in the order of their files. `begin`: begins the save of a section; returns null
   // if another rank has it.
   using Begin = std::function<std::unique_ptr<CheckpointSave>(int section)>;
   PipelineSave(Communicator& run, std::filesystem::path path, std::vector<int> sections, const Begin& begin);
 
-  bool poll();
-  void wait();
+  bool poll() override;
+  void wait() override;
 
   // Local.
-  bool copied() const { return copied_; }  // true: training continues meanwhile
-  std::int64_t size_bytes() const;         // of this rank
-  double stalled_seconds() const { return stalled_; }
-  double seconds() const { return seconds_; }
+  bool copied() const override { return copied_; }
+  std::int64_t size_bytes() const override;
+  double stalled_seconds() const override { return stalled_; }
+  double seconds() const override { return seconds_; }
 
  private:
   void publish();

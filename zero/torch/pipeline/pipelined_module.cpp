@@ -448,16 +448,14 @@ AveragedScope PipelinedModule::averaged() {
 }
 
 void PipelinedModule::save(const std::filesystem::path& path, SaveContents contents) {
-  require_attached("save");
-  if (grid_.pipeline > 1) return begin_save(path, std::move(contents), SaveMode::kSync)->wait();
-  modules_.front()->checkpoints().begin_save(path, std::move(contents), SaveMode::kSync)->wait();
+  begin_save(path, std::move(contents), SaveMode::kSync)->wait();
 }
 
-std::unique_ptr<PipelineSave> PipelinedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
-                                                          SaveMode mode) {
+std::unique_ptr<RunningSave> PipelinedModule::begin_save(const std::filesystem::path& path, SaveContents contents,
+                                                         SaveMode mode) {
   require_attached("save");
-  ZERO_CHECK(checkpoints_ != nullptr, "begin_save() without a pipeline");
-  return checkpoints_->begin_save(path, std::move(contents), mode);
+  if (grid_.pipeline > 1) return checkpoints_->begin_save(path, std::move(contents), mode);
+  return modules_.front()->checkpoints().begin_save(path, std::move(contents), mode);
 }
 
 LoadedCheckpoint PipelinedModule::load(const std::filesystem::path& path) {

@@ -51,8 +51,8 @@ class PipelinedModule {
   std::size_t visit_some(std::size_t first, const Visit& visit, bool full_precision);
   void export_weights(const std::filesystem::path& path, bool full_precision);
   void save(const std::filesystem::path& path, SaveContents contents);
-  // With a pipeline only. End the save before detach().
-  std::unique_ptr<PipelineSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
+  // Collective, between steps. End the save before detach().
+  std::unique_ptr<RunningSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   LoadedCheckpoint load(const std::filesystem::path& path);
   // Collective. The units are those of the sections' engines; the ranks are those of the run.
   ReplicaCheck compare_replicas();
