@@ -1,4 +1,4 @@
-// WeightProduct: a product of a forward pass whose gradient of the matrix is made in a later pass.
+// WeightProduct: a matrix product of a forward pass, for which a pass of weights computes the matrix's gradient.
 //
 //   if (const auto at = product_arguments(op, stack)) ...      // input x matrix
 //   at::Tensor gradient = product.gradient_of_parameter();     // one product of matrices
@@ -28,7 +28,7 @@ struct ProductArguments {
 std::optional<ProductArguments> product_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 struct WeightProduct {
-  int param = -1;                            // of its owner
+  int param = -1;                            // number of the matrix among its owner's parameters
   bool transposed = false;                   // the matrix is the parameter's transpose
   at::Tensor input;                          // [..., k], without history
   std::vector<std::int64_t> sizes, strides;  // of the matrix, [k, n]
