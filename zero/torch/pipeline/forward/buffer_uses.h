@@ -8,8 +8,8 @@
 // There are two kinds of written buffers:
 //   - a buffer of a section: an operator of one section writes it, as a batch norm writes its running statistics. All
 //     operators that use it are in this section.
-//   - a common buffer, such as a count of batches: only operators that every rank runs write it, so every rank writes it
-//     in every pass.
+//   - a common buffer, such as a count of batches: only operators that every rank runs write it. So every rank writes
+//     it in every pass.
 //
 // The destructor resets common buffers to their values before the pass. Local.
 #pragma once
