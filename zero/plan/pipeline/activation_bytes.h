@@ -11,9 +11,13 @@
 //   - gradients that wait: for the answer of the rank to which they were sent, for an earlier section of this rank, or
 //     for the pass of weights (with the inputs of postponed products).
 //
-// Not counted: the working memory of an operator, and gradients that exist only within a backward pass; tensors that
-// are older than the pass (samples, buffers); gathered parameters, gradients and states of the engine; states of the
-// random generator. A together() counts as if it kept its inputs and results. Local, values only.
+// Not counted:
+//   - the working memory of an operator, and gradients that exist only within a backward pass
+//   - tensors that are older than the pass, such as samples and buffers
+//   - gathered parameters, gradients and states of the engine
+//   - states of the random generator
+//
+// A together() counts as if it kept its inputs and results. Local, values only.
 #pragma once
 
 #include <cstdint>

@@ -109,9 +109,9 @@ void require_order(PassOrder order, int ranks, int sections, int micros, int dep
 PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
 // Adds a lookup section: section 0 on `rank`. The numbers of all other sections grow by one. The lookup section reads
-// weights that another section of this rank also uses, such as a tied embedding. With n = (1 + depth) * ranks, its
-// forward passes run n micro-batches before those of the rank's first other section, and its backward passes n - 1
-// micro-batches after them.
+// weights that another section of this rank also uses, such as a tied embedding. Its forward passes run n = (1 + depth)
+// * ranks micro-batches before those of the rank's first other section. Its backward passes run n - 1 micro-batches
+// after that section's.
 PipelinePlan with_lookup(const PipelinePlan& plan, int rank);
 
 // Returns "F0 F1 B0 ...". With sections, "F0.2" is the forward pass of micro-batch 0 through section 2. Letters: F

@@ -84,8 +84,9 @@ std::string name_of(PassOrder order, int depth);
 // Returns a table with one line for each order, which marks the chosen one. Empty unless the order was kAuto.
 std::string order_table(const PlannedPasses& planned);
 
-// Returns sentences for the user. They warn of fewer micro-batches than positions, and of a transport's `timeout` that
-// is less than four times `fill`: a rank that waits for the first micro-batch might then count as a rank that hangs.
+// Returns sentences for the user. They warn of fewer micro-batches than positions, and of a transport's `timeout` of
+// less than four times `fill`. With such a timeout, a rank that waits for the first micro-batch could count as a rank
+// that hangs.
 std::vector<std::string> notes_on(const PlannedPasses& planned, std::chrono::milliseconds timeout);
 
 }  // namespace zero

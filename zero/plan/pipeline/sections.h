@@ -14,8 +14,8 @@
 //   - the uses of one parameter, except lookups
 //
 // A lookup is an operator with a parameter and no computed input, such as an embedding. If a later section also uses
-// the parameter, its lookups become a section 0 of their own: the lookup section, on the rank of that later section. So
-// a tied parameter has one home. Local, values only.
+// the parameter, its lookups become a new section 0, the lookup section. It is on the rank of that later section. So a
+// tied parameter has one home. Local, values only.
 #pragma once
 
 #include <cstdint>
@@ -113,10 +113,12 @@ struct Sections {
 Sections cut_sections(const ForwardGraph& graph, int count);
 
 // Returns the sections of a model that is cut before named units. `first_units`: a unit or a parameter for each section
-// after the first, by its whole name or by the end of a unit's name ("h.2" for "transformer.h.2"). The cut is before
-// the unit, or before an operator without parameters that runs just before it: at the place with the fewest crossing
-// bytes. Throws ConfigError under "parallel.cut" if no parameter or several units have such a name, if units are not in
-// the order of the forward pass, and if the model cannot be cut there.
+// after the first. A name is whole, or the end of a unit's name ("h.2" for "transformer.h.2"). The cut is before the
+// unit, or before an operator without parameters that runs just before it: at the place with the fewest crossing bytes.
+// Throws ConfigError under "parallel.cut" if
+//   - no parameter, or several units, have such a name
+//   - units are not in the order of the forward pass
+//   - the model cannot be cut there
 Sections cut_at_units(const ForwardGraph& graph, const std::vector<std::string>& first_units);
 
 // Returns the sections of another forward pass of the same model, such as an evaluation. An operator with a parameter

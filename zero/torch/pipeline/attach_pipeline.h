@@ -15,11 +15,11 @@
 // as many micro-batches. With `pipeline = 1` the engine runs the plain loop, so one program trains with and without a
 // pipeline.
 //
-// Ranks are numbered position by position: with 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
+// Ranks are numbered position by position. With 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
 // ranks 0 and 2 are a line. The ranks of a position divide the states of its sections among them, as attach() divides
 // the states of a model among all ranks.
 //
-// With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take
+// With `schedule = PassOrder::kAuto` rank 0 measures the operators, and neighbours measure their link. All ranks take
 // the shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
 //
 // Buffers that the model writes, such as running statistics, have the bits of a run without a pipeline. After passes()
@@ -119,8 +119,8 @@ class PipelineEngine {
   // Local; empty before the first passes().
   const Sections& sections() const;
   const PipelinePlan& plan() const;
-  // Returns lines to print: the orders that kAuto considered, the sections with their operators and parameters, the
-  // crossings with their bytes, and the order of passes.
+  // Returns lines to print: the orders that kAuto considered, the sections, the crossings with their bytes, and the
+  // order of passes.
   std::string text() const;
   // This rank's figures, added over its sections.
   EngineReport report() const;

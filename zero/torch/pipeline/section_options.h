@@ -17,9 +17,9 @@
 
 namespace zero {
 
-// Collective over the run. Throws ConfigError under "attach_pipeline()" on every rank, if two ranks differ in an option
-// of the pipeline, in another option that changes the computation, or in the model's parameters or buffers. The text
-// names the first rank that differs from rank 0, and both values.
+// Collective over the run. Throws ConfigError under "attach_pipeline()" on every rank, if ranks have different models,
+// pipelines, or other options that change the computation. The text names the first rank that differs from rank 0, and
+// both values.
 void require_same_pipeline(Communicator& run, const PipelineOptions& pipeline, const AttachOptions& options,
                            const ModelTensors& model);
 

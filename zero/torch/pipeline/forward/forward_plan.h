@@ -67,7 +67,7 @@ struct ForwardPlan {
 };
 
 // True for operators that have no number: views, and composites of other operators. An instance norm is a composite
-// with a number: it copies its statistics, updates the copy and copies it back, and one section must do all three.
+// with a number. It copies its statistics, updates the copy and copies it back, and one section must do all three.
 bool has_no_number(const c10::OperatorHandle& op);
 // True for operators that return no tensor, such as aten::equal. They have no number, and every rank runs them. Every
 // rank knows the shapes of all tensors. An operator that needs values of an absent tensor fails while learning.

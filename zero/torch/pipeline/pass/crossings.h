@@ -7,8 +7,8 @@
 //   crossings.take_gradient(micro, value, section);            // of the section that needs it
 //   crossings.end_step();
 //
-// The plan fixes the order of messages from one rank to another: the order of the sender's passes, and within a pass
-// the order of the values. If a rank needs a later message first, it receives the earlier messages and keeps them. Two
+// The plan fixes the order of messages from one rank to another. It is the order of the sender's passes, and within a
+// pass that of the values. If a rank needs a later message first, it receives the earlier messages and keeps them. Two
 // sections of one rank exchange tensors without a message. If several sections use a value, its gradient is sent from
 // the last of them to the first. Each adds its own part, so the order of the sum is that of autograd without a
 // pipeline.

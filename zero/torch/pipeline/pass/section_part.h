@@ -1,6 +1,6 @@
 // SectionPass::Part: an activation checkpoint whose operators a section's pass computes.
 //
-// All operators of the checkpoint belong to this section, so its second run needs no other rank: it uses the received
+// All operators of the checkpoint belong to this section, so its second run needs no other rank. It uses the received
 // inputs again, and sends nothing. A result that crosses is an output of the checkpoint, also if its function does not
 // return it, because another section sends its gradient. Local.
 #pragma once

@@ -18,8 +18,8 @@
 // them again in the backward pass (section_part.cpp).
 //
 // If the order of passes delays gradients of weights (`split`), aliases replace all parameters of the section. Then
-// backward() computes the gradients of inputs, and those of parameters that are no matrix of a postponed product, such
-// as biases. take_gradients() computes the postponed products.
+// backward() computes the gradients of inputs, and of parameters outside of postponed products, such as biases.
+// take_gradients() computes the postponed products.
 #pragma once
 
 #include <functional>
