@@ -4,7 +4,7 @@
 //   crossings.send_value(micro, value, x);                     // as soon as it is made
 //   at::Tensor x = crossings.take_value(micro, value);         // at its first use in another section
 //   crossings.send_gradient(micro, value, section, gradient);  // after that section's backward pass
-//   crossings.take_gradient(micro, value, section);            // of the section that needs it
+//   crossings.take_gradient(micro, value, section);            // at the begin of the backward pass of `section`
 //   crossings.end_step();
 //
 // The plan fixes the order of messages from one rank to another. It is the order of the sender's passes, and within a

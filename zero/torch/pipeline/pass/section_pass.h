@@ -1,8 +1,9 @@
-// SectionPass: one forward pass of a section. It runs the section's operators, and walks past all others.
+// SectionPass: the forward and the backward pass of a section for one micro-batch. The forward pass runs the section's
+// operators, and walks past all others.
 //
 //   SectionPass pass(forward, crossings, section, micro, shared);
 //   pass.forward([&] { return loss_of(model->forward(x), y); });     // the whole function
-//   pass.backward(loss, lookups, gradients);                         // gradients of this section
+//   pass.backward(loss, leaves, leaf_gradients);                     // gradients of this section
 //
 // An operator of another section is walked past: its results are absent tensors with the planned layouts. If an
 // operator of this section uses such a result, the first one receives it. In autograd's graph a received tensor has a
@@ -10,7 +11,7 @@
 // last operator that writes it.
 //
 // Parameters that the lookup section also uses belong to that section's engine. The section with their other uses
-// replaces them by aliases, and hands the aliases' gradients to the lookup section. There autograd adds the part of the
+// replaces them by aliases, and gives the aliases' gradients to the lookup section. There autograd adds the part of the
 // lookups to them, as it does without a pipeline.
 //
 // A section that walks past an operator with random numbers draws as many numbers. So every section's generator has the
