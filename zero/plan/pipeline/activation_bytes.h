@@ -1,17 +1,23 @@
-// activation_bytes(): what the rank of each section holds for one micro-batch between the passes of a step.
+// activation_bytes(): the bytes that the rank of each section holds for one micro-batch between the passes of a step.
 //
 //   activation_bytes(graph, sections, plan.rank_of_section, splits_backward(order))[0].kept     // of section 0
 //
 // Counted are the bytes that libtorch's allocator holds at the end of a pass, and at most within a backward pass:
-//   - tensors that autograd keeps for the backward pass, each memory once: GraphOperator::saved and its neighbours. An
-//     activation checkpoint keeps its inputs; within its second run it keeps the tensors of its operators.
-//   - values that cross: in the section that makes them until their gradient comes, in the others until they send it.
-//     Sections of one rank share a value's memory, which counts for the first of them.
-//   - gradients that are sent (until their reader answers), that an earlier section of the rank takes, or that wait for
-//     the pass of weights, with the inputs of postponed products.
-// Not counted: the memory in which one operator works and gradients on their way within a backward pass; tensors that
-// are older than the pass (samples, buffers); gathered parameters, gradients and states of the engine; states of the
-// random generator. A together() counts as if it kept its inputs and results. Local, values only.
+//   - tensors that autograd keeps for the backward pass (`saved`, `saved_constants`, `own_bytes` of GraphOperator).
+//     Tensors that share memory count once. An activation checkpoint keeps its inputs; within its second run it keeps
+//     the tensors of its operators.
+//   - values that cross: in the section that makes a value until its gradient arrives, in the others until they send
+//     the gradient. Sections of one rank share a value's memory, which counts for the first of them.
+//   - gradients that wait: for the answer of the rank to which they were sent, for an earlier section of this rank, or
+//     for the pass of weights (with the inputs of postponed products).
+//
+// Not counted:
+//   - the working memory of an operator, and gradients that exist only within a backward pass
+//   - tensors that are older than the pass, such as samples and buffers
+//   - gathered parameters, gradients and states of the engine
+//   - states of the random generator
+//
+// A together() counts as if it kept its inputs and results. Local, values only.
 #pragma once
 
 #include <cstdint>

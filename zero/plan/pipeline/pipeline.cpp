@@ -11,7 +11,7 @@
 namespace zero {
 namespace {
 
-// One rank's passes as they are written down.
+// The passes of one rank, in the order in which they are added.
 class PassList {
  public:
   void forward(int micro, int section) { passes_.push_back({PassKind::kForward, micro, section}); }
@@ -46,7 +46,8 @@ std::vector<Pass> one_forward_one_backward(int rank, int ranks, int micros, int 
   return list.take(micros);
 }
 
-// Micro-batches pass in groups of `ranks` through a rank's first section, then through its second, and so on.
+// A rank runs a group of `ranks` micro-batches through its first section, then the same group through its second
+// section, and so on. Then the next group follows.
 std::vector<Pass> interleaved(int rank, int ranks, int per_rank, int micros) {
   const int total = micros * per_rank;
   const auto micro_of = [&](int number) { return number / (ranks * per_rank) * ranks + number % ranks; };
@@ -66,7 +67,8 @@ std::vector<Pass> interleaved(int rank, int ranks, int per_rank, int micros) {
   return list.take(micros);
 }
 
-// Qi and others, "Pipeline Parallelism with Controllable Memory", for equal times of the three passes.
+// The order of Qi and others, "Pipeline Parallelism with Controllable Memory". It assumes equal times of the three
+// passes.
 std::vector<Pass> zb_v(int rank, int ranks, int micros) {
   const int first = rank, last = 2 * ranks - 1 - rank;
   const int filled = std::max(2 * ranks - 1, micros);  // with fewer micro-batches the order has gaps
@@ -105,8 +107,8 @@ std::vector<Pass> zb_v(int rank, int ranks, int micros) {
   return list.take(micros);
 }
 
-// Qi and others, "Zero Bubble Pipeline Parallelism". zb-h1: `turns` = 1, zb-h2: 2. The first ranks run forward passes
-// ahead, the last ranks delay gradients of weights as long.
+// The orders of Qi and others, "Zero Bubble Pipeline Parallelism". zb-h1: `turns` = 1, zb-h2: 2. For each rank after
+// it, a rank runs `turns` forward passes ahead. For each rank before it, a rank delays `turns` passes of weights.
 std::vector<Pass> zero_bubble(int rank, int ranks, int micros, int turns) {
   const int ahead = turns * (ranks - 1 - rank), delay = turns * rank;
   PassList list;
@@ -136,7 +138,7 @@ void require_sections(PassOrder order, int ranks, int sections) {
   }
 }
 
-// One line for each order.
+// Throws if no order can use the numbers. The error has one line for each order.
 void require_any_order(int ranks, int sections, int micros) {
   std::string reasons;
   for (const Choice<PassOrder>& order : kPassOrders) {
@@ -227,7 +229,7 @@ PipelinePlan with_lookup(const PipelinePlan& plan, int rank) {
     for (Pass& pass : passes) ++pass.section;
 
   const std::vector<int> own = result.sections_of(rank);
-  const int first = own.size() > 1 ? own[1] : -1;  // of the rank's other sections
+  const int first = own.size() > 1 ? own[1] : -1;  // the rank's first section after the lookup section
   ZERO_CHECK(first > 0, "rank {} has no section", rank);
   const bool split = std::ranges::any_of(result.passes[static_cast<std::size_t>(rank)],
                                          [](const Pass& pass) { return pass.kind == PassKind::kInputs; });

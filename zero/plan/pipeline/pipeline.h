@@ -3,10 +3,14 @@
 //   PipelinePlan plan = build_pipeline(PassOrder::kOneForwardOneBackward, /*ranks=*/2, /*sections=*/2, /*micros=*/4);
 //   for (const Pass& pass : plan.passes[0]) ...       // rank 0: F0 F1 B0 F2 B1 F3 B2 B3
 //
-// A section is a part of the model that one rank computes. A pass is the work of one section for one micro-batch.
-// Invariants of every plan: each section has its passes for each micro-batch exactly once; within a section and a kind,
-// micro-batches ascend; a rank's passes can run in their order (simulate() refuses any other order). Ascending
-// micro-batches are all that the bits of a step need, so all orders give the same bits. Local.
+// A section is a part of the model that one rank computes. A pass is the forward or the backward work of one section
+// for one micro-batch. Invariants of every plan, which simulate() checks:
+//   - each section has its passes for each micro-batch exactly once
+//   - within a section and a kind, micro-batches ascend
+//   - no two ranks wait for each other
+//
+// A gradient is a sum over micro-batches, and each section adds in ascending order. So all orders give the same bits.
+// Local. A page says how to add an order: docs/extend/order_of_passes.md.
 #pragma once
 
 #include <array>
@@ -22,8 +26,8 @@ namespace zero {
 enum class PassKind : std::uint8_t {
   kForward,
   kBackward,  // gradients of inputs and of weights
-  kInputs,    // only gradients of inputs; the section's kWeights for this micro-batch comes later
-  kWeights    // only gradients of weights
+  kInputs,    // gradients of inputs, and those of weights that are no postponed product; kWeights follows later
+  kWeights    // the postponed gradients of weights (WaitingProduct in sections.h)
 };
 
 struct Pass {
@@ -38,10 +42,10 @@ enum class PassOrder : std::uint8_t {
   kGpipe,                  // all forward passes, then all backward passes
   kOneForwardOneBackward,  // "1f1b": backward passes as early as possible
   kInterleaved,            // 1f1b with several sections a rank: rank r has the sections r, r + ranks, ...
-  kZbH1,                   // gradients of weights fill the gaps, memory of 1f1b's first rank
-  kZbH2,                   // the same with twice the memory: no gaps if all three passes take equal time
-  kZbV,                    // two sections a rank, the last with the first: no gaps with the memory of 1f1b's first rank
-  kAuto                    // the shortest of the others that fits (plan_passes.h)
+  kZbH1,                   // ranks make gradients of weights instead of waiting; the memory of 1f1b's first rank
+  kZbH2,                   // the same with twice the memory: no rank waits if all three passes take equal time
+  kZbV,  // as zb-h2 with the memory of 1f1b's first rank: two sections a rank, the last with the first
+  kAuto  // the shortest of the others that fits (plan_passes.h)
 };
 inline constexpr std::array<Choice<PassOrder>, 7> kPassOrders{{{"gpipe", PassOrder::kGpipe},
                                                                {"1f1b", PassOrder::kOneForwardOneBackward},
@@ -51,7 +55,7 @@ inline constexpr std::array<Choice<PassOrder>, 7> kPassOrders{{{"gpipe", PassOrd
                                                                {"zb-v", PassOrder::kZbV},
                                                                {"auto", PassOrder::kAuto}}};
 
-// What the work of sections is measured in.
+// The measure of a section's work.
 enum class CutBy : std::uint8_t {
   kWork,    // an estimate: multiplications and memory accesses
   kSeconds  // measured seconds of the operators
@@ -64,7 +68,7 @@ struct PipelineOptions {
   PassOrder schedule = PassOrder::kOneForwardOneBackward;
   int depth = 0;                       // of build_pipeline(); with kAuto the run chooses it
   std::int64_t activation_memory = 0;  // most bytes of a rank's activations with kAuto; 0: no limit
-  CutBy cut = CutBy::kWork;            // what sections have in equal parts
+  CutBy cut = CutBy::kWork;            // the measure by which a balanced cut makes sections equal
   // First unit, or first parameter, of each section after the first: "h.2". Empty: the cut is balanced.
   std::vector<std::string> first_units{};
   bool operator==(const PipelineOptions&) const = default;
@@ -93,22 +97,25 @@ struct PipelinePlan {
 //   "parallel.pipeline"  no rank
 //   "parallel.sections"  a number of sections that the order cannot use
 //   "train.accumulate"   no micro-batch, or with kInterleaved not a multiple of the ranks
-//   "parallel.schedule"  kAuto, if no order can use the numbers. `sections`: 0 with kAuto means those of each order.
+//   "parallel.schedule"  kAuto, if no order can use the numbers
 //   "parallel.depth"     below 0, or above 0 with another order than 1f1b
+//
+// `sections`: 0 with kAuto means that each order has its own default.
 void require_order(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
 // Throws what require_order() throws, before anything is built. `order`: not kAuto. `depth`, with 1f1b only: rank s
-// begins with (1 + depth) (ranks - 1 - s) forward passes. So a message and its answer have the time of `depth` more
-// micro-batches, and each rank holds more of them. 0: the 1f1b of the papers.
+// begins with (1 + depth) (ranks - 1 - s) forward passes. So a message and its answer may take the time of `depth` more
+// micro-batches, and each rank holds activations of more micro-batches. 0: the 1f1b of the papers.
 PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros, int depth = 0);
 
-// Adds a section 0 on `rank` before all others, whose numbers grow by one. The new section reads weights that another
-// section of this rank also uses, such as a tied embedding: the lookup is computed where the head is. Its forward
-// passes run (1 + depth) `ranks` micro-batches ahead of the rank's first other section, its backward passes one less
-// behind.
+// Adds a lookup section: section 0 on `rank`. The numbers of all other sections grow by one. The lookup section reads
+// weights that another section of this rank also uses, such as a tied embedding. Its forward passes run n = (1 + depth)
+// * ranks micro-batches before those of the rank's first other section. Its backward passes run n - 1 micro-batches
+// after that section's.
 PipelinePlan with_lookup(const PipelinePlan& plan, int rank);
 
-// "F0 F1 B0 ..."; with several sections a rank, "F0.2" is micro-batch 0 of section 2. Inputs: I, weights: W.
+// Returns "F0 F1 B0 ...". With sections, "F0.2" is the forward pass of micro-batch 0 through section 2. Letters: F
+// kForward, B kBackward, I kInputs, W kWeights.
 std::string text_of(const std::vector<Pass>& passes, bool with_sections);
 std::string text_of(const Pass& pass);  // "forward pass of micro-batch 0 through section 2"
 

@@ -4,10 +4,11 @@
 //   planned.order              // PassOrder::kZbH1
 //   order_table(planned)       // each order with its seconds, bubble and memory
 //
-// With PassOrder::kAuto every order is simulated with its own cut, and the shortest one is taken whose activations fit
-// into `activation_memory`. 1f1b is also simulated with depths 1, 2, 4 and so on, as long as each is shorter by 1 %.
-// Orders within 1 % of the shortest count as equal: of these the one with the smallest activations is taken. The result
-// depends only on the arguments, so ranks that agree on them agree on the order. Local, values only.
+// With PassOrder::kAuto every order is simulated with its own cut. Of the orders whose activations fit into
+// `activation_memory`, the shortest is chosen. Orders within 1 % of the shortest count as equal: of these, the order
+// with the smallest activations is chosen. 1f1b is also simulated with depths 1, 2, 4 and so on, until a depth is not
+// shorter by more than 1 %. The result depends only on the arguments, so ranks with equal arguments choose the same
+// order. Local, values only.
 #pragma once
 
 #include <chrono>
@@ -21,7 +22,7 @@
 
 namespace zero {
 
-// A message takes `latency + bytes * per_byte` seconds. The next one follows after `bytes * per_byte` of them.
+// A message takes `latency + bytes * per_byte` seconds, and occupies the link for `bytes * per_byte` of these.
 struct LinkSeconds {
   double latency = 0;
   double per_byte = 0;
@@ -31,8 +32,8 @@ struct LinkSeconds {
 struct OrderTrial {
   PassOrder order = PassOrder::kGpipe;
   int depth = 0;        // of build_pipeline()
-  int sections = 0;     // without a section of lookups
-  std::string skipped;  // reason; empty: simulated
+  int sections = 0;     // without the lookup section
+  std::string skipped;  // the reason; empty: it may be chosen
   PipelineTime time;
   std::int64_t activation_bytes = 0;  // of the rank that holds most
 };
@@ -42,12 +43,12 @@ struct PlannedPasses {
   Sections sections;
   PipelinePlan plan;  // with the lookups of tied parameters
   PipelineTime time;
-  double fill = 0;                 // of a micro-batch's forward pass through all sections, with its messages
+  double fill = 0;                 // time of one micro-batch's forward pass through all sections, with its messages
   bool is_measured = false;        // true: times are in seconds; false: in shares of the model's work
   std::vector<OrderTrial> trials;  // in the order of kPassOrders; empty unless the order was kAuto
 };
 
-// Bytes that sections send for one micro-batch, once to each other rank.
+// Bytes that each section sends to other ranks for one micro-batch. A rank with several users receives a value once.
 struct CrossingBytes {
   std::vector<std::int64_t> forward;   // by section: values
   std::vector<std::int64_t> backward;  // by section: gradients
@@ -55,8 +56,9 @@ struct CrossingBytes {
 CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
                              const std::vector<int>& rank_of_section);
 
-// Returns the measured seconds by section. If no operator was measured, each of a section's three passes costs its
-// share of the model's work. The operators of an activation checkpoint run again in the backward pass. Bytes are 0.
+// Returns the measured seconds by section. If no operator was measured, each of a section's three passes costs the
+// section's share of the model's work. The operators of an activation checkpoint also count in the backward pass.
+// `held` stays empty.
 PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections);
 
 // Returns whether the operators of the graph must be measured.
@@ -79,11 +81,12 @@ PlannedPasses plan_passes(const ForwardGraph& graph, const PipelineOptions& opti
 // "1f1b", or "1f1b depth 2".
 std::string name_of(PassOrder order, int depth);
 
-// One line for each order, and which is taken; empty unless the order was kAuto.
+// Returns a table with one line for each order, which marks the chosen one. Empty unless the order was kAuto.
 std::string order_table(const PlannedPasses& planned);
 
-// Returns sentences for the user: the bubble of fewer micro-batches than positions, and a `timeout` of the transport
-// that is less than four times `fill`, after which a rank that waits would count as one that hangs.
+// Returns sentences for the user. They warn of fewer micro-batches than positions, and of a transport's `timeout` of
+// less than four times `fill`. With such a timeout, a rank that waits for the first micro-batch could count as a rank
+// that hangs.
 std::vector<std::string> notes_on(const PlannedPasses& planned, std::chrono::milliseconds timeout);
 
 }  // namespace zero

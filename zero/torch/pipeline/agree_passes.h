@@ -3,8 +3,8 @@
 //   forward = learn_forward(parameters, loss, run.rank() == 0 && needs_seconds(options) ? &timer : nullptr);
 //   PlannedPasses planned = agree_passes(forward.graph, options, /*micros=*/8, run, line);
 //
-// Rank 0's seconds of operators count. Neighbours measure their link if the order depends on it. All ranks then plan
-// with the same numbers. Collective. Throws what plan_passes() throws, on every rank.
+// All ranks take rank 0's seconds of operators. With PassOrder::kAuto, neighbours also measure their link. Then all
+// ranks plan with the same numbers. Collective. Throws what plan_passes() throws, on every rank.
 #pragma once
 
 #include "zero/comm/communicator.h"
@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// `graph`: the same on every rank, but for the seconds, which change to those of rank 0.
+// `graph`: equal on every rank, except its seconds. If they are needed, they become those of rank 0.
 PlannedPasses agree_passes(ForwardGraph& graph, const PipelineOptions& options, int micros, Communicator& run,
                            const PipelineGrid& grid);
 

@@ -7,24 +7,27 @@
 //   });
 //   engine.step();
 //
-// Each rank calls the function once for each of its passes, and the whole forward pass runs each time: operators of the
-// rank's own section compute, all others are walked past (zero/torch/pipeline/pass/section_pass.h). The first
-// passes() calls the function once more, to learn its operators. So the function must run the same operators on the
-// same sizes each time, and change nothing outside. Losses, gradients and weights have the bits of a run without a
-// pipeline that has as many micro-batches. `pipeline = 1` is the plain loop, so one program serves all.
+// A rank calls the function for each micro-batch and each of its sections. Each call runs the model's whole forward
+// pass: the rank computes the operators of that section, and walks past all others
+// (zero/torch/pipeline/pass/section_pass.h). The first passes() also calls the function before, to learn its operators.
+// So the function must run the same operators on the same sizes each time. Of tensors that are older than the call, it
+// may write only the model's buffers. Losses, gradients and weights have the bits of a run without a pipeline that has
+// as many micro-batches. With `pipeline = 1` the engine runs the plain loop, so one program trains with and without a
+// pipeline.
 //
-// Ranks are numbered position by position: with 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
-// ranks 0 and 2 are a line. The data ranks of a position share the states of its sections, as attach() does over all
-// ranks.
+// Ranks are numbered position by position. With 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
+// ranks 0 and 2 are a line. The ranks of a position divide the states of its sections among them, as attach() divides
+// the states of a model among all ranks.
 //
-// With `schedule = PassOrder::kAuto` rank 0 measures the operators, neighbours measure their link, and all ranks take
+// With `schedule = PassOrder::kAuto` rank 0 measures the operators, and neighbours measure their link. All ranks take
 // the shortest order of passes (zero/plan/pipeline/plan_passes.h). text() has each order's time.
 //
 // Buffers that the model writes, such as running statistics, have the bits of a run without a pipeline. After passes()
 // and evaluate() every rank of a line has their values.
 //
-// Refused by name for now: GPUs, and the options sync, local and delayed_update (docs/guide/pipeline.md has the table).
-// Outside of passes() and evaluate(), operators on parameters of other positions throw.
+// Not supported yet: GPUs, parameter servers, local steps, delayed updates and codecs. They are refused with the
+// option's name (table in docs/guide/pipeline.md). Outside of passes() and evaluate(), operators on parameters of other
+// positions throw.
 #pragma once
 
 #include <filesystem>
@@ -48,8 +51,8 @@ namespace zero {
 
 class PipelinedModule;
 
-// The engines of one model's sections on this rank. Move-only. Destruction is Collective and gives every parameter back
-// in full on every rank; while an exception unwinds it is Local and leaves parameters empty.
+// The engines of one model's sections on this rank. Move-only. The destructor is Collective: afterwards every rank has
+// all parameters whole. While an exception unwinds the destructor is Local, and parameters stay empty.
 class PipelineEngine {
  public:
   using LossOfMicro = std::function<torch::Tensor(int micro)>;
@@ -59,26 +62,29 @@ class PipelineEngine {
   PipelineEngine& operator=(PipelineEngine&&) noexcept;
   ~PipelineEngine();
 
-  // Collective. Runs all forward and backward passes of one step: `accumulate` micro-batches. Returns their losses, on
-  // every rank those of its line. The function returns the loss, and calls no backward().
+  // Collective. Runs all forward and backward passes of one step: `accumulate` micro-batches. Returns the loss of each
+  // micro-batch of this rank's line. `loss` returns the loss of a micro-batch, and calls no backward().
   //
-  // The first call cuts the model and attaches its sections. Throws ConfigError under "passes" with an operator's name,
-  // if the function cannot be cut (learn_forward()) or runs other operators than planned; under "parallel.sections" if
-  // the model has too few parts; under "parallel.cut" for names that it does not have; with kAuto under
-  // "parallel.schedule" or "parallel.activation_memory" if no order fits.
+  // The first call cuts the model and attaches its sections. Throws ConfigError under
+  //   "passes"                      with an operator's name: the function cannot be cut (learn_forward()), or it runs
+  //                                 other operators than planned
+  //   "parallel.sections"           the model has too few parts
+  //   "parallel.cut"                the model has no unit of that name, or cannot be cut there
+  //   "parallel.schedule"           with kAuto: the model can be cut for no order
+  //   "parallel.activation_memory"  with kAuto: the activations of every order are larger
   //
-  // `parts`: each loss is divided by it before its backward pass, as in `loss / parts`. The result is not divided. With
-  // leaves use 1, and give the result to step() as StepLimits::leaf_losses.
+  // `parts`: each loss is divided by it before its backward pass. The returned losses are not divided. With leaves use
+  // 1, and give the result to step() as StepLimits::leaf_losses.
   std::vector<double> passes(const LossOfMicro& loss, double parts = 1);
   // Collective. Cuts the model and attaches its sections now; no-op if that is done. Computes no loss.
   void prepare(const LossOfMicro& loss);
 
   // Collective over a line, after prepare() or the first passes(). Runs a forward pass without gradients. Returns the
-  // function's results, on every rank. `key`: calls with equal keys run the same operators on the same sizes, for
-  // example the sizes of the inputs.
+  // function's results on every rank of the line. `key`: calls with equal keys must run the same operators on the same
+  // sizes. A key may be the sizes of the inputs.
   std::vector<torch::Tensor> evaluate(const std::vector<std::int64_t>& key,
                                       const std::function<std::vector<torch::Tensor>()>& function);
-  // Without a key, each call learns the operators anew: one more run of the function, on no data. Use it if sizes often
+  // Without a key, each call first learns the operators with one more run of the function. Use it if sizes often
   // change.
   std::vector<torch::Tensor> evaluate(const std::function<std::vector<torch::Tensor>()>& function);
 
@@ -105,7 +111,7 @@ class PipelineEngine {
   void save(const std::filesystem::path& path);
   LoadedCheckpoint load(const std::filesystem::path& path);
 
-  // Collective. Gives all parameters back, on every rank. The object is unusable afterwards.
+  // Collective. Afterwards every rank has all parameters whole, and the object is unusable.
   void detach();
   // Local. Parameters stay empty; the object is unusable afterwards.
   void abandon();
@@ -113,7 +119,7 @@ class PipelineEngine {
   // Local; empty before the first passes().
   const Sections& sections() const;
   const PipelinePlan& plan() const;
-  // The orders that kAuto considered, sections with their operators and parameters, crossings with their bytes, and the
+  // Returns lines to print: the orders that kAuto considered, the sections, the crossings with their bytes, and the
   // order of passes.
   std::string text() const;
   // This rank's figures, added over its sections.
@@ -124,11 +130,12 @@ class PipelineEngine {
   std::unique_ptr<PipelinedModule> module_;
 };
 
-// Collective. Throws ConfigError before anything is allocated: under "attach_pipeline()" if ranks have different
-// options, models or buffers; under "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.cut" or
-// "train.accumulate" for numbers that do not fit each other; and under the option's name for options that no pipeline
-// can have (sync, local, delayed_update). With leaves, the ranks of a
-// position share them, as the ranks of a run without a pipeline do.
+// Collective. With leaves, the lines divide the leaves of a step among them, as the ranks of a run without a pipeline
+// do. Throws ConfigError before anything is allocated, under
+//   "attach_pipeline()"  ranks have different options, models or buffers
+//   "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.depth", "parallel.cut", "train.accumulate"
+//                        numbers that do not fit each other
+//   the option's name    an option that no pipeline can have yet (require_pipeline_options())
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);
 PipelineEngine attach_pipeline(ModelTensors model, World& world, const AttachOptions& options,

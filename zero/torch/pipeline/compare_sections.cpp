@@ -12,13 +12,13 @@
 namespace zero {
 namespace {
 
-// What one rank's sections found, in words: "1|0|h.2|3 4": compared, unit, its name, ranks of the run.
+// Writes a check as text that ranks can exchange. "1|0|h.2|3 4": compared, unit, its name, ranks of the run.
 std::string text_of(const ReplicaCheck& check) {
   return fmt::format("{}|{}|{}|{}", check.compared ? 1 : 0, check.unit, check.unit_name, fmt::join(check.ranks, " "));
 }
 
-void add(ReplicaCheck& whole, std::string_view text) {
-  const auto take = [&text](char end) {
+void add_text(ReplicaCheck& whole, std::string_view text) {
+  const auto next_field = [&text](char end) {
     const std::string_view part = text.substr(0, text.find(end));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
     return part;
@@ -28,15 +28,15 @@ void add(ReplicaCheck& whole, std::string_view text) {
     std::from_chars(part.data(), part.data() + part.size(), value);
     return value;
   };
-  const bool compared = take('|') == "1";
+  const bool compared = next_field('|') == "1";
   whole.compared = whole.compared || compared;
-  const int unit = number(take('|'));
-  const std::string_view name = take('|');
+  const int unit = number(next_field('|'));
+  const std::string_view name = next_field('|');
   if (whole.unit < 0 && unit >= 0) {
     whole.unit = unit;
     whole.unit_name = name;
   }
-  while (!text.empty()) whole.ranks.push_back(number(take(' ')));
+  while (!text.empty()) whole.ranks.push_back(number(next_field(' ')));
 }
 
 }  // namespace
@@ -49,10 +49,10 @@ ReplicaCheck PipelinedModule::compare_replicas() {
     module->steps().drop_zeroed();
     ReplicaCheck of_section = module->engine().states().compare_replicas();
     for (int& rank : of_section.ranks) rank += grid_.position * grid_.data_ranks;
-    add(mine, text_of(of_section));
+    add_text(mine, text_of(of_section));
   }
   ReplicaCheck whole;
-  for (const std::string& text : all_gather_text(world_.communicator(), text_of(mine))) add(whole, text);
+  for (const std::string& text : all_gather_text(world_.communicator(), text_of(mine))) add_text(whole, text);
   std::ranges::sort(whole.ranks);
   const auto repeated = std::ranges::unique(whole.ranks);
   whole.ranks.erase(repeated.begin(), repeated.end());

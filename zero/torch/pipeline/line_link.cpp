@@ -12,11 +12,12 @@
 namespace zero {
 namespace {
 
-constexpr std::size_t kSmall = std::size_t{1} << 10, kLarge = std::size_t{1} << 20;
+constexpr std::size_t kSmallBytes = std::size_t{1} << 10, kLargeBytes = std::size_t{1} << 20;
 constexpr int kRuns = 3;
 constexpr double kNanosecond = 1e-9;
 
-// Returns the shortest seconds of a message to `peer`, which answers. `begins`: this rank sends first.
+// Returns the shortest time of a message in seconds: half the time of a message and its answer. `begins`: this rank
+// sends first, and `peer` answers.
 double message_seconds(Communicator& run, int peer, bool begins, std::size_t bytes) {
   std::vector<std::byte> sent(bytes), received(bytes);
   const auto send = [&] { run.send(sent, peer, {.control = true}).wait(); };
@@ -47,9 +48,9 @@ LinkSeconds measure_link(Communicator& run, const PipelineGrid& grid) {
     if (grid.position != at && grid.position != next) continue;
     const bool begins = grid.position == at;
     const int peer = grid.rank_at(begins ? next : at);
-    const double of_small = message_seconds(run, peer, begins, kSmall);
-    const double of_large = message_seconds(run, peer, begins, kLarge);
-    if (!begins) continue;  // its first wait is for the peer's begin
+    const double of_small = message_seconds(run, peer, begins, kSmallBytes);
+    const double of_large = message_seconds(run, peer, begins, kLargeBytes);
+    if (!begins) continue;  // the peer's time counts: that of this rank may include a wait for the peer
     small = of_small;
     large = of_large;
   }
@@ -57,7 +58,7 @@ LinkSeconds measure_link(Communicator& run, const PipelineGrid& grid) {
     return static_cast<double>(all_reduce_max(run, std::llround(seconds / kNanosecond))) * kNanosecond;
   };
   LinkSeconds link{.latency = slowest(small), .per_byte = 0};
-  link.per_byte = std::max(0.0, slowest(large) - link.latency) / static_cast<double>(kLarge - kSmall);
+  link.per_byte = std::max(0.0, slowest(large) - link.latency) / static_cast<double>(kLargeBytes - kSmallBytes);
   return link;
 }
 

@@ -3,8 +3,9 @@
 //   const LinkSeconds link = measure_link(world.communicator(), line);
 //   link.latency + bytes * link.per_byte          // seconds of a message, on the slowest link of all lines
 //
-// Messages of 1 KiB and of 1 MiB go to the next position and back, on one link of a line after the other; lines measure
-// at the same time, as they train. Every rank returns the same values. Collective.
+// A rank sends messages of 1 KiB and 1 MiB to the next position, and receives answers of the same sizes. The links of a
+// line are measured one after the other. All lines measure at the same time, because they also train at the same time.
+// Every rank returns the same values. Collective.
 #pragma once
 
 #include "zero/comm/communicator.h"

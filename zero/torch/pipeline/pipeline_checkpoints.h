@@ -5,10 +5,10 @@
 //   save->wait();
 //   LoadedCheckpoint loaded = checkpoints.load("runs/x/checkpoints/step-00000500");
 //
-// The checkpoint has the format of every other checkpoint: a run without a pipeline, or with another number of
-// sections, loads it, and the other way round. Collective over the run; between steps. Throws what PipelineSave and
-// CheckpointLoad throw, on every rank. If a load fails after all checks, the states may not be used before another
-// load.
+// The checkpoint has the format of every other checkpoint. So a run without a pipeline, or with another number of
+// sections, loads it, and load() also reads the checkpoints of such runs. Collective over the run; between steps.
+// Throws what PipelineSave and CheckpointLoad throw, on every rank. If a load fails after all checks, load again before
+// the states are used.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +26,9 @@ namespace zero {
 
 class PipelineCheckpoints {
  public:
-  // `modules`: by section; null: another position has it, or it has no parameter. `homes`: the sections with
-  // parameters. `names`: all parameters of the model. All arguments must outlive the object.
+  // `homes`: the sections with parameters. `names`: of all parameters of the model. `modules`: by section; null if
+  // another position has the section, or if the section has no parameter. `run` and the modules must outlive the
+  // object.
   PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
                       std::vector<std::string> names, std::vector<AttachedModule*> modules);
 
@@ -39,7 +40,7 @@ class PipelineCheckpoints {
 
  private:
   Communicator& run_;
-  std::vector<int> homes_;  // by the position of their ranks, then by number: rank 0's section is first
+  std::vector<int> homes_;  // in the order of their positions, then of their numbers: rank 0's section is first
   std::vector<std::string> names_;
   std::vector<AttachedModule*> modules_;
 };

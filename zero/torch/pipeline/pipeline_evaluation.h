@@ -3,10 +3,10 @@
 //   PipelineEvaluation evaluation(parameters, run, line, line_comm, training_plan, training_sections, shared);
 //   std::vector<at::Tensor> results = evaluation.run(key, [&] { return std::vector{loss_of(model->forward(x), y)}; });
 //
-// The first run with a key learns its operators, as the first passes() does, and gives each operator with a parameter
-// to the parameter's home. Later runs with this key must run the same operators on the same sizes. The plans of the 32
-// keys that were used last are kept. Results are broadcast to every rank of the line. Collective over the line. Throws
-// what learn_evaluation() and follow_sections() throw.
+// The first run with a key learns its operators, as the first passes() does. The home of a parameter computes the
+// operators that use it (follow_sections()). Later runs with this key must run the same operators on the same sizes.
+// The plans of the 32 most recently used keys are kept. Results are broadcast to every rank of the line. Collective
+// over the line. Throws what learn_evaluation() and follow_sections() throw.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ using EvaluationKey = std::vector<std::int64_t>;  // such as the sizes of the in
 
 class PipelineEvaluation {
  public:
-  // Returns the owner of the lookup section's parameters for a section; null: the section does not share them.
+  // Returns the owner of the lookup section's parameters for another section that also uses them; else null.
   using SharedOwner = std::function<const ParameterOwner*(int section)>;
 
   // All arguments must outlive the object.
@@ -35,7 +35,8 @@ class PipelineEvaluation {
                      Communicator& line_comm, const PipelinePlan& training, const Sections& sections,
                      SharedOwner shared);
 
-  // Without a key each run learns. `broken`: true while passes run, and so after an exception in one.
+  // Without a key each run learns the operators. `broken`: becomes true before the passes and false after them, so an
+  // exception in a pass leaves it true.
   std::vector<at::Tensor> run(const std::optional<EvaluationKey>& key, const ForwardResults& function, bool& broken);
 
  private:
@@ -43,7 +44,7 @@ class PipelineEvaluation {
     ForwardPlan forward;
     PipelinePlan passes;
     std::unique_ptr<Crossings> crossings;
-    std::vector<int> sections_of_results;  // kEverywhere: every rank computes the result
+    std::vector<int> sections_of_results;  // that compute them; kEverywhere: every rank does
   };
   std::unique_ptr<Plan> learn(const ForwardResults& function) const;
   Plan& plan_for(const EvaluationKey& key, const ForwardResults& function);
@@ -57,7 +58,7 @@ class PipelineEvaluation {
   const Sections& sections_;
   SharedOwner shared_;
   std::map<EvaluationKey, std::unique_ptr<Plan>> plans_;
-  std::vector<EvaluationKey> used_;  // the keys of `plans_`; the one that was used last is at the end
+  std::vector<EvaluationKey> used_;  // the keys of `plans_`; the most recently used key is the last
 };
 
 }  // namespace zero

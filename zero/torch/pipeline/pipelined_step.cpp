@@ -13,7 +13,8 @@
 namespace zero {
 namespace {
 
-// What one position says of a step to the others of its line. Its sums of squares follow, one for each copy.
+// One position's findings about a step, which it sends to the other positions of its line. In the message its sums of
+// squares follow, one for each copy of the model.
 struct PositionStep {
   std::int64_t num_non_finite = 0;
   double lr = 0;
@@ -23,7 +24,7 @@ struct PositionStep {
   std::int64_t has_loss = 0;
 };
 
-PositionStep said_by(const StepSync& verdict, const StepRates& rates) {
+PositionStep findings_of(const StepSync& verdict, const StepRates& rates) {
   return {.num_non_finite = verdict.num_non_finite,
           .lr = rates.lr,
           .rates_hash = hash_of(rates),
@@ -33,7 +34,7 @@ PositionStep said_by(const StepSync& verdict, const StepRates& rates) {
           .has_loss = verdict.loss ? 1 : 0};
 }
 
-// Ranks of a position have compared their rates before.
+// Compares positions. The ranks of a position have already compared their rates with each other.
 void require_same_rates(const PositionStep& theirs, const PositionStep& first, int rank) {
   constexpr std::string_view kRemedy =
       "give every rank the same numbers; a schedule that follows a loss must use its mean over ranks";
@@ -51,15 +52,15 @@ double PipelinedModule::learning_rate() const {
   return zero::learning_rate(options_.optimizer);
 }
 
-// Sums are exact, so the norm has the bits of one engine over all sections. Limits and loss are those of position 0, as
-// they are rank 0's in one engine: all positions must come to one verdict.
+// Sums are exact, so the norm has the bits of one engine over all sections. All positions take the limits and the loss
+// of position 0, as all ranks of one engine take those of rank 0. So all positions come to the same verdict.
 void PipelinedModule::add_other_positions(StepSync& verdict, const StepRates& rates) const {
   const std::size_t copies = verdict.exact_squares.size();
   const std::size_t bytes = sizeof(PositionStep) + copies * sizeof(ExactSum);
   std::vector<std::byte> mine(bytes), all(bytes * static_cast<std::size_t>(line_comm_->world()));
-  const PositionStep said = said_by(verdict, rates);
-  std::memcpy(mine.data(), &said, sizeof(said));
-  std::memcpy(mine.data() + sizeof(said), verdict.exact_squares.data(), copies * sizeof(ExactSum));
+  const PositionStep own = findings_of(verdict, rates);
+  std::memcpy(mine.data(), &own, sizeof(own));
+  std::memcpy(mine.data() + sizeof(own), verdict.exact_squares.data(), copies * sizeof(ExactSum));
   all_gather(*line_comm_, mine, all, {.control = true});
   PositionStep first;
   bool all_have_losses = true;

@@ -18,7 +18,8 @@ void PipelinedModule::for_each_parameter(const Visit& visit, bool full_precision
   } while (next != 0);
 }
 
-// Each section reads neighbours in its own order of names together; they wait for their turn among all names.
+// A section's engine visits several neighbours in the order of its own names at once. `waiting_` holds their values
+// until their turn in the order of all names.
 std::size_t PipelinedModule::visit_some(std::size_t first, const Visit& visit, bool full_precision) {
   require_attached("for_each_parameter");
   if (grid_.pipeline == 1) return modules_.front()->states().visit_some(first, visit, full_precision);

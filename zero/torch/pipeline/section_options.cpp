@@ -54,7 +54,7 @@ void require_pipeline_options(const AttachOptions& options, const std::vector<to
   if (options.sync.has_servers()) refuse_with_pipeline("sync.servers", fmt::format("{}", options.sync.servers));
   if (options.local) refuse_with_pipeline("sync.mode", "local");
   if (options.delayed_update) refuse_with_pipeline("zero.delayed_update", "true");
-  if (options.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, and each section numbers its own
+  if (options.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, which each section's engine assigns
     refuse_with_pipeline("comm.gather_wire", name_of(options.wire.gather));
   if (options.wire.reduce != WireCodec::kNone) refuse_with_pipeline("comm.reduce_wire", name_of(options.wire.reduce));
   if (!options.device.empty() && options.device != "cpu") refuse_with_pipeline("run.device", options.device);

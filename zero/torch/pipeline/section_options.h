@@ -1,9 +1,9 @@
-// Options of a pipeline's engines: all ranks have the same, require_pipeline_options() refuses some, and
-// section_options() divides the others.
+// Options of a pipeline's engines: compared over ranks, refused if a pipeline cannot have them, and derived for one
+// section.
 //
 //   require_same_pipeline(run, pipeline, options, model);           // before anything is allocated
 //   require_pipeline_options(options, tensors);
-//   AttachOptions own = section_options(options, of_section, .25);  // a quarter of the rank's budgets
+//   AttachOptions own = section_options(options, of_section, /*share=*/.25);  // a quarter of the rank's budgets
 //
 // Local, unless a function says otherwise.
 #pragma once
@@ -17,17 +17,19 @@
 
 namespace zero {
 
-// Collective over the run. Throws ConfigError under "attach_pipeline()" on every rank, if two ranks differ in an option
-// of the pipeline, in another option that changes the computation, or in the model's parameters or buffers. The text
-// names the first rank that differs from rank 0, and both values.
+// Collective over the run. Throws ConfigError under "attach_pipeline()" on every rank, if ranks have different models,
+// pipelines, or other options that change the computation. The text names the first rank that differs from rank 0, and
+// both values.
 void require_same_pipeline(Communicator& run, const PipelineOptions& pipeline, const AttachOptions& options,
                            const ModelTensors& model);
 
-// Throws ConfigError under the name of the first option that a pipeline cannot have.
+// Throws ConfigError under the name of the first option that a pipeline cannot have: "sync.servers", "sync.mode",
+// "zero.delayed_update", "comm.gather_wire", "comm.reduce_wire" or "run.device".
 void require_pipeline_options(const AttachOptions& options, const std::vector<torch::Tensor>& parameters);
 
-// Returns the options of one section's engine. `tensors`: the section's. `share`: its part of the rank's budgets in
-// bytes. Names of units and groups that only other sections have are left out.
+// Returns the options of one section's engine. `tensors`: those of the section. `share`: its part of the rank's budgets
+// in bytes. Units without a parameter of this section are left out. Groups lose their names, so a group may have no
+// parameter in this section.
 AttachOptions section_options(AttachOptions options, const ModelTensors& tensors, double share);
 
 }  // namespace zero

@@ -28,14 +28,16 @@ struct TensorLayout {
   std::string text() const;  // "[4, 128] Float"
 };
 
-// `made_by`: the operator or the parameter, for the error text.
+// `value`: the tensor's number in the plan of the forward pass; -1: a parameter. `made_by`: the name of the operator or
+// parameter, for the error text.
 at::Tensor absent_tensor(int value, const TensorLayout& layout, const std::string& made_by);
 
-// Returns the number of the value, also after it was filled. Empty for any other tensor.
+// Returns the number of the value, also after the tensor was filled. Returns nullopt for any other tensor.
 std::optional<int> absent_value(const at::Tensor& tensor);
 bool is_filled(const at::Tensor& absent);
 
-// Gives `absent`, which must be no view, the values of `values`. They share memory if their strides are equal.
+// Fills `absent`, which must not be a view. If both have equal strides, it shares the memory of `values`; else the
+// values are copied.
 void fill_absent(const at::Tensor& absent, const at::Tensor& values);
 
 }  // namespace zero

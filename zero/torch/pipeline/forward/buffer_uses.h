@@ -1,4 +1,4 @@
-// BufferUses: the model's buffers in a forward pass that is learned, and who writes them.
+// BufferUses: the operators that use and write the model's buffers, noted while a forward pass is learned.
 //
 //   BufferUses buffers(parameters.buffers, of_sections);
 //   buffers.use(tensor, number, op.buffers);                    // each argument that is a buffer
@@ -6,10 +6,12 @@
 //   if (buffers.found_late()) ...                               // learn again, with buffers.of_sections()
 //
 // There are two kinds of written buffers:
-//   - of a section: an operator of a section writes it, as a batch norm writes its running statistics. All operators
-//     that use it are in this section.
-//   - common: only operators of every rank write it, as a count of batches. Every rank writes it in every pass.
-// The destructor gives common buffers the values that they had before. Local.
+//   - a buffer of a section: an operator of one section writes it, as a batch norm writes its running statistics. All
+//     operators that use it are in this section.
+//   - a common buffer, such as a count of batches: only operators that every rank runs write it. So every rank writes
+//     it in every pass.
+//
+// The destructor resets common buffers to their values before the pass. Local.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,7 @@ namespace zero {
 
 class BufferUses {
  public:
-  // `of_sections`: by buffer, those of a section that an earlier run has found.
+  // `of_sections`: by buffer, whether an earlier run found that it is a buffer of a section.
   BufferUses(const std::vector<ModelTensors::Buffer>& buffers, std::vector<bool> of_sections);
   ~BufferUses();
   BufferUses(const BufferUses&) = delete;
@@ -37,7 +39,8 @@ class BufferUses {
   const std::string& name_of(const at::Tensor& tensor) const;
   // Notes that operator `number` uses the tensor. Appends buffers of a section to `found`.
   void use(const at::Tensor& tensor, int number, std::vector<int>& found);
-  // Notes that operator `number` is about to write the tensor. Appends buffers that become buffers of a section.
+  // Notes that operator `number` is about to write the tensor. `everywhere`: every rank runs the operator. Otherwise
+  // the buffer becomes a buffer of a section, and is appended to `found`.
   void write(const at::Tensor& tensor, int number, bool everywhere, std::vector<int>& found);
 
   bool is_written(const at::Tensor& tensor) const;
@@ -48,14 +51,14 @@ class BufferUses {
   std::vector<int> common_buffers() const;
 
  private:
-  // Buffers of one memory have one list.
+  // Returns the numbers of the buffers that share the tensor's memory; null: none.
   const std::vector<int>* find(const at::Tensor& tensor) const;
 
   const std::vector<ModelTensors::Buffer>& buffers_;
   std::unordered_map<const c10::StorageImpl*, std::vector<int>> numbers_;
   std::vector<bool> of_sections_;
-  std::map<int, int> first_use_;      // operators, by buffer
-  std::map<int, at::Tensor> before_;  // common buffers, and their values before the run
+  std::map<int, int> first_use_;      // by buffer: the first operator that uses it
+  std::map<int, at::Tensor> before_;  // by buffer that every rank writes: its values before the run
   bool found_late_ = false;
 };
 

@@ -27,13 +27,13 @@ WeakStorage memory_of(const at::Tensor& tensor) {
                                                   : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
 }
 
-// The history of an argument. A leaf would not do: its node keeps it.
-struct Made final : Node {
+// The node of an argument in autograd's graph. An argument may not be a leaf, because a leaf's node keeps the leaf.
+struct ArgumentNode final : Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override { return {}; }
 };
 
 std::shared_ptr<Node> make_node() {
-  std::shared_ptr<Node> node(new Made, torch::autograd::deleteNode);
+  std::shared_ptr<Node> node(new ArgumentNode, torch::autograd::deleteNode);
   node->add_input_metadata(Node::undefined_input());
   return node;
 }
@@ -47,7 +47,7 @@ void for_each_result(const torch::jit::Stack& stack, Visit visit) {
   }
 }
 
-// Notes the memory of all results, also of operators that autograd calls for tensors of its own.
+// Notes the memory of all results. This includes the results of operators that autograd calls for tensors of its own.
 class ResultWatch final : public OperatorTaker {
  public:
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override {
@@ -57,7 +57,7 @@ class ResultWatch final : public OperatorTaker {
                     [this](const at::Tensor& result) { made_.push_back(memory_of(result)); });
   }
 
-  // Bytes that still exist, without `known`.
+  // Returns the bytes of the results that still exist and are not in `known`.
   std::int64_t live_bytes(std::unordered_set<const c10::StorageImpl*> known) const {
     std::int64_t bytes = 0;
     for (const WeakStorage& memory : made_) {
@@ -104,7 +104,7 @@ KeptByAutograd kept_by_autograd(const c10::OperatorHandle& op, const torch::jit:
   own.clear();
   KeptByAutograd kept;
   std::unordered_set<const c10::StorageImpl*> known;
-  const auto note = [&known](const std::vector<WeakStorage>& memories, std::vector<std::size_t>& numbers) {
+  const auto add_live = [&known](const std::vector<WeakStorage>& memories, std::vector<std::size_t>& numbers) {
     for (std::size_t i = 0; i < memories.size(); ++i) {
       const c10::intrusive_ptr<c10::StorageImpl> live = memories[i].lock();
       if (!live) continue;
@@ -112,8 +112,8 @@ KeptByAutograd kept_by_autograd(const c10::OperatorHandle& op, const torch::jit:
       numbers.push_back(i);
     }
   };
-  note(arguments, kept.arguments);
-  note(results, kept.results);
+  add_live(arguments, kept.arguments);
+  add_live(results, kept.results);
   kept.own_bytes = watch.live_bytes(std::move(known));
   return kept;
 }

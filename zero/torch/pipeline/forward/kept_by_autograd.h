@@ -3,8 +3,8 @@
 //   const KeptByAutograd kept = kept_by_autograd(op, stack);      // aten::mul of two tensors that need gradients
 //   kept.arguments, kept.results                                  // {0, 1}, {}
 //
-// It runs the operator on the meta device, frees all but the nodes of autograd's graph, and looks which memory is still
-// there. So it needs no list of operators. Local.
+// It runs the operator on the meta device, frees everything except the nodes of autograd's graph, and finds the memory
+// that still exists. So it needs no list of operators. Local.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@
 
 namespace zero {
 
-// Numbers among the tensors of all arguments, as for_each_argument() visits them, and among those of all results. If
-// the operator writes an argument in place, it is an argument and a result.
+// A kept tensor that the operator wrote in place is in both lists.
 struct KeptByAutograd {
-  std::vector<std::size_t> arguments;
-  std::vector<std::size_t> results;
-  std::int64_t own_bytes = 0;  // of other tensors, such as a copy of an argument that is then written in place
+  std::vector<std::size_t> arguments;  // indices, in the order of for_each_argument()
+  std::vector<std::size_t> results;    // indices among the tensors of all results
+  std::int64_t own_bytes = 0;          // of other tensors, such as a copy of an argument that is then written in place
 };
 
-// `stack`: ends with the arguments, which are only read. Their tensors are on the meta device, and need a gradient as
-// in a pass. Without gradient mode nothing is kept. Throws c10::Error if the operator cannot run there.
+// `stack`: ends with the arguments, which are only read. Their tensors are on the meta device, and those that need a
+// gradient in a pass need one here. Without gradient mode nothing is kept. Throws c10::Error if the operator cannot run
+// on the meta device.
 KeptByAutograd kept_by_autograd(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 }  // namespace zero

@@ -40,7 +40,7 @@ constexpr std::string_view kNoValues =
   throw ConfigError("passes", op.schema().name(), reason, remedy);
 }
 
-// Some operators warn about their own outputs on the meta device. A real pass shows a warning that concerns the user.
+// Drops the warnings of operators on the meta device. A pass with values repeats each warning that concerns the user.
 class NoWarnings final : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
@@ -93,7 +93,7 @@ class ForwardLearner final : public OperatorTaker {
     }
     const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
     if (returns_no_tensor(op)) {
-      answer(op, keys, stack);
+      run_query(op, keys, stack);
       return;
     }
     GraphOperator described{.name = op.schema().name()};
@@ -102,9 +102,9 @@ class ForwardLearner final : public OperatorTaker {
       refuse_operator(op, "it draws from a generator of the program, and a pass runs several times",
                       "draw from the default generator, or before passes()");
     if (c10::GradMode::is_enabled()) {
-      silent_since_ = -1;
-    } else if (silent_since_ < 0) {
-      silent_since_ = static_cast<int>(plan_.operators.size());
+      no_gradients_since_ = -1;
+    } else if (no_gradients_since_ < 0) {
+      no_gradients_since_ = static_cast<int>(plan_.operators.size());
     }
     std::vector<int> written;
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool is_written) {
@@ -117,7 +117,7 @@ class ForwardLearner final : public OperatorTaker {
       } else if (const auto value = absent_value(tensor)) {
         described.inputs.push_back(*value);
         if (c10::GradMode::is_enabled() && is_made_by_function(tensor))
-          keep_function(op.schema().name(), tensor, *value, static_cast<int>(plan_.operators.size()) + 1);
+          keep_function_together(op.schema().name(), tensor, *value, static_cast<int>(plan_.operators.size()) + 1);
         if (is_written) written.push_back(*value);
       } else if (buffers_.has(tensor)) {
         buffers_.use(tensor, next_number(), described.buffers);
@@ -145,12 +145,12 @@ class ForwardLearner final : public OperatorTaker {
   }
 
   std::unique_ptr<RepeatedPart> begin_checkpoint() override {
-    checkpoints_.push_back(static_cast<int>(plan_.operators.size()));
+    open_checkpoints_.push_back(static_cast<int>(plan_.operators.size()));
     return nullptr;
   }
   void end_checkpoint() override {
-    const int first = checkpoints_.back(), end = static_cast<int>(plan_.operators.size());
-    checkpoints_.pop_back();
+    const int first = open_checkpoints_.back(), end = static_cast<int>(plan_.operators.size());
+    open_checkpoints_.pop_back();
     if (end > first) plan_.graph.kept_together.emplace_back(first, end);
   }
 
@@ -163,7 +163,7 @@ class ForwardLearner final : public OperatorTaker {
   ForwardPlan take(const at::Tensor& loss) {
     const auto value = absent_value(loss);
     const bool by_function = value && is_made_by_function(loss);
-    if (by_function) keep_function("the loss", loss, *value, static_cast<int>(plan_.operators.size()));
+    if (by_function) keep_function_together("the loss", loss, *value, static_cast<int>(plan_.operators.size()));
     const bool trains = by_function || (value && plan_.values[static_cast<std::size_t>(*value)].requires_grad);
     if (!trains || loss.numel() != 1)
       throw ConfigError("passes", loss.defined() ? TensorLayout::of(loss).text() : "undefined",
@@ -199,17 +199,18 @@ class ForwardLearner final : public OperatorTaker {
   }
   const std::string& name_of(int param) const { return plan_.graph.params[static_cast<std::size_t>(param)]; }
 
-  // Every gradient of an absent tensor leads to the history that this learner gave it. A custom autograd function gives
-  // its results a history of its own, and runs its operators without gradients.
+  // Whether a custom autograd function made the tensor. This learner gives absent tensors that need a gradient the node
+  // history_. A custom autograd function runs its operators without gradients, and gives its results another node.
   bool is_made_by_function(const at::Tensor& tensor) const {
     if (!tensor.requires_grad()) return false;
     const at::Tensor root = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
     return root.grad_fn() != nullptr && root.grad_fn() != history_;  // null: requires_grad_() made a leaf of it
   }
 
-  // The backward pass of the function needs all of its operators, and the operators that use its results.
-  void keep_function(const std::string& user, const at::Tensor& tensor, int value, int end) {
-    const int first = silent_since_of_[static_cast<std::size_t>(value)];
+  // Keeps the operators of a custom autograd function in one section, up to `end`. Its backward pass needs all of its
+  // operators, and the operators that use its results.
+  void keep_function_together(const std::string& user, const at::Tensor& tensor, int value, int end) {
+    const int first = no_gradients_since_of_[static_cast<std::size_t>(value)];
     const at::Tensor root = tensor.is_view() ? at::Tensor(tensor._base()) : tensor;
     if (first < 0)
       throw ConfigError(
@@ -227,8 +228,9 @@ class ForwardLearner final : public OperatorTaker {
 
   int next_number() const { return static_cast<int>(plan_.operators.size()); }
 
-  // Runs an operator that answers a question. Only one section knows the values of a buffer that it writes.
-  void answer(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  // Runs an operator that returns no tensor. With a buffer of a section it runs on the meta device. Only that section
+  // has the buffer's values, so an operator that needs them fails.
+  void run_query(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
     std::vector<int> of_section;
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool) {
       if (buffers_.has(tensor)) buffers_.use(tensor, next_number() - 1, of_section);
@@ -266,7 +268,7 @@ class ForwardLearner final : public OperatorTaker {
                         "use an operator that makes a new tensor, such as cat, stack or where");
       }
     }
-    if (checkpoints_.empty() || (!writes_buffer && described.buffers.empty())) return;
+    if (open_checkpoints_.empty() || (!writes_buffer && described.buffers.empty())) return;
     refuse_operator(op,
                     fmt::format("it uses {}, which the pass writes, inside an activation checkpoint: the second run "
                                 "comes after other micro-batches have written it",
@@ -311,7 +313,7 @@ class ForwardLearner final : public OperatorTaker {
                       kNoValues);
   }
 
-  // An operator fails if its result, or the shape of its result, depends on values that are absent.
+  // Runs an operator. It fails if its result, or the shape of its result, depends on values of absent tensors.
   template <typename Run>
   void refuse_values(const c10::OperatorHandle& op, Run run) const {
     try {
@@ -331,7 +333,7 @@ class ForwardLearner final : public OperatorTaker {
         if (!tensor.defined() || !tensor.has_storage() || buffers_.has(tensor)) return;
         const int number = static_cast<int>(constants_.size());
         if (!constants_.emplace(tensor.storage().unsafeGetStorageImpl(), number).second) return;
-        kept_.push_back(tensor.storage());
+        constant_memories_.push_back(tensor.storage());
         plan_.graph.constants.push_back({.bytes = static_cast<std::int64_t>(tensor.storage().nbytes()),
                                          .made_by = static_cast<int>(plan_.operators.size())});
       };
@@ -341,7 +343,7 @@ class ForwardLearner final : public OperatorTaker {
     }
   }
 
-  // A parameter has the type in which it will be held.
+  // Returns a tensor of the meta device with the same layout. A parameter gets the type in which it will be held.
   at::Tensor meta_of(const at::Tensor& tensor, bool needs_gradient) const {
     if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) return tensor;
     const std::optional<int> param = param_of(tensor);
@@ -364,22 +366,24 @@ class ForwardLearner final : public OperatorTaker {
   // `stack`: ends with the arguments on the meta device.
   KeptByAutograd kept_on_meta(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
                               const std::vector<at::Tensor>& arguments) const {
-    torch::jit::Stack needing(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
-    replace_arguments(op, needing, [&, at = std::size_t{0}](const at::Tensor& meta) mutable {
+    torch::jit::Stack with_gradients(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()),
+                                     stack.end());
+    replace_arguments(op, with_gradients, [&, at = std::size_t{0}](const at::Tensor& meta) mutable {
       const at::Tensor& argument = arguments[at++];
-      const bool lacks = meta.defined() && meta.is_meta() && argument.requires_grad() && !meta.requires_grad();
-      return lacks ? at::empty_like(meta).requires_grad_(true) : meta;
+      const bool lacks_gradient = meta.defined() && meta.is_meta() && argument.requires_grad() && !meta.requires_grad();
+      return lacks_gradient ? at::empty_like(meta).requires_grad_(true) : meta;
     });
     KeptByAutograd kept;
     refuse_values(op, [&] {
       NoWarnings quiet;
       const c10::WarningUtils::WarningHandlerGuard no_warnings(&quiet);
-      kept = kept_by_autograd(op, needing);
+      kept = kept_by_autograd(op, with_gradients);
     });
     return kept;
   }
 
-  // A parameter that is kept is no activation, and a tensor that is older than the pass exists anyway.
+  // Notes the tensors that autograd keeps, without two kinds. A parameter is no activation, and a tensor that is older
+  // than the pass exists anyway.
   void describe_kept(const KeptByAutograd& kept, const std::vector<at::Tensor>& arguments,
                      const PlannedOperator& planned, GraphOperator& described) {
     for (const std::size_t number : kept.arguments) {
@@ -402,7 +406,8 @@ class ForwardLearner final : public OperatorTaker {
     described.own_bytes = kept.own_bytes;
   }
 
-  // As SectionPass does, which postpones products of an input that needs a gradient with a whole parameter.
+  // Returns the product that a pass of weights can compute, as SectionPass::begin_product() does: an input that needs a
+  // gradient, times a parameter.
   std::optional<WaitingProduct> waiting_product(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
     const auto numbers = product_arguments(op, stack);
     if (!numbers || !c10::GradMode::is_enabled()) return std::nullopt;
@@ -469,7 +474,8 @@ class ForwardLearner final : public OperatorTaker {
     described.work = work_of(described.name, arguments, results);
   }
 
-  // Some operators return a view without saying so, such as _unsafe_view.
+  // Returns the value whose memory a result shares; -1: none. Some operators return a view although their schema does
+  // not say it, such as _unsafe_view.
   static int value_with_memory(const at::Tensor& result, const std::vector<at::Tensor>& arguments,
                                const std::vector<at::Tensor>& metas) {
     for (std::size_t i = 0; i < metas.size(); ++i)
@@ -478,7 +484,7 @@ class ForwardLearner final : public OperatorTaker {
     return -1;
   }
 
-  // Describes a result, and puts absent tensors in its place.
+  // Describes a result, and replaces its tensors by absent tensors.
   PlannedReturn planned_return(const c10::OperatorHandle& op, c10::IValue& result,
                                const std::vector<at::Tensor>& arguments, const std::vector<at::Tensor>& metas,
                                GraphOperator& described, std::vector<at::Tensor>& results) {
@@ -498,7 +504,7 @@ class ForwardLearner final : public OperatorTaker {
       }
       tensor.layout = TensorLayout::of(meta);
       tensor.value = static_cast<int>(plan_.values.size());
-      silent_since_of_.push_back(silent_since_);
+      no_gradients_since_of_.push_back(no_gradients_since_);
       plan_.values.push_back(tensor.layout);
       plan_.graph.values.push_back({.bytes = meta.numel() * static_cast<std::int64_t>(meta.element_size()),
                                     .differentiable = tensor.layout.requires_grad,
@@ -521,7 +527,7 @@ class ForwardLearner final : public OperatorTaker {
     return planned;
   }
 
-  // The history of absent tensors: a gradient is never computed through it.
+  // The node of absent tensors in autograd's graph. It refuses a backward pass that the user's function begins.
   struct NoHistory final : torch::autograd::Node {
     torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
       with_host_errors([] {
@@ -546,14 +552,14 @@ class ForwardLearner final : public OperatorTaker {
   std::vector<std::pair<c10::OperatorHandle, at::Tensor>> kept_buffers_;  // for backward passes, with their operators
   std::vector<bool> trained_;                                             // by parameter
   Region region_;
-  std::vector<int> checkpoints_;      // open ones: their first operators
-  int silent_since_ = -1;             // operators since this one run without gradients; -1: they do not
-  std::vector<int> silent_since_of_;  // by value: silent_since_ when it was made
-  std::vector<c10::Storage> kept_;    // kept, so no address is reused while learning
+  std::vector<int> open_checkpoints_;  // first operators of the activation checkpoints that have begun and not ended
+  int no_gradients_since_ = -1;        // first of the latest operators without gradient mode; -1: gradient mode is on
+  std::vector<int> no_gradients_since_of_;       // by value: no_gradients_since_ when it was made
+  std::vector<c10::Storage> constant_memories_;  // held, so libtorch reuses no address while learning
   const std::shared_ptr<torch::autograd::Node> history_{new NoHistory, torch::autograd::deleteNode};
 };
 
-// Runs the pass, and again while it turns out that an operator used a buffer of a section as if every rank had it.
+// Runs the pass. Runs it again if an operator used a buffer of a section as if every rank had its values.
 ForwardPlan learn(const ModuleParameters& parameters, OperatorTimer* timer, const Sections* cut, bool with_gradients,
                   const std::function<void()>& pass, const std::function<ForwardPlan(ForwardLearner&)>& take) {
   std::vector<bool> of_sections(parameters.buffers.size(), false);

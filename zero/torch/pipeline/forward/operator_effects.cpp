@@ -13,7 +13,7 @@
 namespace zero {
 namespace {
 
-// Returns whether an operator with a random form draws no numbers: its probability is 0, or it does not train.
+// Returns whether an operator that may draw numbers draws none: its probability is 0, or it is in evaluation mode.
 bool draws_nothing(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const auto& arguments = op.schema().arguments();
   const bool drops = op.schema().name().find("dropout") != std::string::npos;

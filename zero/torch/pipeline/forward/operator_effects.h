@@ -1,4 +1,4 @@
-// What an operator does besides its results: it draws random numbers, has a shape that depends on values, or writes.
+// Operator effects: the random numbers that an operator draws, shapes that depend on values, and written arguments.
 //
 //   draws_numbers(op, stack)          // true for dropout in training, false for dropout with a probability of 0
 //   written_arguments(op, stack)      // {running_mean, running_var} of a batch norm in training
@@ -14,18 +14,19 @@
 
 namespace zero {
 
+// Whether the operator draws random numbers.
 bool draws_numbers(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 // Whether it draws from a generator that the program passes.
 bool has_own_generator(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 // Whether the count of numbers that it draws depends only on the sizes of its arguments.
 bool draws_by_sizes(const c10::OperatorHandle& op);
-// Whether the shape of the result depends on values. An index of whole numbers does not.
+// Whether the shape of the result depends on values: true for a boolean mask, false for an index of whole numbers.
 bool has_dynamic_shape(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 // Whether the operator has running statistics as arguments, as batch norms do.
 bool has_statistics(const c10::OperatorHandle& op);
-// Returns the statistics that the operator updates: none if it does not train. Most schemas do not say that these
-// arguments are written.
+// Returns the statistics that the operator updates: none in evaluation mode. Most schemas do not mark these arguments
+// as written.
 std::vector<at::Tensor> updated_statistics(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 // Returns the arguments that the operator writes: those that its schema names, and updated statistics.
 std::vector<at::Tensor> written_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);

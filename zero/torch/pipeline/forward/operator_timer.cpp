@@ -23,13 +23,13 @@ constexpr double kMostSeconds = 5;             // of all measurements
 constexpr double kMostSecondsOfOperator = .3;  // after which no further run begins
 constexpr int kMostRuns = 4;                   // the first one is the warm-up
 
-// Operators that draw numbers leave the default generator as it was.
-class KeptGenerator {
+// Gives the default generator its state back after operators that draw numbers.
+class RestoredGenerator {
  public:
-  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
-  KeptGenerator(const KeptGenerator&) = delete;
-  KeptGenerator& operator=(const KeptGenerator&) = delete;
-  ~KeptGenerator() { generator_.set_state(state_); }
+  RestoredGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
+  RestoredGenerator(const RestoredGenerator&) = delete;
+  RestoredGenerator& operator=(const RestoredGenerator&) = delete;
+  ~RestoredGenerator() { generator_.set_state(state_); }
 
  private:
   at::Generator generator_;
@@ -55,7 +55,7 @@ std::string key_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack
   return key.str();
 }
 
-// Returns a tensor with values, of the layout of a tensor on the meta device.
+// Returns a tensor with values that has the layout of a tensor on the meta device.
 at::Tensor with_values(const at::Tensor& meta, at::Generator& generator) {
   if (!meta.defined() || !meta.is_meta()) return meta;
   std::int64_t numel = meta.numel() > 0 ? 1 : 0;
@@ -74,8 +74,8 @@ at::Tensor with_values(const at::Tensor& meta, at::Generator& generator) {
   return meta.requires_grad() ? tensor.requires_grad_(true) : tensor;
 }
 
-// The tensors that have a gradient after an operator ran, and whose gradients count as one part of its seconds.
-struct Part {
+// Arguments whose gradients are timed together: the inputs of an operator, or its parameters.
+struct TimedArguments {
   std::vector<at::Tensor> tensors;
   double seconds = 0;
 };
@@ -84,22 +84,22 @@ void keep_shorter(double& kept, double seconds, bool is_first) {
   kept = is_first ? seconds : std::min(kept, seconds);
 }
 
-void time_gradients(Part& part, const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& gradients,
-                    bool is_first) {
-  if (part.tensors.empty() || results.empty()) return;
+void time_gradients(TimedArguments& timed, const std::vector<at::Tensor>& results,
+                    const std::vector<at::Tensor>& gradients, bool is_first) {
+  if (timed.tensors.empty() || results.empty()) return;
   const double begin = monotonic_seconds();
-  torch::autograd::grad(results, part.tensors, gradients, /*retain_graph=*/true, /*create_graph=*/false,
+  torch::autograd::grad(results, timed.tensors, gradients, /*retain_graph=*/true, /*create_graph=*/false,
                         /*allow_unused=*/true);
-  keep_shorter(part.seconds, monotonic_seconds() - begin, is_first);
+  keep_shorter(timed.seconds, monotonic_seconds() - begin, is_first);
 }
 
 OperatorSeconds measure(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
                         const std::vector<bool>& of_params) {
-  const KeptGenerator kept;
+  const RestoredGenerator restored;
   at::Generator values = at::detail::createCPUGenerator(1);
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   torch::jit::Stack arguments(stack.end() - count, stack.end());
-  Part inputs, weights;
+  TimedArguments inputs, weights;
   bool writes = false;
   replace_arguments(op, arguments, [&](const at::Tensor& meta) { return with_values(meta, values); });
   for_each_argument(op, arguments, [&, at = std::size_t{0}](const at::Tensor& tensor, bool written) mutable {
@@ -150,7 +150,7 @@ OperatorSeconds OperatorTimer::time(const c10::OperatorHandle& op, const torch::
   try {
     seconds = measure(op, stack, of_params);
   } catch (const c10::Error&) {
-    seconds = {};  // such values are impossible for it, so its time is estimated
+    seconds = {};  // the operator refuses such values, so fill_gaps() estimates its time
   }
   spent_ += monotonic_seconds() - begin;
   measured_[key] = seconds;

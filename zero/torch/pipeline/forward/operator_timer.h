@@ -6,9 +6,9 @@
 //   plan.graph.operators[3].seconds         // {.forward = 2e-4, .inputs = 2e-4, .weights = 2e-4}
 //
 // Each distinct operator with its layouts runs once to warm up and then up to three times; the shortest time counts.
-// Values are random, and whole numbers are 0, so an index is in range. The default random generator keeps its state.
-// After 5 s of measurements, and if an operator fails on such values, operators stay unmeasured: fill_gaps() estimates
-// them by their work. Local.
+// Floating-point tensors get random values. Whole numbers are 0, so every index is in range. The default random
+// generator keeps its state. An operator that fails on such values stays unmeasured. After 5 s of measurements new
+// operators stay unmeasured. fill_gaps() estimates them by their work. Local.
 #pragma once
 
 #include <map>
@@ -29,14 +29,15 @@ class OperatorTimer {
   OperatorSeconds time(const c10::OperatorHandle& op, const torch::jit::Stack& stack,
                        const std::vector<bool>& of_params);
 
-  // Gives operators without a time the mean seconds of the others' work, in thirds.
+  // Estimates each operator without a time: its work, times the measured operators' mean seconds for a unit of work. A
+  // third of that is forward, a third inputs and a third weights.
   static void fill_gaps(ForwardGraph& graph);
 
   int num_measured() const { return static_cast<int>(measured_.size()); }
 
  private:
   std::map<std::string, OperatorSeconds> measured_;  // by operator and layouts
-  double spent_ = 0;
+  double spent_ = 0;                                 // seconds of all measurements
 };
 
 }  // namespace zero

@@ -5,8 +5,8 @@
 namespace zero {
 namespace {
 
-// Without a gradient of the matrix, libtorch folds only an input that it can view as rows (should_fold in
-// LinearAlgebra.cpp); with one it always folds.
+// If the matrix needs a gradient, libtorch always folds the input into rows. Else it folds only an input that it can
+// view as rows (should_fold in LinearAlgebra.cpp). So only such an input has the same product in both cases.
 bool is_one_product(const at::Tensor& input, const at::Tensor& matrix) {
   return matrix.dim() == 2 && input.dim() >= 2 && input.numel() > 0 && (input.dim() == 2 || input.is_contiguous());
 }

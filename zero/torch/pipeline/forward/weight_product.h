@@ -1,10 +1,10 @@
-// WeightProduct: a product of a forward pass whose gradient of the matrix is made in a later pass.
+// WeightProduct: a matrix product of a forward pass, for which a pass of weights computes the matrix's gradient.
 //
 //   if (const auto at = product_arguments(op, stack)) ...      // input x matrix
 //   at::Tensor gradient = product.gradient_of_parameter();     // one product of matrices
 //
 // It calls what autograd calls for the same operator (mm_mat2_grad in libtorch's FunctionsManual.cpp), so the gradient
-// has the same bits. libtorch folds all but the last dimension of the input into rows, and so does this. Local.
+// has the same bits. Like libtorch, it folds all dimensions of the input except the last into rows. Local.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,13 @@ struct ProductArguments {
 };
 
 // Returns the arguments of aten::mm, aten::matmul, aten::linear, or of aten::addmm without a factor. Returns nullopt
-// for other operators, and for a matmul or linear that libtorch may compute otherwise than by one product of matrices:
-// its input has one dimension, no elements, or is not contiguous, or its second argument is no matrix.
+// for other operators. Returns nullopt also for a matmul or linear for which libtorch may not compute one product of
+// matrices. Then the input has one dimension, has no elements or is not contiguous, or the second argument is no
+// matrix.
 std::optional<ProductArguments> product_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
 struct WeightProduct {
-  int param = -1;                            // of its owner
+  int param = -1;                            // number of the matrix among its owner's parameters
   bool transposed = false;                   // the matrix is the parameter's transpose
   at::Tensor input;                          // [..., k], without history
   std::vector<std::int64_t> sizes, strides;  // of the matrix, [k, n]

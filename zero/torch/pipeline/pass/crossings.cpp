@@ -17,12 +17,12 @@
 namespace zero {
 namespace {
 
-// A communicator holds more unread messages than these.
+// Largest number of unread messages that a rank sends. Every communicator holds more.
 constexpr int kMostUnread = kMaxBoardRanks;
 
 constexpr int kNoValue = -1;
 
-// The end of a gradient's message: whether there is a gradient, and its strides. Strides decide which kernels the
+// The end of a gradient's message: 1 if there is a gradient, else 0; then its strides. Strides decide which kernels the
 // backward pass uses, so they must be those of a run without a pipeline.
 constexpr std::size_t kMostDims = 15;
 using GradientTail = std::array<std::int64_t, kMostDims + 1>;
@@ -119,7 +119,7 @@ std::int64_t Crossings::planned_bytes() const {
   return bytes;
 }
 
-// All messages of one step from one position to another, in the order in which they are sent.
+// Returns all messages of one step from one position to another, in the order in which they are sent.
 std::vector<Crossings::Message> Crossings::messages(int from, int to) const {
   if (from == to) return {};
   const auto receives = [&](int section) { return position_of(section) == to; };
@@ -146,7 +146,7 @@ std::vector<Crossings::Message> Crossings::messages(int from, int to) const {
   return found;
 }
 
-// The sections of this rank that take a value.
+// Returns the number of this rank's sections that use a value of another section.
 int Crossings::takers(const Crossing& crossing) const {
   return static_cast<int>(
       std::ranges::count_if(crossing.to, [this](int section) { return position_of(section) == grid_.position; }));
@@ -178,13 +178,13 @@ bool Crossings::has_room() const {
   return unread < kMostUnread;
 }
 
-// If no message comes in time, the next send names the late rank.
+// If no message arrives within the timeout, it returns, and the send that follows names the late rank.
 void Crossings::make_room() {
   if (run_.arrivals() == nullptr) return;
   while (!has_room()) {
     int position = -1;
-    const auto goes_on = [&] { return has_room() || (position = position_with_message()) >= 0; };
-    if (!run_.arrivals()->await(goes_on, run_.timeout())) return;
+    const auto can_continue = [&] { return has_room() || (position = position_with_message()) >= 0; };
+    if (!run_.arrivals()->await(can_continue, run_.timeout())) return;
     if (position >= 0) receive_next(position);
   }
 }
@@ -234,7 +234,7 @@ void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
       continue;
     }
     if (!bytes.defined()) bytes = tensor.detach().contiguous();
-    // The reader takes the value somewhere in this pass, so only its next pass says that it has.
+    // The reader may receive the value late in this pass. So only a message from its next pass shows that it has it.
     post({.work = {},
           .bytes = bytes,
           .micro = micro,
@@ -265,11 +265,11 @@ void Crossings::send_gradient(int micro, int value, int section, const at::Tenso
 
 at::Tensor Crossings::take_gradient(int micro, int value, int section) {
   const Crossing& crossing = *of_value(value);
-  // The section that sends it is the next that uses the value.
+  // The next section that uses the value sends the gradient.
   const auto from = std::ranges::find_if(crossing.to, [section](int user) { return user > section; });
   ZERO_CHECK(from != crossing.to.end(), "no section after {} uses value {}", section, value);
   at::Tensor gradient = take({true, micro, value, section}, position_of(*from));
-  // The gradient of a value is made after the value was read.
+  // Every section that uses the value has added its part to the gradient, so all of them have received the value.
   if (section == crossing.from)
     forget_sent([&](const Sent& sent) { return sent.micro == micro && sent.value == value; });
   return gradient;

@@ -1,22 +1,23 @@
 // Crossings: the tensors that cross between sections within one step, and their gradients.
 //
-//   Crossings crossings(run, line, plan, forward);
+//   Crossings crossings(run, grid, plan, forward);
 //   crossings.send_value(micro, value, x);                     // as soon as it is made
 //   at::Tensor x = crossings.take_value(micro, value);         // at its first use in another section
 //   crossings.send_gradient(micro, value, section, gradient);  // after that section's backward pass
-//   crossings.take_gradient(micro, value, section);            // of the section that needs it
+//   crossings.take_gradient(micro, value, section);            // at the begin of the backward pass of `section`
 //   crossings.end_step();
 //
-// Messages between two ranks have a fixed order, which follows from the plan: that of the sender's passes, and within a
-// pass that of the values. A receiver that needs a later message first takes the earlier ones and keeps them. Between
-// two sections of one rank nothing is sent. The gradient of a value that several sections use passes from the last
-// section to the first; each adds its own part, as autograd does without a pipeline.
+// The plan fixes the order of messages from one rank to another. It is the order of the sender's passes, and within a
+// pass that of the values. If a rank needs a later message first, it receives the earlier messages and keeps them. Two
+// sections of one rank exchange tensors without a message. If several sections use a value, its gradient is sent from
+// the last of them to the first. Each adds its own part, so the order of the sum is that of autograd without a
+// pipeline.
 //
-// A rank that has many unread messages receives the messages of other ranks before it sends more. Otherwise two ranks
-// could wait for each other, because a communicator holds a limited number of them.
+// A communicator holds a limited number of messages that their receivers have not read. If this rank has sent many of
+// these, it first receives messages itself. Otherwise two ranks could wait for each other forever.
 //
-// A sent value is kept until its gradient arrives. Other sent tensors are kept until a message arrives that their
-// reader sent in a later pass, or until the step ends. Functions wait for the rank that computes the other section.
+// A sent tensor is kept until a message shows that its reader has received it (Sent::read_from), or the step ends. A
+// sent value is also released when its gradient arrives. All functions may wait for other ranks, unless they are Local.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ class Crossings {
 
   void send_value(int micro, int value, const at::Tensor& tensor);
   at::Tensor take_value(int micro, int value);
-  // `gradient` may be undefined. `section`: the section whose backward pass made it, with the parts of all later ones.
+  // `gradient` may be undefined. `section`: the section whose backward pass made it. It includes the parts of all later
+  // sections that use the value.
   void send_gradient(int micro, int value, int section, const at::Tensor& gradient);
   // The result may be undefined. `section`: the section that made the value, or one that uses it.
   at::Tensor take_gradient(int micro, int value, int section);
@@ -49,7 +51,7 @@ class Crossings {
 
   // Local. Returns the crossing of a value, or null.
   const Crossing* of_value(int value) const;
-  std::int64_t sent_bytes() const { return sent_bytes_; }  // by all steps
+  std::int64_t sent_bytes() const { return sent_bytes_; }  // of all steps so far
   // Local. Returns the bytes that this rank sends in a step, by the plan.
   std::int64_t planned_bytes() const;
 
@@ -58,13 +60,13 @@ class Crossings {
     bool is_gradient = false;
     int micro = 0;
     int value = 0;
-    int to = 0;    // section; of a value: the first on the receiving rank
-    int pass = 0;  // of the sender: index in its order
+    int to = 0;    // section; of a value: the first of the receiving rank that uses it
+    int pass = 0;  // index among the sender's passes
   };
-  using Key = std::tuple<bool, int, int, int>;  // as in Message; a value's section is -1
+  using Key = std::tuple<bool, int, int, int>;  // is_gradient, micro, value, to; for a value, `to` is -1
   struct Kept {
     at::Tensor tensor;
-    int takers = 1;
+    int takers = 1;  // sections of this rank that have not taken it yet
   };
   struct Sent {
     Work work;
@@ -72,10 +74,10 @@ class Crossings {
     int micro = 0;
     int value = 0;      // -1: a gradient
     int position = 0;   // of its reader
-    int read_from = 0;  // a message that the reader sends in this pass, or later, says that it has read the bytes
+    int read_from = 0;  // pass of the reader; a message from this pass or a later one shows that the bytes were read
   };
 
-  // A message that is being received.
+  // A message that this rank receives.
   struct Coming {
     Work work;
     at::Tensor bytes;  // undefined: the receive has not begun
@@ -83,16 +85,16 @@ class Crossings {
 
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   std::vector<Message> messages(int from, int to) const;
-  // The section that receives the gradient of a value from `section`, or sends it there.
+  // Returns the section to which `section` gives the gradient of the value: the user before it, or the maker.
   static int before(const Crossing& crossing, int section);
   void post(Sent sent);
   template <typename Is>
   void forget_sent(Is is);
-  // The index of the pass in which a section's rank runs this micro-batch's forward pass, or its backward pass.
+  // Returns the index of a section's forward or backward pass of this micro-batch among all passes of its rank.
   int pass_of(int section, int micro, bool is_backward) const;
   at::Tensor take(const Key& key, int from);
   bool has_room() const;
-  // Receives messages until this rank may send more.
+  // Receives messages until few enough sent messages are unread.
   void make_room();
   // Begins to receive the next message from a position, unless it has begun.
   Coming& begin_next(int position);

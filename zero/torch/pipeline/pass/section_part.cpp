@@ -8,7 +8,8 @@
 
 namespace zero {
 
-// While it lives, the pass is at the part's first operator again, and keeps its results apart.
+// While it exists, the pass expects the part's operators again from the first one, and stores their results in a map of
+// their own.
 class SectionPass::Part::SecondRun {
  public:
   SecondRun(SectionPass& pass, int first) : pass_(pass), number_(pass.number_), made_(pass.made_now_) {
@@ -51,9 +52,9 @@ void SectionPass::Part::end_first_run(std::vector<at::Tensor>& outputs) {
       const std::vector<int>& made = pass_.plan_.graph.operators[static_cast<std::size_t>(number)].outputs;
       return std::ranges::find(made, value) != made.end();
     };
-    bool is_mine = false;
-    for (int number = first_; number < end_ && !is_mine; ++number) is_mine = made_by(number);
-    if (!is_mine || !tensor.requires_grad()) continue;
+    bool is_made_here = false;
+    for (int number = first_; number < end_ && !is_made_here; ++number) is_made_here = made_by(number);
+    if (!is_made_here || !tensor.requires_grad()) continue;
     const auto same = std::ranges::find_if(outputs, [&](const at::Tensor& output) { return output.is_same(tensor); });
     crossing_.emplace_back(value, static_cast<std::size_t>(same - outputs.begin()));
     if (same == outputs.end()) outputs.push_back(tensor);
@@ -74,7 +75,7 @@ std::vector<at::Tensor> SectionPass::Part::run_again(const std::function<std::ve
   return outputs;
 }
 
-// The ranges that begin at one operator are nested, and belong to one section.
+// Checkpoints that begin at the same operator are nested, so they belong to one section.
 std::unique_ptr<RepeatedPart> SectionPass::begin_checkpoint() {
   if (region_.is_open()) return nullptr;
   for (const auto& [first, end] : plan_.graph.kept_together) {

@@ -1,8 +1,8 @@
 // SectionPass::Part: an activation checkpoint whose operators a section's pass computes.
 //
-// All operators of the checkpoint belong to this section, so its second run needs no other rank: it reads received
-// inputs again, and sends nothing. Results that cross to other sections are outputs of the checkpoint, also if its
-// function does not return them, because their gradients come from there. Local.
+// All operators of the checkpoint belong to this section, so its second run needs no other rank. It uses the received
+// inputs again, and sends nothing. A result that crosses is an output of the checkpoint, also if its function does not
+// return it, because another section sends its gradient. Local.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ class SectionPass::Part final : public RepeatedPart {
   class SecondRun;
 
   SectionPass& pass_;
-  const int first_;  // operator
-  int end_ = 0;
+  const int first_;                                    // number of the checkpoint's first operator
+  int end_ = 0;                                        // number after its last operator
   std::size_t num_returned_ = 0;                       // by the function
   std::vector<std::pair<int, std::size_t>> crossing_;  // a value that crosses, and its number among the outputs
 };

@@ -31,7 +31,7 @@ bool is_transpose_of(const at::Tensor& view, const at::Tensor& whole) {
          view.stride(1) == whole.stride(0);
 }
 
-// Draws the numbers that the operator draws, into memory of its own.
+// Draws as many random numbers as the operator, into memory that is then freed.
 void draw_as_many(const c10::OperatorHandle& op, c10::DispatchKeySet keys, const torch::jit::Stack& stack) {
   torch::jit::Stack own(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
   replace_arguments(op, own, [](const at::Tensor& tensor) {
@@ -43,8 +43,9 @@ void draw_as_many(const c10::OperatorHandle& op, c10::DispatchKeySet keys, const
 
 }  // namespace
 
-// The history of a received tensor: keeps its gradient, and ends the backward pass there. Several backward passes, of
-// activation checkpoints, add to it. The number of a parameter's keeper is that of libtorch's AccumulateGrad.
+// The node of a received tensor, or of an alias, in autograd's graph. It keeps the tensor's gradient, and ends the
+// backward pass there. Activation checkpoints run backward passes of their own, which add to the gradient. A
+// parameter's keeper has the sequence number of libtorch's AccumulateGrad, so autograd runs it as early.
 class SectionPass::GradientKeeper final : public torch::autograd::Node {
  public:
   GradientKeeper(at::Tensor& gradient, bool is_parameter)
@@ -207,7 +208,8 @@ void SectionPass::receive(const at::Tensor& argument, int value) {
   fill_absent(found->second->tensor, crossings_.take_value(micro_, value));
 }
 
-// A view of the alias has the view's sizes and strides. Its history adds the gradient to the alias's.
+// Returns the alias of a whole parameter, or a view of the alias with the sizes and strides of `parameter`. Autograd
+// adds the gradient of such a view to the alias's gradient.
 at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHandle& handle) {
   std::unique_ptr<Received>& alias = aliases_[{handle.owner, handle.param}];
   if (alias == nullptr) {
@@ -231,8 +233,8 @@ at::Tensor SectionPass::ready(const at::Tensor& argument) {
   }
   if (shared_ == nullptr && split_ == nullptr) return argument;
   const ParameterHandle* const handle = ParameterStorage::of(argument);
-  const bool replaced = handle != nullptr && (handle->owner == shared_ || handle->owner == split_);
-  return replaced ? alias_of(argument, *handle) : argument;
+  const bool has_alias = handle != nullptr && (handle->owner == shared_ || handle->owner == split_);
+  return has_alias ? alias_of(argument, *handle) : argument;
 }
 
 const ParameterHandle* SectionPass::own_parameter(const at::Tensor& argument) const {
@@ -240,8 +242,8 @@ const ParameterHandle* SectionPass::own_parameter(const at::Tensor& argument) co
   return handle != nullptr && handle->owner == split_ ? handle : nullptr;
 }
 
-// Gradients of a parameter with several uses are added in autograd's order, so they do not wait. The first run of an
-// activation checkpoint has no backward pass.
+// A parameter with several uses does not wait, because autograd must add the gradients of its uses in autograd's order.
+// In the first run of an activation checkpoint no product begins: only the second run has a backward pass.
 std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator& planned, int number,
                                                           torch::jit::Stack& stack) {
   if (split_ == nullptr || first_runs_ > 0) return nullptr;
@@ -259,8 +261,8 @@ std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator&
   const bool transposed = is_transpose_of(matrix, base);
   const bool is_whole = matrix.sizes() == base.sizes() && matrix.strides() == base.strides();
   if ((!is_whole && !transposed) || !base.is_contiguous() || matrix.storage_offset() != 0) return nullptr;
-  at::Tensor quiet = tensor_over(base.storage(), base.sizes().vec(), base.scalar_type(), /*keyed=*/true);
-  stack[first + arguments->matrix] = transposed ? quiet.t() : quiet;
+  at::Tensor without_history = tensor_over(base.storage(), base.sizes().vec(), base.scalar_type(), /*keyed=*/true);
+  stack[first + arguments->matrix] = transposed ? without_history.t() : without_history;
   auto product = std::make_shared<WeightProduct>();
   product->param = handle->param;
   product->transposed = transposed != arguments->by_transpose;
@@ -277,7 +279,7 @@ std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator&
 void SectionPass::compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys,
                           torch::jit::Stack& stack) {
   const std::shared_ptr<WeightProduct> product = begin_product(planned, number, stack);
-  // The product's matrix has no history, and stays.
+  // begin_product() has replaced the matrix by a tensor without history. ready() would replace it again.
   const at::Tensor matrix =
       product == nullptr
           ? at::Tensor()
@@ -301,7 +303,7 @@ void SectionPass::compute(const PlannedOperator& planned, int number, c10::Dispa
   note_results(planned, number, stack);
 }
 
-// Keeps results that cross, and sends those that this operator has written last. A second run sends nothing.
+// Keeps results that cross. Sends a result if no later operator writes it. A second run sends nothing.
 void SectionPass::note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack) {
   const std::size_t count = planned.returns.size();
   for (std::size_t i = 0; i < count; ++i) {
@@ -322,7 +324,7 @@ void SectionPass::note_results(const PlannedOperator& planned, int number, const
 
 void SectionPass::backward(const at::Tensor& loss, std::vector<at::Tensor> leaves,
                            std::vector<at::Tensor> leaf_gradients) {
-  // With `split` aliases take the gradients. Lookups add to the gradient of the head, one after the other.
+  // With `split`, aliases receive the gradients of parameters. Each lookup then adds to the gradient of the head.
   for (at::Tensor& leaf : leaves)
     if (const ParameterHandle* const handle = own_parameter(leaf)) leaf = alias_of(leaf, *handle);
   std::vector<at::Tensor> roots = std::move(leaves), gradients = std::move(leaf_gradients);
@@ -335,7 +337,8 @@ void SectionPass::backward(const at::Tensor& loss, std::vector<at::Tensor> leave
   for (const auto& [value, tensor] : made_)
     if (plan_.values[static_cast<std::size_t>(value)].requires_grad)
       add_root(tensor, crossings_.take_gradient(micro_, value, section_));
-  // The parts of later sections precede this section's, as in one backward pass over all sections.
+  // Gradients from later sections are roots. So autograd adds this section's part to them, in the order of one backward
+  // pass over all sections.
   for (const auto& [value, received] : received_) {
     const Crossing& crossing = *crossings_.of_value(value);
     if (crossing.to.back() == section_ || !plan_.values[static_cast<std::size_t>(value)].requires_grad) continue;

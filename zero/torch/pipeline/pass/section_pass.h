@@ -1,25 +1,26 @@
-// SectionPass: one forward pass of a section. It runs the section's operators, and walks past all others.
+// SectionPass: the forward and the backward pass of a section for one micro-batch. The forward pass runs the section's
+// operators, and walks past all others.
 //
 //   SectionPass pass(forward, crossings, section, micro, shared);
 //   pass.forward([&] { return loss_of(model->forward(x), y); });     // the whole function
-//   pass.backward(loss, lookups, gradients);                         // gradients of this section
+//   pass.backward(loss, leaves, leaf_gradients);                     // gradients of this section
 //
-// An operator of another section is walked past: its results are absent tensors with the planned layouts. The first
-// operator of this section that uses such a result receives it. In autograd's graph a received tensor has a node
-// without inputs, which keeps its gradient for the section before. A result that crosses is sent as soon as it was
-// written last.
+// An operator of another section is walked past: its results are absent tensors with the planned layouts. If an
+// operator of this section uses such a result, the first one receives it. In autograd's graph a received tensor has a
+// node without inputs, which keeps its gradient for the section before. A result that crosses is sent right after the
+// last operator that writes it.
 //
-// Parameters that the lookup section also uses belong to that section's engine. In the section with their other uses
-// they are replaced by aliases, whose gradients also go to the lookup section: there autograd adds the lookups' part to
-// them, as it does without a pipeline.
+// Parameters that the lookup section also uses belong to that section's engine. The section with their other uses
+// replaces them by aliases, and gives the aliases' gradients to the lookup section. There autograd adds the part of the
+// lookups to them, as it does without a pipeline.
 //
-// An operator that draws random numbers draws as many in a section that walks past it, so every section's generator
-// continues as without a pipeline. The operators of an activation checkpoint belong to one section. Its pass runs them
-// again in the backward pass (section_part.cpp).
+// A section that walks past an operator with random numbers draws as many numbers. So every section's generator has the
+// states that it has without a pipeline. The operators of an activation checkpoint belong to one section, which runs
+// them again in the backward pass (section_part.cpp).
 //
-// If the order of passes delays gradients of weights (`split`), all parameters of the section are replaced by aliases.
-// backward() then makes the gradients of inputs. It keeps the gradients that cost little, such as those of biases, and
-// what products of matrices need; take_gradients() makes these products.
+// If the order of passes delays gradients of weights (`split`), aliases replace all parameters of the section. Then
+// backward() computes the gradients of inputs, and of parameters outside of postponed products, such as biases.
+// take_gradients() computes the postponed products.
 #pragma once
 
 #include <functional>
@@ -38,13 +39,13 @@
 
 namespace zero {
 
-// Gradients of shared parameters that wait for the lookup section, by micro-batch and parameter of its engine.
+// Gradients of shared parameters that wait for the lookup section. Keys: micro-batch, and parameter of its engine.
 using SharedGradients = std::map<std::pair<int, int>, at::Tensor>;
 
 class SectionPass final : public OperatorTaker {
  public:
-  // `shared`: the owner of parameters of the lookup section; null: there is none, or this is the lookup section.
-  // `split`: the owner of the section's parameters, if the order delays their gradients; else null.
+  // `shared`: the owner of the lookup section's parameters, if this section is another one that uses them; else null.
+  // `split`: the owner of this section's parameters, if the order delays their gradients; else null.
   SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro, const ParameterOwner* shared,
               const ParameterOwner* split = nullptr);
   ~SectionPass() override;
@@ -55,15 +56,17 @@ class SectionPass final : public OperatorTaker {
   void forward(const std::function<at::Tensor()>& function);
   // Returns the loss; undefined if another section has it.
   const at::Tensor& loss() const { return loss_; }
-  // Runs a forward pass without gradients instead. Returns the function's results: those of other sections are absent.
+  // Runs a forward pass without gradients instead of forward(). Returns the function's results: those of other sections
+  // are absent tensors.
   std::vector<at::Tensor> evaluate(const ForwardResults& function);
 
-  // Runs the backward pass. `loss`: the loss that counts, scaled; undefined in other sections. `leaves` and
-  // `leaf_gradients`: parameters with the gradients of other sections, to which autograd adds this section's.
+  // Runs the backward pass. `loss`: the scaled loss; undefined in sections that do not compute it. `leaves`: parameters
+  // of this section (leaves of autograd's graph) that another section also uses. `leaf_gradients`: their gradients from
+  // that section, to which autograd adds this section's part.
   void backward(const at::Tensor& loss, std::vector<at::Tensor> leaves, std::vector<at::Tensor> leaf_gradients);
   // Moves the gradients of shared parameters out.
   void take_shared(SharedGradients& gradients);
-  // With `split`, after backward(). Returns the gradients of the section's own parameters.
+  // With `split`, after backward(). Returns the gradients of the section's own parameters, by parameter.
   std::map<int, at::Tensor> take_gradients();
 
   void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) override;
@@ -72,7 +75,7 @@ class SectionPass final : public OperatorTaker {
                                        const std::vector<at::Tensor>& like) override;
 
  private:
-  // A tensor of another section, and its gradient from this section's backward pass.
+  // A tensor of another section, or the alias of a parameter; and its gradient from this section's backward pass.
   struct Received {
     at::Tensor tensor;
     at::Tensor gradient;
@@ -92,8 +95,10 @@ class SectionPass final : public OperatorTaker {
   at::Tensor alias_of(const at::Tensor& parameter, const ParameterHandle& handle);
   void receive(const at::Tensor& argument, int value);
   void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
+  // Whether another section makes the value, and this one uses it.
   bool comes_here(int value) const;
-  // `is_parameter`: an activation checkpoint may capture the tensor.
+  // The backward pass adds the tensor's gradient to `gradient`, and ends there. `is_parameter`: it does so as early as
+  // libtorch's AccumulateGrad, because an activation checkpoint may capture the tensor.
   static void set_keeper(const at::Tensor& tensor, at::Tensor& gradient, bool is_parameter = false);
 
   const ForwardPlan& plan_;
@@ -102,18 +107,18 @@ class SectionPass final : public OperatorTaker {
   const int micro_;
   const ParameterOwner* const shared_;
   const ParameterOwner* const split_;
-  std::vector<int> uses_;  // by parameter of the plan: operators of this section
+  std::vector<int> uses_;  // by parameter of the plan: number of operators of this section that use it
   int number_ = 0;         // of the next operator
   Region region_;
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
-  std::map<int, at::Tensor>* made_now_ = &made_;       // the map that takes new ones: a second run has its own
-  int first_runs_ = 0;                                 // activation checkpoints whose first run is not over
-  // By owner and its parameter.
+  std::map<int, at::Tensor>* made_now_ = &made_;       // where new results go: a second run has a map of its own
+  int first_runs_ = 0;                                 // number of activation checkpoints now in their first run
+  // By owner and number of the parameter.
   std::map<std::pair<const ParameterOwner*, int>, std::unique_ptr<Received>> aliases_;
   std::vector<std::shared_ptr<WeightProduct>> products_;  // in the order of the forward pass
   at::Tensor loss_;
-  at::Tensor not_needed_;  // gradients of tensors that this section does not use
+  at::Tensor not_needed_;  // receives the gradients of tensors that this section does not use
 };
 
 }  // namespace zero

@@ -58,7 +58,7 @@ void StepBuffers::end_step(Communicator& line, const std::vector<int>& positions
     share(by_position[static_cast<std::size_t>(position)], line, position);
 }
 
-// Gives the tensors of rank `position` to the other ranks of the line.
+// Copies the values of rank `position` into the tensors of the other ranks of the line.
 void StepBuffers::share(const std::vector<at::Tensor>& tensors, Communicator& line, int position) {
   if (tensors.empty()) return;
   const c10::AutoGradMode no_gradients(false);

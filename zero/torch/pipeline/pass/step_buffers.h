@@ -5,10 +5,10 @@
 //   buffers.begin_backward(micro);
 //   buffers.end_step(line, plan.rank_of_section);
 //
-// A buffer of a section is written by the passes of that section only, in the order of micro-batches. At the end of the
-// step the other ranks of the line take its values. A common buffer, such as a count of batches, is written by every
-// pass of every rank. So each forward pass begins with the values at the start of its micro-batch, and each backward
-// pass with the values at the end of its micro-batch's forward pass.
+// Only the passes of one section write a buffer of that section, in the order of micro-batches. At the end of the step
+// the other ranks of the line receive its values. Every forward pass of every rank writes a common buffer, such as a
+// count of batches. So a forward pass begins with the values that common buffers have at the start of its micro-batch.
+// A backward pass begins with their values after the forward pass of its micro-batch.
 #pragma once
 
 #include <vector>
@@ -30,7 +30,7 @@ class StepBuffers {
   void begin(int micro);
   void end(int micro);
   void begin_backward(int micro);
-  // Collective over the line. Afterwards every rank has all values. `positions`: by section.
+  // Collective over the line. Afterwards every rank has the values of all buffers. `positions`: by section.
   void end_step(Communicator& line, const std::vector<int>& positions);
 
  private:
@@ -41,7 +41,8 @@ class StepBuffers {
 
   const std::vector<ModelTensors::Buffer>& buffers_;
   const ForwardPlan& forward_;
-  std::vector<Values> starts_;  // of common buffers, by micro-batch, and the end of the last
+  // Values of the common buffers at the start of each micro-batch, and after the last one.
+  std::vector<Values> starts_;
 };
 
 }  // namespace zero

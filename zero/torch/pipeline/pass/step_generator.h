@@ -1,13 +1,14 @@
-// StepGenerator: the random numbers of each micro-batch of a step, whatever the order of passes.
+// StepGenerator: sets the random generator's state for each pass, so the order of passes changes no random number.
 //
 //   StepGenerator generator(forward.draws(), /*micros=*/4, line);
 //   generator.begin(micro);  ...a forward pass of that micro-batch...  generator.end(micro);
 //   generator.end_step();
 //
-// Without a pipeline a micro-batch draws its numbers from libtorch's default generator after the one before it. Here
-// passes of several micro-batches interleave, and each section has a forward pass of its own. So each forward pass
-// begins with the generator's state at the start of its micro-batch. The first rank of a line gives the state of the
-// first. Ranks that are threads of one process share a generator, so they cannot draw.
+// Without a pipeline, the micro-batches of a step draw from libtorch's default generator one after the other. In a
+// pipeline their passes interleave, and each section runs the forward pass of each micro-batch. So each forward pass
+// begins with the generator's state at the start of its micro-batch. The first micro-batch begins with the state of the
+// line's first rank. Ranks that are threads of one process share a generator: if a model draws, ranks must be
+// processes.
 #pragma once
 
 #include <vector>
@@ -26,11 +27,12 @@ class StepGenerator {
   // Local.
   void begin(int micro);
   void end(int micro);
-  // The generator continues as after the last micro-batch.
+  // Sets the generator to its state after the last micro-batch.
   void end_step();
 
  private:
-  std::vector<at::Tensor> starts_;  // by micro-batch, and the end of the last
+  // States at the start of each micro-batch, and after the last one. Empty: nothing draws.
+  std::vector<at::Tensor> starts_;
 };
 
 }  // namespace zero
