@@ -97,6 +97,7 @@ py::dict plan(const std::vector<NamedTensor>& parameters, const std::vector<Name
   require_numbers(made.options);
   require_secondary(made.options, world);
   require_wire(made.options, world);
+  require_matrix(made.specs, made.options);
   made.units = units_of(made.specs, world, made.options);
   const Mesh mesh = mesh_of(world, made.options);
   const auto rule = rule_of(made.options);

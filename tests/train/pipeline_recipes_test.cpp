@@ -124,8 +124,6 @@ bool is_possible(const Recipe& recipe) {
   const TriedOrder& order = level(orders(), recipe, kOrder);
   const Cut cut = level(kCuts, recipe, kCut);
   const std::string_view group = level(kGroups, recipe, kGroup);
-  // Muon needs a hidden matrix in each section, and the lookups of a tied embedding have none.
-  if (level(kRules, recipe, kRule) == "muon" && level(kCutModels, recipe, kModel).model.name == "gpt2") return false;
   if (order.sections > level(kCutModels, recipe, kModel).most_sections) return false;
   if (order.options.schedule == PassOrder::kInterleaved && level(kMicros, recipe, kMicro).count == 1) return false;
   if (cut != Cut::kRange && (stage_of(recipe) == 0 || !group.empty())) return false;

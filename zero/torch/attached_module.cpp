@@ -42,7 +42,7 @@ const AttachOptions& aligned(AttachOptions& options, const Device& device) {
 }
 
 AttachedParameters attached_parameters(const ModelTensors& model, const Communicator& run, const AttachOptions& options,
-                                       ParameterOwner& owner, Device& device) {
+                                       bool has_section, ParameterOwner& owner, Device& device) {
   ModuleParameters found = parameters_of(model, options.dtype);
   if (found.specs.empty())
     throw ConfigError("attach", "0 parameters", "the module has no registered parameter, so nothing would be trained",
@@ -56,6 +56,7 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
                         "move the module there first");
   }
   if (run.rank() == 0) warn_of_other_holders(found, model);
+  if (!has_section) require_matrix(found.specs, options);
   std::vector<Unit> units = units_of_role(found.specs, run, options);
   return {std::move(found), std::move(units), owner, device};
 }
@@ -65,7 +66,8 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineHost& host)
     : world_(world),
       device_(device_for(model, options.device, host.device)),
-      parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), *this, *device_)),
+      parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), host.has_section, *this,
+                                      *device_)),
       gradients_(parameters_, *this),
       role_(world.communicator(), options),
       values_(role_, world.rank(), options.awaits_load),

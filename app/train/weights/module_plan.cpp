@@ -59,6 +59,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
     plan.workers = attach.sync.num_workers(world);
   }
   require_members(attach.groups, plan.specs);
+  require_matrix(plan.specs, attach);
   plan.units = units_of(plan.specs, plan.world, attach);
   if (!attach.offload.fractions.on_device()) {
     Placement placement = placement_of(plan);

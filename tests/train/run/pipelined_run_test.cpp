@@ -95,6 +95,22 @@ TEST_F(PipelinedModels, OrdersKeepBits) {
   }
 }
 
+// The section of an embedding alone has no matrix that Muon updates.
+TEST_F(PipelinedModels, MuonTakesSectionsWithoutMatrices) {
+  for (const auto& [model, sections] :
+       {std::pair(ModelOptions{.name = "lstm", .layers = 2, .hidden = 12, .context = 16}, 3),
+        std::pair(ModelOptions{.name = "gpt2", .layers = 3, .width = 16, .heads = 2, .context = 16}, 2)}) {
+    SCOPED_TRACE(model.name);
+    const auto with = [&, model = model](int pipeline, const std::string& name) {
+      TrainJob made = job_of({.model = model, .world = 1, .pipeline = {}}, {.pipeline = pipeline}, name);
+      made.attach.optimizer = MuonOptions{};
+      return made;
+    };
+    const TrainResult plain = run(with(1, "plain"), 1);
+    expect_same_run(run(with(sections, "cut"), sections), plain);
+  }
+}
+
 using PipelinedModelsSlow = PipelinedModels;
 
 TEST_F(PipelinedModelsSlow, EveryCutKeepsBits) {

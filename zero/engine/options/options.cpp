@@ -139,23 +139,9 @@ void require_cut(const AttachOptions& options, const UpdateRule& rule) {
            "use range, or use whole, which gives each matrix to one rank");
 }
 
-// A matrix of one row or column is a vector.
-void require_matrix(const std::vector<Unit>& units, const UpdateRule& rule, const AttachOptions& options) {
-  const auto is_matrix = [](const Slice& slice) { return slice.rows > 1 && slice.columns() > 1; };
-  if (std::ranges::any_of(units, [&](const Unit& unit) { return std::ranges::any_of(unit.slices, is_matrix); })) return;
-  if (const RuleRow* const row = row_of(options.optimizer))
-    throw ConfigError(
-        "optimizer.name", row->name,
-        fmt::format("the model has no hidden matrix for this rule, and {} would update everything", row->others),
-        fmt::format("use {}, or a model with hidden layers, or a group with rule = \"{}\"", row->others, row->name));
-  throw ConfigError("optimizer.rule", rule.name(), "the model has no hidden matrix for this rule to update as a whole",
-                    "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
-}
-
 // Sets the units' workspace for the rule's matrices.
 void prepare_matrices(std::vector<Unit>& units, const UpdateRule& rule, const AttachOptions& options) {
   const MatrixRule& of_matrices = *rule.matrices();
-  if (of_matrices.needs_a_matrix()) require_matrix(units, rule, options);
   for (Unit& unit : units) {
     if (!unit.whole_matrices()) continue;
     for (const Slice& slice : unit.slices)
@@ -194,6 +180,23 @@ void require_rule(const AttachOptions& options, const UpdateRule& rule) {
                       "an outer step (sync.mode local) would come between a gradient and its update",
                       "use either zero.delayed_update or sync.mode local");
   }
+}
+
+void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& options) {
+  const auto rule = rule_of(options);
+  if (rule->matrices() == nullptr || !rule->matrices()->needs_a_matrix()) return;
+  const MatrixChoice choice = matrices_of(options);
+  const auto is_matrix = [&choice](const ParamSpec& spec) {  // one of one row or column is a vector
+    return spec.trainable && choice(spec) && spec.shape.front() > 1 && spec.numel() > spec.shape.front();
+  };
+  if (std::ranges::any_of(specs, is_matrix)) return;
+  if (const RuleRow* const row = row_of(options.optimizer))
+    throw ConfigError(
+        "optimizer.name", row->name,
+        fmt::format("the model has no hidden matrix for this rule, and {} would update everything", row->others),
+        fmt::format("use {}, or a model with hidden layers, or a group with rule = \"{}\"", row->others, row->name));
+  throw ConfigError("optimizer.rule", rule->name(), "the model has no hidden matrix for this rule to update as a whole",
+                    "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
 }
 
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options) {

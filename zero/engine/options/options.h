@@ -188,11 +188,14 @@ bool host_updates(const Device& device, const AttachOptions& options);
 // Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
 void require_rule(const AttachOptions& options, const UpdateRule& rule);
 
+// Throws ConfigError under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a matrix and no
+// trained parameter of a whole model is one. A section of a pipeline may have none.
+void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& options);
+
 // Returns the units of a model, cut for the `world` ranks that hold one copy of it, or for the servers. Throws as
 // make_units() and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as
-// require_rule() does, or "zero.shard_weights". Throws it under "optimizer.name", or "optimizer.rule" of a user's own,
-// if the rule needs a matrix and no trained parameter is one. Weighted units have the view of the rank with the largest
-// weight (as_seen_by()); without weights all ranks have the same weight.
+// require_rule() does, or "zero.shard_weights". Weighted units have the view of the rank with the largest weight
+// (as_seen_by()); without weights all ranks have the same weight.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options);
 
 // Returns the mesh of `world` ranks. Throws ConfigError under "zero.group" if the group does not divide them, and under

@@ -107,6 +107,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
   if (grid_.pipeline > 1) {
     require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
+    require_matrix(parameters_.specs, options_);
     return;
   }
   plan_ = build_pipeline(order_, 1, 1, options_.accumulate);
@@ -177,7 +178,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
         std::make_unique<AttachedModule>(tensors, world,
                                          with_shard_weights(section_options(options_, tensors, share_of_rank(tensors)),
                                                             world.communicator(), world.local_size()),
-                                         EngineHost{});
+                                         EngineHost{.has_section = true});
     any = true;
   }
   ZERO_CHECK(any, "position {} has no parameter", grid_.position);
