@@ -21,6 +21,7 @@ from zerocpp import (
     _config,
     _deferred,
     _log,
+    _marks,
     _model,
     _optimizer,
     _pretrained,
@@ -104,7 +105,7 @@ def read_model(
                 "it is on the meta device, without values and without a record of its construction",
                 "construct the model inside zero.deferred(); engine.load_state_dict() then copies saved weights",
             )
-    if keep_buffers:
+    if keep_buffers or _marks.keeps_buffers(model):
         tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
     names = tensors.names()
     own_world = world or _world.world()
@@ -112,6 +113,7 @@ def read_model(
         configured = _config.read(config, own_world.size)
         given = _config.merge(configured, given)
         optimizer = _optimizer.chosen(optimizer, configured.optimizer, configured.optimizer_key)
+    given = _marks.read(model, given, own_world.size)
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()
     _wrappers.teach_torch()
@@ -145,6 +147,8 @@ class Attached:
         self.rule = given.read.name
         self.optimizer = _optimizer.EngineOptimizer(self, given.read)
         _engines.add(self)
+        _marks.begin(model)
+        given.read.refuse_steps()
         if self.world.rank == 0:
             given.read.report_others()
 
@@ -358,6 +362,7 @@ class Attached:
             failure = error
         self._core.close(give_back)
         self.optimizer._read.release_others()
+        self.optimizer._read.allow_steps()
         if failure is not None:
             raise failure
 

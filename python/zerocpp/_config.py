@@ -48,8 +48,8 @@ def read(source: Source, ranks: int) -> Config:
     raise refuse("config", path, "neither .toml nor .json", "name a zero.toml or a ds_config.json, or give a dict")
 
 
-def merge(config: Config, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Local. Returns the options of both. Raises ConfigError if they disagree."""
+def merge(config: Config, given: Mapping[str, Any], source: str = "the configuration") -> dict[str, Any]:
+    """Local. Returns the options of both. Raises ConfigError, with the name of the source, if they disagree."""
     merged = dict(config.options)
     for name, value in given.items():
         if value is None:
@@ -58,7 +58,7 @@ def merge(config: Config, given: Mapping[str, Any]) -> dict[str, Any]:
             raise refuse(
                 name,
                 value,
-                f"the configuration says {config.keys.get(name, name)} = {merged[name]}",
+                f"{source} says {config.keys.get(name, name)} = {merged[name]}",
                 "give the option in one of the two places only",
             )
         merged[name] = value

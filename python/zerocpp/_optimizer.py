@@ -176,6 +176,15 @@ def chosen(given: Any, configured: Rule | None, key: str) -> Any:
     return given
 
 
+def _refuse_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    raise refuse(
+        "optimizer.step",
+        type(optimizer).__name__,
+        "attach() has this optimizer's parameters, so it finds no gradients and changes nothing",
+        "call engine.step(), or engine.optimizer.step()",
+    )
+
+
 class ReadOptimizer:
     """What attach() reads from its argument `optimizer`: the rule, and the groups with names of parameters."""
 
@@ -208,6 +217,7 @@ class ReadOptimizer:
                 "give an object of torch.optim, or zero.AdamW(lr=3e-4)",
             )
         self.given = optimizer
+        self._hook: Any = None  # of refuse_steps()
         # Names of parameters, weight decay, scale of the rate, and whether Muon takes them; None: it decides.
         self.rows: list[tuple[set[str], float, float, bool | None]] = []
         takes_all = True if isinstance(optimizer, torch.optim.Muon) else None
@@ -258,6 +268,16 @@ class ReadOptimizer:
         """Local. Ends what freezing_others() did: these parameters get gradients again."""
         for parameter in self._others.values():
             parameter.requires_grad_(True)
+
+    def refuse_steps(self) -> None:
+        """Local. From here on step() of the given optimizer raises ConfigError, because it finds no gradients."""
+        if isinstance(self.given, torch.optim.Optimizer):
+            self._hook = self.given.register_step_pre_hook(_refuse_step)
+
+    def allow_steps(self) -> None:
+        """Local. Ends what refuse_steps() did."""
+        if self._hook is not None:
+            self._hook.remove()
 
     @staticmethod
     def _constants_of(group: dict[str, Any]) -> dict[str, Any]:

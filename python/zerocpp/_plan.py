@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from zerocpp import _C, _config, _deferred, _log, _model, _optimizer, _options
+from zerocpp import _C, _config, _deferred, _log, _marks, _model, _optimizer, _options
 from zerocpp._errors import refuse
 
 if TYPE_CHECKING:
@@ -163,6 +163,7 @@ def plan(
         read = _config.read(config, world)
         given = _config.merge(read, given)
         optimizer = _optimizer.chosen(optimizer, read.optimizer, read.optimizer_key)
+    given = _marks.read(module, given, world)
     found = _optimizer.ReadOptimizer(optimizer, tensors.names(), tensors.trained(), dict(tensors.parameters))
     traced = None if loss is None else lambda micro: loss(module)
     with found.freezing_others():

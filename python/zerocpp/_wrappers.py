@@ -20,6 +20,7 @@ _WRAPPERS = {
     ("deepspeed.runtime.engine", "DeepSpeedEngine"),
 }
 _CALLED = {"FSDPModule": "fully_shard()"}
+_INSTEAD = {"FSDPModule": "leave out fully_shard(), or import it from zerocpp.fsdp"}
 _REMEDY = "the engine sums gradients and partitions parameters itself"
 _MARK = "_refuses_attached_models"
 
@@ -30,12 +31,8 @@ def refuse_wrapped(model: nn.Module) -> None:
         for base in type(module).__mro__:
             if (base.__module__, base.__name__) in _WRAPPERS:
                 name = _CALLED.get(base.__name__, base.__name__)
-                raise refuse(
-                    "attach",
-                    path or type(module).__name__,
-                    f"it is wrapped in {name}",
-                    f"attach the module without {name}: {_REMEDY}",
-                )
+                remedy = _INSTEAD.get(base.__name__, f"attach the module without {name}: {_REMEDY}")
+                raise refuse("attach", path or type(module).__name__, f"it is wrapped in {name}", remedy)
 
 
 def teach_torch() -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-import tempfile
 import threading
 import time
 import unittest
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ranks
+import forked_ranks
 from plain_torch import mlp, squares
 
 RANKS = 3
@@ -216,14 +215,8 @@ def all_cases(folder: str) -> dict[str, list[dict[str, Any]]]:
     return {case: ends(case, Path(folder)) for case in CASES}
 
 
-class Faults(ranks.PackageTest):
-    found: dict[str, list[dict[str, Any]]]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        with tempfile.TemporaryDirectory() as folder:
-            cls.found = ranks.run(all_cases, ranks=1, folder=folder)[0]
+class Faults(forked_ranks.GroupsTest):
+    groups = all_cases
 
     def require_named(self, case: str, status: int, within: float = 10) -> None:
         """Asserts that every other rank raised a CommError that names the rank at fault, and ended soon."""

@@ -9,11 +9,14 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import ranks
 
 LIMIT = 300  # seconds after which a running rank is killed
 
@@ -60,3 +63,19 @@ def run_group(group: str, folder: Path, size: int, body: Callable[[int], Any]) -
         found[rank]["status"] = os.waitstatus_to_exitcode(status)
         found[rank]["output"] = (folder / f"{group}-{rank}.log").read_text(errors="replace")
     return found
+
+
+class GroupsTest(ranks.PackageTest):
+    """Runs `groups`, a function of the test's file: it takes a folder, and returns run_group() of each group by name."""
+
+    groups: Callable[[str], dict[str, Any]]
+    found: dict[str, list[dict[str, Any]]]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        with tempfile.TemporaryDirectory() as folder:
+            cls.found = ranks.run(cls.groups, ranks=1, folder=folder)[0]
+
+    def of(self, body: Callable[[int], Any]) -> list[dict[str, Any]]:
+        return self.found[body.__name__]

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forked_ranks
 import ranks
-from forked_ranks import run_group
 from pipeline_models import batch_of, loss_of, model_of
 
 MICROS = 4
@@ -450,21 +450,15 @@ def all_groups(folder: str) -> dict[str, list[dict[str, Any]]]:
         groups["compiled"] = (2, lambda rank: compiled())
     only = os.environ.get("ZERO_TEST_GROUPS")
     return {
-        name: run_group(name, place, size, body)
+        name: forked_ranks.run_group(name, place, size, body)
         for name, (size, body) in groups.items()
         if not only or name in only.split(",")
     }
 
 
 @ranks.needs("transformers", "peft")
-class Pipelines(ranks.PackageTest):
-    found: dict[str, list[dict[str, Any]]]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        with tempfile.TemporaryDirectory() as folder:
-            cls.found = ranks.run(all_groups, ranks=1, folder=folder)[0]
+class Pipelines(forked_ranks.GroupsTest):
+    groups = all_groups
 
     def results(self, group: str) -> list[dict[str, Any]]:
         for rank in self.found[group]:

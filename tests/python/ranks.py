@@ -27,6 +27,7 @@ BUILD = Path(os.environ.get("ZERO_TEST_BUILD", ROOT / "build/release"))
 PACKAGE = BUILD / "python"
 COMMAND = BUILD / "bin/zero"
 _CASES = "arguments of cases"
+_CALLS = "folders of calls"
 
 
 def why_not() -> str:
@@ -148,6 +149,28 @@ def run_cases(function: Callable[..., Any], /, cases: dict[str, dict[str, Any]],
     return run(function, ranks, **{_CASES: cases})[0]
 
 
+class CallsTest(PackageTest):
+    """Runs the functions `calls` of the test's file on two ranks, in one start. of() returns results by rank.
+
+    A function with a parameter gets an empty folder of its own, which both ranks see.
+    """
+
+    calls: list[Callable[..., Any]]
+    _results: list[dict[str, Any]]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        with tempfile.TemporaryDirectory() as scratch:
+            folders = {call.__name__: str(Path(scratch, call.__name__)) for call in cls.calls}
+            for folder in folders.values():
+                Path(folder).mkdir()
+            cls._results = run(cls.calls[0], **{_CALLS: folders})
+
+    def of(self, call: Callable[..., Any]) -> list[Any]:
+        return [of_rank[call.__name__] for of_rank in self._results]
+
+
 def _main(file: str, name: str, folder: str, arguments: str) -> None:
     sys.path.insert(0, str(Path(file).parent))
     spec = importlib.util.spec_from_file_location("test_of_a_rank", file)
@@ -157,6 +180,11 @@ def _main(file: str, name: str, folder: str, arguments: str) -> None:
     function, given = getattr(module, name), json.loads(arguments)
     if _CASES in given:
         result = {case: function(**own) for case, own in given[_CASES].items()}
+    elif _CALLS in given:
+        result = {}
+        for call, own_folder in given[_CALLS].items():
+            function = getattr(module, call)
+            result[call] = function(own_folder) if inspect.signature(function).parameters else function()
     else:
         result = function(**given)
     Path(folder, f"rank-{os.environ.get('RANK', '0')}.json").write_text(json.dumps(result))

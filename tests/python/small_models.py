@@ -121,6 +121,22 @@ def of_transformers(kind: str) -> nn.Module:
                 decoder_start_token_id=0,
             )
         )
+    if kind == "qwen3":
+        return t.Qwen3ForCausalLM(t.Qwen3Config(**sizes, num_key_value_heads=2, head_dim=8, max_position_embeddings=64))
+    if kind == "mamba":
+        return t.MambaForCausalLM(
+            t.MambaConfig(vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, state_size=4, time_step_rank=4)
+        )
+    if kind == "resnet":
+        return t.ResNetForImageClassification(
+            t.ResNetConfig(
+                embedding_size=8,
+                hidden_sizes=[8, 16],
+                depths=[1, 2],
+                layer_type="basic",
+                num_labels=3,
+            )
+        )
     if kind == "mixtral":
         return t.MixtralForCausalLM(
             t.MixtralConfig(**sizes, num_key_value_heads=2, num_local_experts=4, num_experts_per_tok=2)
@@ -155,6 +171,7 @@ def of_transformers(kind: str) -> nn.Module:
 
 
 FAMILIES = ["gpt2", "llama", "bert", "t5", "mixtral", "vit", "whisper"]
+MORE_FAMILIES = ["qwen3", "mamba", "resnet"]  # in the full tier only
 
 
 def make(kind: str) -> nn.Module:
@@ -166,9 +183,10 @@ def make(kind: str) -> nn.Module:
 def batch(kind: str, number: int) -> dict[str, torch.Tensor]:
     """Four samples, which ranks divide: rank r of n takes every n-th."""
     random = torch.Generator().manual_seed(100 + number)
-    if kind == "vit":
+    if kind in ("vit", "resnet"):
+        width = 16 if kind == "vit" else 32
         return {
-            "pixel_values": torch.randn(4, 3, 16, 16, generator=random),
+            "pixel_values": torch.randn(4, 3, width, width, generator=random),
             "labels": torch.randint(0, 3, (4,), generator=random),
         }
     if kind == "whisper":
@@ -194,6 +212,20 @@ def sentences(count: int, first: int = 0, classes: int = 0) -> torch.utils.data.
             return {"input_ids": tokens, "labels": tokens[0] % classes if classes else tokens}
 
     return Sentences()
+
+
+def images(count: int) -> torch.utils.data.Dataset[dict[str, torch.Tensor]]:
+    """Random images of 32 x 32, in three classes."""
+
+    class Images(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
+        def __len__(self) -> int:
+            return count
+
+        def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+            pixels = torch.randn(3, 32, 32, generator=torch.Generator().manual_seed(index))
+            return {"pixel_values": pixels, "labels": torch.tensor(index % 3)}
+
+    return Images()
 
 
 def part_of(samples: dict[str, torch.Tensor], rank: int, world: int) -> dict[str, torch.Tensor]:

@@ -34,7 +34,7 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     import torch
     import transformers
 
-    from small_models import make, sentences
+    from small_models import images, make, sentences
 
     options: dict[str, Any] = dict(
         output_dir=folder,
@@ -61,7 +61,8 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     model = given.pop("model", "gpt2")
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
-    named = dict(model=make(model), args=arguments, train_dataset=sentences(EPOCH), eval_dataset=sentences(EPOCH))
+    samples = (images if model == "resnet" else sentences)(EPOCH)
+    named = dict(model=make(model), args=arguments, train_dataset=samples, eval_dataset=samples)
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -138,6 +139,18 @@ class ZeroTrainer(ranks.FolderTest):
         )
         self.assertEqual(found["3"], found["ddp"])
         self.assertEqual(found["1"], found["ddp"])
+
+    # resnet: each rank keeps the running statistics of its own samples, so DDP must not broadcast rank 0's.
+    @ranks.whole
+    def test_other_families_equal_ddp(self) -> None:
+        cases: dict[str, Any] = {}
+        for model, stage in (("qwen3", 3), ("mamba", 2), ("resnet", 3)):
+            given = {"folder": self.folder, "model": model, "max_steps": 3, "ddp_broadcast_buffers": False}
+            cases[f"{model} ddp"] = {"kind": "torch", **given}
+            cases[f"{model} zero"] = {"kind": "zero", "zero": {"stage": stage}, **given}
+        found = ranks.run_cases(train, cases)
+        for case in cases:
+            self.assertEqual(found[case], found[f"{case.split()[0]} ddp"], case)
 
     @ranks.whole
     def test_one_rank_equals_torch_under_bf16(self) -> None:

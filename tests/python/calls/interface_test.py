@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 import unittest
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,21 +184,6 @@ def half_precision() -> dict[str, Any]:
     return found
 
 
-CALLS: list[Callable[[], dict[str, Any]]] = [
-    averages,
-    raw_memory,
-    shards,
-    callbacks,
-    numbered_passes,
-    dictionaries,
-    half_precision,
-]
-
-
-def all_calls() -> dict[str, Any]:
-    return {call.__name__: call() for call in CALLS}
-
-
 def keeps_memory() -> dict[str, int]:
     """Page faults of three steps. keep_memory() keeps the blocks of a step for the next one, so few pages are new."""
     import resource
@@ -223,16 +207,8 @@ def keeps_memory() -> dict[str, int]:
     return {"without": first, "with": faults()}
 
 
-class Interface(ranks.PackageTest):
-    found: list[dict[str, Any]]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.found = ranks.run(all_calls)
-
-    def of(self, call: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [of_rank[call.__name__] for of_rank in self.found]
+class Interface(ranks.CallsTest):
+    calls = [averages, raw_memory, shards, callbacks, numbered_passes, dictionaries, half_precision]
 
     def test_averages_follow_the_steps(self) -> None:
         for found in self.of(averages):

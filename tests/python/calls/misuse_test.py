@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 import unittest
 from collections.abc import Callable
 from pathlib import Path
@@ -24,7 +23,7 @@ from plain_torch import mlp, refusal, squares
 
 
 def steps_the_given_optimizer() -> dict[str, Any]:
-    """The optimizer given to attach() finds no gradients: its step() changes nothing, and the engine's is refused."""
+    """The step() of the optimizer given to attach() is refused, and the engine's step follows."""
     import torch
     import zerocpp as zero
 
@@ -33,13 +32,27 @@ def steps_the_given_optimizer() -> dict[str, Any]:
     with zero.attach(model, optimizer, stage=3) as engine:
         before = engine.state_dict()
         squares(model, 0, zero.world().rank).backward()
-        optimizer.step()
-        text = refusal(engine.step)
+        text = refusal(optimizer.step)
         unchanged = all(torch.equal(before[name], value) for name, value in engine.state_dict().items())
+        steps = engine.step().step
+    squares(model, 1, 0).backward()
+    optimizer.step()  # of an ordinary model again
+    return {"text": text, "unchanged": unchanged, "steps": steps}
+
+
+def clips_by_torch() -> dict[str, Any]:
+    """torch's clip_grad_norm_() finds no gradients, and the step that follows is refused."""
+    import torch
+    import zerocpp as zero
+
+    model = mlp()
+    with zero.attach(model, stage=3) as engine:
+        squares(model, 0, zero.world().rank).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        text = refusal(engine.step)
         engine.discard_gradients()
         squares(model, 0, zero.world().rank).backward()
-        steps = engine.step().step
-    return {"text": text, "unchanged": unchanged, "steps": steps}
+        return {"text": text, "steps": engine.step().step}
 
 
 def wrong_number_of_passes() -> dict[str, Any]:
@@ -124,19 +137,6 @@ def forked_child() -> dict[str, str]:
     return {"text": text}
 
 
-CALLS: list[Callable[[], dict[str, Any]]] = [
-    steps_the_given_optimizer,
-    wrong_number_of_passes,
-    step_without_backward,
-    other_device,
-    forked_child,
-]
-
-
-def all_calls() -> dict[str, Any]:
-    return {call.__name__: call() for call in CALLS}
-
-
 # ---- ranks that differ
 
 
@@ -204,21 +204,25 @@ def all_groups(folder: str) -> dict[str, Any]:
     return {body.__name__: forked_ranks.run_group(body.__name__, Path(folder), 2, body) for body in DIFFERENT}
 
 
-class Calls(ranks.PackageTest):
-    found: list[dict[str, Any]]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.found = ranks.run(all_calls)
-
-    def of(self, call: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [of_rank[call.__name__] for of_rank in self.found]
+class Calls(ranks.CallsTest):
+    calls = [
+        steps_the_given_optimizer,
+        clips_by_torch,
+        wrong_number_of_passes,
+        step_without_backward,
+        other_device,
+        forked_child,
+    ]
 
     def test_step_of_given_optimizer_is_refused(self) -> None:
         for found in self.of(steps_the_given_optimizer):
-            self.assertRegex(found["text"], r"0\.weight(.|\n)*grad")
+            self.assertRegex(found["text"], r"optimizer\.step = AdamW: .*no gradients.*\n  call engine\.step\(\)")
             self.assertEqual((found["unchanged"], found["steps"]), (True, 1))
+
+    def test_step_after_clip_of_torch_is_refused(self) -> None:
+        for found in self.of(clips_by_torch):
+            self.assertRegex(found["text"], r"0\.weight(.|\n)*grad")
+            self.assertEqual(found["steps"], 1)
 
     def test_wrong_number_of_passes_is_refused(self) -> None:
         for found in self.of(wrong_number_of_passes):
@@ -246,17 +250,8 @@ class Calls(ranks.PackageTest):
             self.assertIn("spawn", found["text"])
 
 
-class Ranks(ranks.PackageTest):
-    found: dict[str, Any]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        with tempfile.TemporaryDirectory() as folder:
-            cls.found = ranks.run(all_groups, ranks=1, folder=folder)[0]
-
-    def of(self, body: Callable[[int], None]) -> list[dict[str, Any]]:
-        return self.found[body.__name__]
+class Ranks(forked_ranks.GroupsTest):
+    groups = all_groups
 
     def assert_refused(self, body: Callable[[int], None], *differences: str) -> None:
         for found in self.of(body):

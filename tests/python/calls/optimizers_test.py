@@ -169,25 +169,20 @@ def probes(stage: int) -> dict[str, Any]:
     }
 
 
-def all_calls() -> dict[str, Any]:
-    return {
-        "muon": {str(scale): trains_by_muon(scale) for scale in (None, "match_rms_adamw")},
-        "refused": refusals_of_muon(),
-        "no group": [probes(stage) for stage in (0, 3)],
-    }
+def muon() -> dict[str, Any]:
+    return {str(scale): trains_by_muon(scale) for scale in (None, "match_rms_adamw")}
 
 
-class Optimizers(ranks.PackageTest):
-    found: list[dict[str, Any]]
+def in_no_group() -> list[dict[str, Any]]:
+    return [probes(stage) for stage in (0, 3)]
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        cls.found = ranks.run(all_calls)
+
+class Optimizers(ranks.CallsTest):
+    calls = [muon, refusals_of_muon, in_no_group]
 
     # torch rounds its Newton-Schulz iterations to bf16, and the engine does not.
     def test_twenty_steps_of_muon_equal_torch(self) -> None:
-        for scale, found in self.found[0]["muon"].items():
+        for scale, found in self.of(muon)[0].items():
             with self.subTest(scale):
                 self.assertLess(found["fall"], 0.95)
                 self.assertLess(found["losses"], 1e-4)
@@ -195,13 +190,13 @@ class Optimizers(ranks.PackageTest):
                 self.assertLess(found["rounded"], 2e-2)
 
     def test_other_iterations_of_muon_are_refused(self) -> None:
-        for key, text in self.found[0]["refused"].items():
+        for key, text in self.of(refusals_of_muon)[0].items():
             self.assertIn(f"optimizer.{key} = ", text)
             self.assertIn(f"leave {key} out", text)
 
     def test_parameters_in_no_group_keep_values(self) -> None:
-        for rank, of_rank in enumerate(self.found):
-            for found in of_rank["no group"]:
+        for rank, of_stages in enumerate(self.of(in_no_group)):
+            for found in of_stages:
                 said = found["said"]
                 self.assertEqual(len(said), 1 if rank == 0 else 0, said)
                 self.assertIn("2 parameters are in no group", said[0] if said else "2 parameters are in no group")

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 import unittest
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -190,33 +188,8 @@ def other_checkpoints(folder: str) -> dict[str, str]:
     return found
 
 
-CALLS: list[Callable[[str], dict[str, Any]]] = [
-    saves_while_training,
-    saves_a_pipeline,
-    polls_in_steps,
-    fails,
-    abandons,
-    other_checkpoints,
-]
-
-
-def all_calls(folder: str) -> dict[str, Any]:
-    return {call.__name__: call(f"{folder}/{call.__name__}") for call in CALLS}
-
-
-class Calls(ranks.PackageTest):
-    found: list[dict[str, Any]]
-
-    @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
-        with tempfile.TemporaryDirectory() as folder:
-            for call in CALLS:
-                Path(folder, call.__name__).mkdir()
-            cls.found = ranks.run(all_calls, folder=folder)
-
-    def of(self, call: Callable[[str], dict[str, Any]]) -> list[dict[str, Any]]:
-        return [of_rank[call.__name__] for of_rank in self.found]
+class Calls(ranks.CallsTest):
+    calls = [saves_while_training, saves_a_pipeline, polls_in_steps, fails, abandons, other_checkpoints]
 
     def test_training_continues_while_a_save_runs(self) -> None:
         for found in self.of(saves_while_training):
