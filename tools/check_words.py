@@ -34,20 +34,25 @@ TREES = ("zero", "app", "plugins", "include")
 PACKAGE = ("python", "zerocpp")
 OPTION_TABLE = "app/config/options/option_table.cpp"
 
-TICS = [re.compile(pattern) for pattern in (
-    r"\b[Ww]hat (?:is|are|was|were|it|they|comes|lies|goes|has|had|a rank|others|another|no|all)\b(?![^.]*\?)",
-    r"(?:^|[.,;:(] )[Ww]here (?!to\b)",
-    r"\balone\b",
-    r", too\b",
-    r"\b(?:lies?|lay|stands?|stood)\b",
-    r"\bso that\b",
-    r"(?:^|[.;:] )(?:One|Those|That) (?:that|of|which|with)\b",
-    r"(?:^|[.] )Of (?!course)",
-)]
+TICS = [
+    re.compile(pattern)
+    for pattern in (
+        r"\b[Ww]hat (?:is|are|was|were|it|they|comes|lies|goes|has|had|a rank|others|another|no|all)\b(?![^.]*\?)",
+        r"(?:^|[.,;:(] )[Ww]here (?!to\b)",
+        r"\balone\b",
+        r", too\b",
+        r"\b(?:lies?|lay|stands?|stood)\b",
+        r"\bso that\b",
+        r"(?:^|[.;:] )(?:One|Those|That) (?:that|of|which|with)\b",
+        r"(?:^|[.] )Of (?!course)",
+    )
+]
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
 SCRIPT_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s?(.*)")
-TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE)
+TEST = re.compile(
+    r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE
+)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
 # One text may be several literals in a row. Characters and comments are matched only to skip them.
 STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
@@ -67,8 +72,11 @@ def docstring_of(node):
 def python_prose_of(file):
     """(number, text) of the comments of a Python file, and of the lines of its docstrings."""
     with tokenize.open(file) as opened:
-        prose = [(token.start[0], token.string.lstrip("# ")) for token in tokenize.generate_tokens(opened.readline)
-                 if token.type == tokenize.COMMENT and not token.string.startswith("#!")]
+        prose = [
+            (token.start[0], token.string.lstrip("# "))
+            for token in tokenize.generate_tokens(opened.readline)
+            if token.type == tokenize.COMMENT and not token.string.startswith("#!")
+        ]
     for node in ast.walk(ast.parse(file.read_bytes())):
         if text := docstring_of(node):
             prose += [(text.lineno + below, line.strip()) for below, line in enumerate(text.value.splitlines())]
@@ -119,7 +127,7 @@ def messages_of(file):
         return
     text = file.read_text(encoding="utf-8", errors="replace")
     for match in STRING.finditer(text):
-        if not match[2] or text[text.rfind("\n", 0, match.start()) + 1:match.start()].lstrip().startswith("#include"):
+        if not match[2] or text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip().startswith("#include"):
             continue
         message = "".join(LITERAL.findall(match[2])).replace("\\n", "\n").replace('\\"', '"')
         if " " in message.strip():
@@ -149,12 +157,16 @@ def rate_of(name, files, read, faults, figures):
     rate = 1000 * sum(len(tics_in(read(file))) for file in files) / max(words, 1)
     figures.append(f"{name}: {rate:.1f} tics in 1,000 words ({words:,} words)")
     if rate > MOST:
-        faults.append(f"{name}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE...")
+        faults.append(
+            f"{name}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE..."
+        )
 
 
 def files_of(root):
     """{room, other top folder, "root" or "pages": files}, of the files that git knows."""
-    names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
+    names = subprocess.run(
+        ["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     found = {}
     for name in names:
         path = Path(name)
@@ -171,8 +183,11 @@ def files_of(root):
 
 def too_wide(file, root):
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [f"{file.relative_to(root)}:{number}: width: {len(line)} columns" for number, line in enumerate(lines, 1)
-            if len(line) > WIDTH and (file.suffix != ".md" or number in prose_lines(file))]
+    return [
+        f"{file.relative_to(root)}:{number}: width: {len(line)} columns"
+        for number, line in enumerate(lines, 1)
+        if len(line) > WIDTH and (file.suffix != ".md" or number in prose_lines(file))
+    ]
 
 
 def prose_lines(file):
@@ -189,10 +204,13 @@ def long_helps(root):
 
 def long_names(files, root):
     """The tests whose names have too many words, as lines to print."""
-    return [f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
-            for file in files if file.suffix in SOURCES
-            for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
-            if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS]
+    return [
+        f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
+        for file in files
+        if file.suffix in SOURCES
+        for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
+        if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS
+    ]
 
 
 def check(root):

@@ -57,15 +57,19 @@ def boxes(rooms, kind_of, top):
     lines, left = [], LEFT
     for room, weight in zip(rooms, weights):
         width = weight * unit
-        lines.append(f'  <rect class="{kind_of(room)}" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{BOX}" rx="5"/>'
-                     f'<text class="middle small" x="{left + width / 2:.1f}" y="{top + 19}">{room}</text>')
+        lines.append(
+            f'  <rect class="{kind_of(room)}" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{BOX}" rx="5"/>'
+            f'<text class="middle small" x="{left + width / 2:.1f}" y="{top + 19}">{room}</text>'
+        )
         left += width + GAP
     return lines
 
 
 def floors_of(table):
     """[(floor, rooms)] from the highest floor down."""
-    return [(floor, [room for room in table if table[room] == floor]) for floor in sorted(set(table.values()), reverse=True)]
+    return [
+        (floor, [room for room in table if table[room] == floor]) for floor in sorted(set(table.values()), reverse=True)
+    ]
 
 
 def picture(floors, with_torch):
@@ -82,7 +86,17 @@ def picture(floors, with_torch):
             top += ROW
         top += 14
     height = max(top + 24, 530)
-    return "\n".join([HEAD.format(height=height) + STYLE.rstrip("\n"), '  <rect class="page" width="100%" height="100%"/>', "",
-                      '  <text class="head" x="30" y="34">Rooms by floor: an include goes down</text>', *lines,
-                      f'  <text class="note" x="30" y="{height - 18}">Orange: with torch. The library includes neither the program nor plug-ins.</text>',
-                      "", PATH.read_text(encoding="utf-8").rstrip("\n"), "</svg>", ""])
+    return "\n".join(
+        [
+            HEAD.format(height=height) + STYLE.rstrip("\n"),
+            '  <rect class="page" width="100%" height="100%"/>',
+            "",
+            '  <text class="head" x="30" y="34">Rooms by floor: an include goes down</text>',
+            *lines,
+            f'  <text class="note" x="30" y="{height - 18}">Orange: with torch. The library includes neither the program nor plug-ins.</text>',
+            "",
+            PATH.read_text(encoding="utf-8").rstrip("\n"),
+            "</svg>",
+            "",
+        ]
+    )

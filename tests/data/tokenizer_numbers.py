@@ -13,6 +13,7 @@ It also has BERT's WordPiece, cased and uncased: a vocab.txt, and the numbers of
 texts and for rows of six. For bytes that are not UTF-8, Python decodes a replacement character each, and the numbers
 are those of that text.
 """
+
 import json
 from pathlib import Path
 
@@ -20,9 +21,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import BertTokenizer
 
 FOLDER = Path(__file__).parent / "hugging_face"
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 LEARNED_FROM = [
     "First Citizen: Before we proceed any further, hear me speak. All: Speak, speak.",
     "They'll say it's the king's; I'm sure we've heard that they're here, and you'd think he can't.",
@@ -49,7 +48,7 @@ TEXTS = [
     "trailing spaces   ",
     "\n\n  leading",
     "    for (int i = 0; i < 10; ++i) {\n        total += values[i];\n    }\n",
-    "!!! ... --- ??? #$% @x_y __init__ a.b,c;d:e \"quoted\" (bracketed)",
+    '!!! ... --- ??? #$% @x_y __init__ a.b,c;d:e "quoted" (bracketed)',
     "naïve café résumé Ångström Łódź ǅ ß ﬁ",
 ]
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -118,7 +117,10 @@ def learned(pre_tokenizer):
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|endoftext|>"], show_progress=False
+        vocab_size=420,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|endoftext|>"],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(LEARNED_FROM, trainer)
     return tokenizer
@@ -131,18 +133,29 @@ def learned_over_characters(pre_tokenizer):
         tokenizer.pre_tokenizer = pre_tokenizer
     alphabet = sorted({c for text in LEARNED_FROM[:5] for c in text if c not in " \n"} | {"▁"})
     trainer = trainers.BpeTrainer(
-        vocab_size=200, limit_alphabet=len(alphabet), initial_alphabet=alphabet, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False
+        vocab_size=200,
+        limit_alphabet=len(alphabet),
+        initial_alphabet=alphabet,
+        special_tokens=["<unk>", "<s>", "</s>"],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(LEARNED_FROM[:5], trainer)
     # Tokens of bytes follow the added tokens, as in Llama 2. They are not added tokens themselves, so no text matches
     # them.
     form = json.loads(tokenizer.to_str())
     vocab = form["model"]["vocab"]
-    form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {f"<0x{b:02X}>": 3 + b for b in range(256)}
+    form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {
+        f"<0x{b:02X}>": 3 + b for b in range(256)
+    }
     form["pre_tokenizer"] = None
     tokenizer = Tokenizer.from_str(json.dumps(form))
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(content=" ", left=1, right=0)]
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1, right=0),
+        ]
     )
     return tokenizer
 

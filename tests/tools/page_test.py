@@ -25,10 +25,12 @@ ROOT = Path(__file__).resolve().parents[2]
 EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
 zero = browser = None
 
-CATCH = "<script>window.errors = []; window.addEventListener('error', (e) => errors.push(e.message));" \
-        "window.addEventListener('unhandledrejection', (e) => errors.push(`rejected: ${e.reason}`));" \
-        "document.addEventListener('securitypolicyviolation', (e) => errors.push(`refused by ${e.effectiveDirective}: ${e.blockedURI}`));" \
-        "const told = console.error; console.error = (...words) => errors.push(words.join(' '));</script>"
+CATCH = (
+    "<script>window.errors = []; window.addEventListener('error', (e) => errors.push(e.message));"
+    "window.addEventListener('unhandledrejection', (e) => errors.push(`rejected: ${e.reason}`));"
+    "document.addEventListener('securitypolicyviolation', (e) => errors.push(`refused by ${e.effectiveDirective}: ${e.blockedURI}`));"
+    "const told = console.error; console.error = (...words) => errors.push(words.join(' '));</script>"
+)
 PROBE = """<script>
 window.addEventListener("load", () => {
   const all = (selector) => [...document.querySelectorAll(selector)];
@@ -55,23 +57,66 @@ def write_run(folder, steps, seconds, stage, with_timeline=False, report=True, c
     keys = f'[zero]\nstage = {stage}\n[run]\ntimeline = "{"t.json" if with_timeline else ""}"\n'
     (folder / "config.toml").write_text(keys)
     tags = {"parameter": 4096, "gradient": 4096, "moment": 8192, "total": 16384}
-    lines = [{"t": 100 + step * seconds, "step": step, "loss": 5 * math.exp(-step / 50) + 0.1 * math.sin(step * 7), "lr": 0.001,
-              "grad_norm": 1 + math.sin(step), "tokens_per_second": 100 / seconds, "step_seconds": seconds,
-              "memory_bytes": tags, "host_bytes": host, "disk_bytes": 0, "sent_bytes": 3000, "tokens": step * 100, "samples": step} for step in range(1, steps + 1)]
-    lines.insert(40, {"t": 100 + 40 * seconds, "step": 40, "event": "skipped", "reason": "loss spike", "loss": 93, "limit": 3})
-    lines.append({"t": 100 + steps * seconds, "step": steps, "val_loss": 2.5, "val_perplexity": math.exp(2.5), "eval_seconds": 0})
+    lines = [
+        {
+            "t": 100 + step * seconds,
+            "step": step,
+            "loss": 5 * math.exp(-step / 50) + 0.1 * math.sin(step * 7),
+            "lr": 0.001,
+            "grad_norm": 1 + math.sin(step),
+            "tokens_per_second": 100 / seconds,
+            "step_seconds": seconds,
+            "memory_bytes": tags,
+            "host_bytes": host,
+            "disk_bytes": 0,
+            "sent_bytes": 3000,
+            "tokens": step * 100,
+            "samples": step,
+        }
+        for step in range(1, steps + 1)
+    ]
+    lines.insert(
+        40, {"t": 100 + 40 * seconds, "step": 40, "event": "skipped", "reason": "loss spike", "loss": 93, "limit": 3}
+    )
+    lines.append(
+        {"t": 100 + steps * seconds, "step": steps, "val_loss": 2.5, "val_perplexity": math.exp(2.5), "eval_seconds": 0}
+    )
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     if report:
-        (folder / "report.json").write_text(json.dumps({
-            "model": "gpt2", "world": 2, "stage": stage, "steps": steps, "step_s_median": seconds, "memory_bytes": [tags],
-            "peak_memory_bytes": [{"total": 20000}], "command": command, "predicted": {"seconds": seconds, "bound": "compute"},
-            "profile": {"forward_seconds": seconds / 3, "backward_seconds": seconds / 2, "update_seconds": 0.01}}))
+        (folder / "report.json").write_text(
+            json.dumps(
+                {
+                    "model": "gpt2",
+                    "world": 2,
+                    "stage": stage,
+                    "steps": steps,
+                    "step_s_median": seconds,
+                    "memory_bytes": [tags],
+                    "peak_memory_bytes": [{"total": 20000}],
+                    "command": command,
+                    "predicted": {"seconds": seconds, "bound": "compute"},
+                    "profile": {
+                        "forward_seconds": seconds / 3,
+                        "backward_seconds": seconds / 2,
+                        "update_seconds": 0.01,
+                    },
+                }
+            )
+        )
     if with_timeline:
         span = {"ph": "X", "pid": 0, "tid": 1000}
-        (folder / "t.json").write_text(json.dumps({"traceEvents": [
-            {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1000, "args": {"name": "compute"}},
-            {**span, "name": "forward", "ts": 0, "dur": 5e4}, {**span, "name": "wait gather h.0", "ts": 10, "dur": 1e3, "args": {"bytes": 64}},
-            {**span, "name": "step", "ts": 9e4, "dur": 1e4}]}))
+        (folder / "t.json").write_text(
+            json.dumps(
+                {
+                    "traceEvents": [
+                        {"ph": "M", "name": "thread_name", "pid": 0, "tid": 1000, "args": {"name": "compute"}},
+                        {**span, "name": "forward", "ts": 0, "dur": 5e4},
+                        {**span, "name": "wait gather h.0", "ts": 10, "dur": 1e3, "args": {"bytes": 64}},
+                        {**span, "name": "step", "ts": 9e4, "dur": 1e4},
+                    ]
+                }
+            )
+        )
     return folder
 
 
@@ -96,11 +141,27 @@ class Page(unittest.TestCase):
         page = self.root / "page.html"
         subprocess.run([zero, "report", *map(str, runs), "-o", page], check=True, stdout=subprocess.DEVNULL)
         text = page.read_text()
-        text = text.replace("<title>", CATCH + "<title>", 1).replace("</body>", PROBE.replace("STEPS", steps) + "</body>", 1)
+        text = text.replace("<title>", CATCH + "<title>", 1).replace(
+            "</body>", PROBE.replace("STEPS", steps) + "</body>", 1
+        )
         page.write_text(text)
         dumped = subprocess.run(
-            [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=4000", f"--user-data-dir={self.root}/browser",
-             *flags, "--dump-dom", page.as_uri()], check=True, capture_output=True, text=True, timeout=240).stdout
+            [
+                browser,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--virtual-time-budget=4000",
+                f"--user-data-dir={self.root}/browser",
+                *flags,
+                "--dump-dom",
+                page.as_uri(),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        ).stdout
         match = re.search(r'<pre id="found">(.*?)</pre>', dumped, re.DOTALL)
         self.assertIsNotNone(match, dumped[-2000:])
         found = json.loads(html.unescape(match[1]))
@@ -108,17 +169,32 @@ class Page(unittest.TestCase):
         return found
 
     def two(self):
-        return [write_run(self.root / "fast", 200, 0.1, 1, True), write_run(self.root / "slow", 120, 0.3, 3, report=False)]
+        return [
+            write_run(self.root / "fast", 200, 0.1, 1, True),
+            write_run(self.root / "slow", 120, 0.3, 3, report=False),
+        ]
 
     def trained(self):
         """The folder of a short run of two ranks that learn digits."""
         if not (Path(zero).parent.parent / "lib/libzero_app.so").exists():
             self.skipTest("this build has no libtorch, and `zero train` needs it")
-        flags = {"train.steps": 60, "schedule.warmup": 10, "train.eval_every": 20, "train.sample": 0, "checkpoint.every": 40,
-                 "run.timeline": "timeline.json", "run.threads": 1, "run.dir": self.root / "digits"}
+        flags = {
+            "train.steps": 60,
+            "schedule.warmup": 10,
+            "train.eval_every": 20,
+            "train.sample": 0,
+            "checkpoint.every": 40,
+            "run.timeline": "timeline.json",
+            "run.threads": 1,
+            "run.dir": self.root / "digits",
+        }
         words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
-        subprocess.run([zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", "2", *words], cwd=ROOT, check=True,
-                       stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", "2", *words],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
         return flags["run.dir"]
 
     def test_a_run_that_was_trained_has_all_of_its_page(self):
@@ -143,7 +219,15 @@ class Page(unittest.TestCase):
             self.assertEqual(found["title"], "digits")
             for part in ("mlp", "2 ranks", "stage 3"):
                 self.assertIn(part, found["subtitle"])
-            for section in ("In short", "Curves", "Ranks", "A step, rank by rank", "Plan and measurement", "Configuration", "The run"):
+            for section in (
+                "In short",
+                "Curves",
+                "Ranks",
+                "A step, rank by rank",
+                "Plan and measurement",
+                "Configuration",
+                "The run",
+            ):
                 self.assertIn(section, found["sections"])
             for title in ("Loss", "Accuracy"):
                 self.assertIn(title, found["charts"])
@@ -160,7 +244,9 @@ class Page(unittest.TestCase):
                 self.assertNotIn(wrong, found["said"])
 
     def test_two_runs_stand_in_one_chart_and_can_be_hidden(self):
-        found = self.look(self.two(), """
+        found = self.look(
+            self.two(),
+            """
             const chart = one(".plot svg");
             found.charts = all(".chart .plot svg").length;
             found.curves = chart.querySelectorAll(".curve").length;
@@ -169,7 +255,8 @@ class Page(unittest.TestCase):
             found.rows = all("table")[0].textContent;
             found.differs = all("table.words")[0].textContent;
             one("#controls button").click();
-            found.curvesOfOne = one(".plot svg").querySelectorAll(".curve").length;""")
+            found.curvesOfOne = one(".plot svg").querySelectorAll(".curve").length;""",
+        )
         self.assertEqual(found["title"], "fast, slow")
         self.assertGreaterEqual(found["charts"], 6)
         self.assertEqual((found["curves"], found["curvesOfOne"]), (4, 2))  # training and validation
@@ -182,7 +269,9 @@ class Page(unittest.TestCase):
         return [write_run(self.root / f"run{i + 1}", 60, 0.1 * (i + 1), 1) for i in range(12)]
 
     def test_no_two_of_twelve_runs_look_alike(self):
-        found = self.look(self.twelve(), f"""
+        found = self.look(
+            self.twelve(),
+            f"""
             found.title = one("h1").textContent;
             const look = (colored, number) => `${{colored}} ${{number ? number.textContent : ""}}`;
             found.series = view.charts.map((chart) => [...new Set(chart.series.map((s) => `${{s.color}} ${{s.dash}} ${{s.run.number}} ${{s.label}}`))].length === chart.series.length);
@@ -200,7 +289,8 @@ class Page(unittest.TestCase):
             found.bars = swatches(all(".bars .swatch")).slice(0, 12);
             one(".plot svg").dispatchEvent(new PointerEvent("pointermove", {{clientX: 200, clientY: 300, bubbles: true}}));
             found.tip = [...new Set(swatches([...one(".chart .tip").querySelectorAll(".swatch")]))];
-            found.outside = {OUTSIDE};""")
+            found.outside = {OUTSIDE};""",
+        )
         self.assertGreaterEqual(len(found["drawn"]), 6)
         self.assertTrue(all(found["series"]) and all(found["dashes"]), found)
         for looks in [*found["drawn"], found["buttons"], found["heads"], found["bars"], found["tip"]]:
@@ -211,7 +301,9 @@ class Page(unittest.TestCase):
         self.assertEqual(found["outside"], [])
 
     def test_the_run_that_is_pointed_at_or_has_the_focus_stands_out(self):
-        found = self.look(self.twelve(), """
+        found = self.look(
+            self.twelve(),
+            """
             const lit = () => {
               const parts = all("[data-run]"), dim = new Set(parts.filter((node) => node.matches(".dim")).map((node) => node.dataset.run));
               return {lit: [...new Set(parts.filter((node) => node.matches(".lit")).map((node) => node.dataset.run))], dim: dim.size,
@@ -246,8 +338,16 @@ class Page(unittest.TestCase):
             found.hidden = lit();
             enter(buttons[2], "pointerleave");
             buttons[10].blur();
-            found.blurred = lit();""")
-        for name, run in {"button": "8", "redrawn": "8", "curve": "3", "focus": "10", "pointerFirst": "2", "hidden": "10"}.items():
+            found.blurred = lit();""",
+        )
+        for name, run in {
+            "button": "8",
+            "redrawn": "8",
+            "curve": "3",
+            "focus": "10",
+            "pointerFirst": "2",
+            "hidden": "10",
+        }.items():
             self.assertEqual((found[name]["lit"], found[name]["dim"], found[name]["mixed"]), ([run], 11, False), name)
             self.assertEqual(found[name]["faint"], ["0.15"], name)
         for name in ("none", "left", "nothing", "gone", "blurred"):
@@ -262,7 +362,9 @@ class Page(unittest.TestCase):
             self.look([run], 'new Image().src = "http://127.0.0.1:1/x.png";')
 
     def test_every_control_changes_the_curves(self):
-        found = self.look(self.two(), """
+        found = self.look(
+            self.two(),
+            """
             const path = () => one(".plot svg .curve:not(.raw)").getAttribute("d");
             const first = path();
             found.glyphs = all(".chart .glyph").length;
@@ -282,7 +384,8 @@ class Page(unittest.TestCase):
             change("#axis", "step", "change");
             found.light = getComputedStyle(document.body).backgroundColor;
             change("#theme", "dark", "change");
-            found.dark = getComputedStyle(document.body).backgroundColor;""")
+            found.dark = getComputedStyle(document.body).backgroundColor;""",
+        )
         self.assertGreater(found["glyphs"], 0)
         self.assertEqual(found["glyphsOff"], 0)
         self.assertGreater(found["raw"], 0)
@@ -292,7 +395,9 @@ class Page(unittest.TestCase):
         self.assertNotEqual(found["light"], found["dark"])
 
     def test_a_pointer_shows_values_and_a_drag_zooms(self):
-        found = self.look(self.two(), """
+        found = self.look(
+            self.two(),
+            """
             const svg = () => one(".plot svg"), at = (x) => {
               const box = svg().getBoundingClientRect();
               return {clientX: box.left + x * box.width, clientY: box.top + 50, bubbles: true, pointerType: "mouse"};
@@ -306,27 +411,36 @@ class Page(unittest.TestCase):
             found.zoomed = one(".plot svg .curve").getAttribute("d") !== before;
             found.button = !one("#whole").hidden;
             one("#whole").click();
-            found.whole = one(".plot svg .curve").getAttribute("d") === before;""")
+            found.whole = one(".plot svg .curve").getAttribute("d") === before;""",
+        )
         self.assertRegex(found["tip"], r"step \d+.*fast training.*slow training")
         self.assertTrue(found["zoomed"] and found["button"] and found["whole"], found)
 
     def test_events_that_are_close_have_glyphs_side_by_side(self):
         run = write_run(self.root / "busy", 100, 0.1, 3)
         with open(run / "metrics.jsonl", "a") as file:
-            file.writelines(json.dumps({"t": 120, "step": step, "event": "stopped", "reason": "x"}) + "\n" for step in (41, 41, 90))
-        found = self.look([run], """
+            file.writelines(
+                json.dumps({"t": 120, "step": step, "event": "stopped", "reason": "x"}) + "\n" for step in (41, 41, 90)
+            )
+        found = self.look(
+            [run],
+            """
             const chart = one(".plot svg");
             found.lines = chart.querySelectorAll(".mark").length;
-            found.glyphs = [...chart.querySelectorAll(".glyph")].map((glyph) => Number(glyph.getAttribute("x"))).sort((a, b) => a - b);""")
+            found.glyphs = [...chart.querySelectorAll(".glyph")].map((glyph) => Number(glyph.getAttribute("x"))).sort((a, b) => a - b);""",
+        )
         self.assertEqual((found["lines"], len(found["glyphs"])), (4, 4))
         for left, right in zip(found["glyphs"], found["glyphs"][1:]):
             self.assertGreaterEqual(right - left, 10)
 
     def test_a_point_at_the_edge_of_a_chart_is_drawn_whole(self):
-        found = self.look([write_run(self.root / f"edge{i}", 100, 0.1, 3) for i in range(6)], """
+        found = self.look(
+            [write_run(self.root / f"edge{i}", 100, 0.1, 3) for i in range(6)],
+            """
             const chart = view.charts.find((chart) => chart.title === "Perplexity").root, clip = chart.querySelector("clipPath rect");
             found.clip = [0, Number(clip.getAttribute("width"))].map((x) => x + Number(clip.getAttribute("x")));
-            found.points = all(".chart circle").map((point) => [Number(point.getAttribute("cx")), Number(point.getAttribute("r"))]);""")
+            found.points = all(".chart circle").map((point) => [Number(point.getAttribute("cx")), Number(point.getAttribute("r"))]);""",
+        )
         for x, r in found["points"]:
             self.assertTrue(found["clip"][0] <= x - r and x + r <= found["clip"][1], found)
 
@@ -336,8 +450,13 @@ class Page(unittest.TestCase):
         lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         for line in lines:
             if "loss" in line and "event" not in line:
-                line.update(rows_per_second=2.5e6 + 1e4 * line["step"], val_loss_ema=2.5, val_perplexity_ema=12.2, wide=7.5e8, **{
-                    "phase_seconds": {"forward": 0.03, "backward": 0.05, "update": 0.02}})
+                line.update(
+                    rows_per_second=2.5e6 + 1e4 * line["step"],
+                    val_loss_ema=2.5,
+                    val_perplexity_ema=12.2,
+                    wide=7.5e8,
+                    **{"phase_seconds": {"forward": 0.03, "backward": 0.05, "update": 0.02}},
+                )
         (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
         for step in (199, 200):
             folder = run / f"checkpoints/step-{step:08}"
@@ -348,7 +467,9 @@ class Page(unittest.TestCase):
     def test_labels_and_glyphs_lie_within_their_chart(self):
         runs = [self.of_large_numbers(name) for name in ("one", "other")]
         for flags in ((), ("--window-size=420,900",)):
-            found = self.look(runs, f"""
+            found = self.look(
+                runs,
+                f"""
                 const rows = view.charts.find((chart) => chart.title === "Rows a second").root;
                 found.labels = [...rows.querySelectorAll("text")].map((node) => node.textContent);
                 found.glyphs = rows.querySelectorAll(".glyph").length;
@@ -357,7 +478,9 @@ class Page(unittest.TestCase):
                 change("#axis", "tokens", "change");
                 found.outsideByTokens = {OUTSIDE};
                 change("#log", true, "change");
-                found.outsideOfLog = {OUTSIDE};""", *flags)
+                found.outsideOfLog = {OUTSIDE};""",
+                *flags,
+            )
             self.assertEqual((found["outside"], found["outsideByTokens"], found["outsideOfLog"]), ([], [], []))
             self.assertIn("4,000,000", found["labels"])
             self.assertEqual((found["ends"], found["glyphs"]), (2 * 3, 2 * 3))  # a skip, two checkpoints in each run
@@ -384,16 +507,23 @@ class Page(unittest.TestCase):
         self.assertIn("parameter", dict(self.look(runs[:1], looks)["colors"]))
 
     def test_a_legend_names_what_a_timeline_shows(self):
-        found = self.look(self.two(), """found.names = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]
-            .map((node) => node.textContent).filter(Boolean);""")
+        found = self.look(
+            self.two(),
+            """found.names = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]
+            .map((node) => node.textContent).filter(Boolean);""",
+        )
         self.assertEqual(found["names"], ["forward", "step", "wait"])
 
     def test_memory_has_a_chart_by_tier_where_states_lie_off_the_device(self):
         titles = 'found.titles = view.charts.map((chart) => chart.root.querySelector("h3").textContent);'
-        found = self.look([write_run(self.root / "offloaded", 50, 0.1, 3, host=4096)], titles + """
+        found = self.look(
+            [write_run(self.root / "offloaded", 50, 0.1, 3, host=4096)],
+            titles
+            + """
             const chart = view.charts.find((chart) => chart.root.querySelector("h3").textContent === "Memory by tier").root;
             found.curves = chart.querySelectorAll(".curve").length;
-            found.text = chart.textContent;""")
+            found.text = chart.textContent;""",
+        )
         self.assertEqual(found["curves"], 2)  # device and host; no state is on disk
         self.assertIn("host", found["text"])
         self.assertIn("Perplexity", found["titles"])
@@ -401,20 +531,49 @@ class Page(unittest.TestCase):
 
     def test_each_rank_has_a_row(self):
         run = write_run(self.root / "ranks", 20, 0.1, 3)
-        figures = {"steps": 10, "wait_seconds": [0, 0.25], "samples": [6, 2], "gradients": [0, 20], "age": [None, 1.5],
-                   "sent_bytes": {"group": {"int8": [1024, 2048]}}}
+        figures = {
+            "steps": 10,
+            "wait_seconds": [0, 0.25],
+            "samples": [6, 2],
+            "gradients": [0, 20],
+            "age": [None, 1.5],
+            "sent_bytes": {"group": {"int8": [1024, 2048]}},
+        }
         with open(run / "metrics.jsonl", "a") as file:
-            file.writelines(json.dumps({"t": 102 + step, "step": 20 + step, "ranks": figures}) + "\n" for step in (1, 2))
-        found = self.look([run], """
+            file.writelines(
+                json.dumps({"t": 102 + step, "step": 20 + step, "ranks": figures}) + "\n" for step in (1, 2)
+            )
+        found = self.look(
+            [run],
+            """
             const heading = all("h2").find((node) => node.textContent === "Ranks");
             found.rows = [...heading.parentElement.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
-            found.charts = all(".chart h3").map((node) => node.textContent);""")
-        self.assertEqual(found["rows"][0], ["rank", "waits for others, a step", "samples of a micro-batch, last", "gradients applied",
-                                            "their age, mean", "sent a step in its group, int8"])
-        self.assertEqual(found["rows"][1:], [["0", "0 ms", "6", "0", "–", "1 KiB"], ["1", "250 ms", "2", "40", "1.5", "2 KiB"]])
-        for title in ("Waits for other ranks, a step", "Samples of a micro-batch, by rank", "Age of gradients, by rank"):
+            found.charts = all(".chart h3").map((node) => node.textContent);""",
+        )
+        self.assertEqual(
+            found["rows"][0],
+            [
+                "rank",
+                "waits for others, a step",
+                "samples of a micro-batch, last",
+                "gradients applied",
+                "their age, mean",
+                "sent a step in its group, int8",
+            ],
+        )
+        self.assertEqual(
+            found["rows"][1:], [["0", "0 ms", "6", "0", "–", "1 KiB"], ["1", "250 ms", "2", "40", "1.5", "2 KiB"]]
+        )
+        for title in (
+            "Waits for other ranks, a step",
+            "Samples of a micro-batch, by rank",
+            "Age of gradients, by rank",
+        ):
             self.assertIn(title, found["charts"])
-        alone = self.look([write_run(self.root / "alone", 5, 0.1, 3)], """found.sections = all("h2").map((node) => node.textContent);""")
+        alone = self.look(
+            [write_run(self.root / "alone", 5, 0.1, 3)],
+            """found.sections = all("h2").map((node) => node.textContent);""",
+        )
         self.assertNotIn("Ranks", alone["sections"])
 
     def test_servers_and_workers_are_counted_below_the_title(self):
@@ -422,28 +581,41 @@ class Page(unittest.TestCase):
         report = json.loads((run / "report.json").read_text())
         (run / "report.json").write_text(json.dumps({**report, "world": 1, "served": {"servers": 1, "workers": 1}}))
         with open(run / "metrics.jsonl", "a") as file:
-            file.write(json.dumps({"t": 130, "step": 6, "served": {"updates": 3, "mean_age": 1, "pushed_bytes": 7, "pulled_bytes": 7}}) + "\n")
+            file.write(
+                json.dumps(
+                    {"t": 130, "step": 6, "served": {"updates": 3, "mean_age": 1, "pushed_bytes": 7, "pulled_bytes": 7}}
+                )
+                + "\n"
+            )
         subtitle = 'found.subtitle = one("#subtitle").textContent; found.charts = all(".chart h3").map((node) => node.textContent);'
         found = self.look([run], subtitle)
         self.assertEqual(found["subtitle"], "gpt2 · 1 server and 1 worker · stage 3")
         self.assertEqual([title for title in found["charts"] if "served" in title], [])
         self.assertIn("Between servers and workers, a step", found["charts"])
-        self.assertEqual(self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3")
+        self.assertEqual(
+            self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3"
+        )
 
     def test_a_sign_says_what_is_better_and_no_colour(self):
-        found = self.look([write_run(self.root / "fast", 50, 0.1, 1), write_run(self.root / "slow", 50, 0.3, 1)], """
+        found = self.look(
+            [write_run(self.root / "fast", 50, 0.1, 1), write_run(self.root / "slow", 50, 0.3, 1)],
+            """
             const row = [...one("table").querySelectorAll("tr")].find((line) => line.textContent.startsWith("time of a step"));
             found.change = row.querySelector("small").textContent;
             found.colors = all("table small.better, table small.worse").map((node) => getComputedStyle(node).color === getComputedStyle(document.body).color);
-            found.said = one("main section p").textContent;""")
+            found.said = one("main section p").textContent;""",
+        )
         self.assertEqual(found["change"], "x 3 ▼")
         self.assertTrue(found["colors"] and all(found["colors"]), found)
         self.assertIn("▲ is better, ▼ is worse", found["said"])
 
     def test_a_point_alone_stands_behind_the_steps_before_it(self):
-        found = self.look([write_run(self.root / "run", 200, 0.1, 1)], """
+        found = self.look(
+            [write_run(self.root / "run", 200, 0.1, 1)],
+            """
             const svg = view.charts.find((chart) => chart.title === "Perplexity").root.querySelector("svg");
-            found.steps = [...svg.querySelectorAll('text[text-anchor="middle"]:not(.glyph)')].map((node) => Number(node.textContent));""")
+            found.steps = [...svg.querySelectorAll('text[text-anchor="middle"]:not(.glyph)')].map((node) => Number(node.textContent));""",
+        )
         self.assertEqual((found["steps"][0], found["steps"][-1]), (0, 200))
 
     def test_a_few_runs_have_charts_of_their_own_on_one_scale(self):
@@ -460,33 +632,49 @@ class Page(unittest.TestCase):
             found.scales = own.map((chart) => [...chart.root.querySelectorAll('text[text-anchor="end"]')].map((node) => node.textContent).join(" "));
             found.runs = own.map((chart) => [...new Set([...chart.root.querySelectorAll("[data-run]")].map((node) => node.dataset.run))].join());"""
         found = self.look(runs, looks)
-        self.assertEqual(found["titles"], ["Time of a step, by phase: one", "Time of a step, by phase: other",
-                                           "Memory on the device: one", "Memory on the device: other"])
+        self.assertEqual(
+            found["titles"],
+            [
+                "Time of a step, by phase: one",
+                "Time of a step, by phase: other",
+                "Memory on the device: one",
+                "Memory on the device: other",
+            ],
+        )
         self.assertEqual(found["names"][0], ["forward", "backward", "update"])
         self.assertEqual(found["names"][3], ["total", "parameter", "gradient", "moment"])
         self.assertEqual(found["scales"][2], found["scales"][3])
         self.assertEqual(found["runs"], ["0", "1", "0", "1"])
-        self.assertEqual(self.look([write_run(self.root / f"run{i}", 20, 0.1, 1) for i in range(5)], looks)["titles"], [])
+        self.assertEqual(
+            self.look([write_run(self.root / f"run{i}", 20, 0.1, 1) for i in range(5)], looks)["titles"], []
+        )
 
     def test_nothing_of_a_run_becomes_markup(self):
         run = write_run(self.root / "<b>bold<", 5, 0.1, 0, command=EVIL)
-        found = self.look([run], """
+        found = self.look(
+            [run],
+            """
             found.title = one("h1").textContent;
             found.bold = all("h1 b").length;
             found.wrong = window.wrong === undefined;
-            found.text = one("main").textContent;""")
+            found.text = one("main").textContent;""",
+        )
         self.assertEqual(found["title"], "<b>bold<")
         self.assertEqual(found["bold"], 0)
         self.assertTrue(found["wrong"])
         self.assertIn(EVIL, found["text"])
 
     def test_a_narrow_page_is_not_wider_than_its_window(self):
-        found = self.look(self.two(), """
+        found = self.look(
+            self.two(),
+            """
             const frame = document.createElement("div");
             document.documentElement.style.width = document.body.style.width = "400px";
             view.redraw();
             found.wide = all("main section > *").filter((node) => node.getBoundingClientRect().right > 401)
-              .map((node) => node.outerHTML.slice(0, 80));""", "--window-size=500,900")
+              .map((node) => node.outerHTML.slice(0, 80));""",
+            "--window-size=500,900",
+        )
         self.assertEqual(found["wide"], [])
 
     def test_a_run_that_just_began_has_a_page(self):

@@ -20,8 +20,11 @@ class StepsChart(unittest.TestCase):
             steps_chart.times(page, steps_chart.OFF)
 
     def test_the_picture_is_what_the_page_says(self):
-        self.assertEqual(steps_chart.CHART.read_text(), steps_chart.chart(steps_chart.PAGE.read_text()),
-                         "draw it again: tools/charts/steps_chart.py")
+        self.assertEqual(
+            steps_chart.CHART.read_text(),
+            steps_chart.chart(steps_chart.PAGE.read_text()),
+            "draw it again: tools/charts/steps_chart.py",
+        )
 
 
 if __name__ == "__main__":

@@ -34,14 +34,21 @@ class CheckWords(TreeTest):
         self.assertTrue(fault.startswith("messages: tics: "), fault)
 
     def test_other_strings_are_no_messages(self):
-        self.write("zero/plan/unit.cpp", "#include \"so that.h\"\nconst char* name = \"alone\";\nconst char quote = '\"';  // it's\n"
-                                         "const char* code = R\"(where it lies alone, too)\";\n")
+        self.write(
+            "zero/plan/unit.cpp",
+            '#include "so that.h"\nconst char* name = "alone";\nconst char quote = \'"\';  // it\'s\n'
+            'const char* code = R"(where it lies alone, too)";\n',
+        )
         self.write("tests/plan/unit_test.cpp", 'const char* text = "what is gathered lies alone, too";\n')
         self.assertEqual(self.faults(), [])
 
     def test_comments_and_docstrings_of_python_count(self):
-        for text in ("# what is gathered lies alone\n", '"""Gathers.\n\nWhere it lies, so that it stands.\n"""\n',
-                     "def gather():\n    'Of a unit, alone.'\n", "unit = 1  # of one rank alone\n"):
+        for text in (
+            "# what is gathered lies alone\n",
+            '"""Gathers.\n\nWhere it lies, so that it stands.\n"""\n',
+            "def gather():\n    'Of a unit, alone.'\n",
+            "unit = 1  # of one rank alone\n",
+        ):
             with self.subTest(text):
                 self.write("tools/unit.py", "#!/usr/bin/env python3\n" + text)
                 (fault,) = self.faults()
@@ -56,8 +63,10 @@ class CheckWords(TreeTest):
                 self.write(f"{folder}/unit.py", text)
                 (fault,) = self.faults()
                 self.assertTrue(fault.startswith("messages of python: tics: "), fault)
-                self.assertEqual([tic for _, tic, _ in check_words.tics_of(self.root / folder / "unit.py")],
-                                 ["alone", ", too", "lies"])
+                self.assertEqual(
+                    [tic for _, tic, _ in check_words.tics_of(self.root / folder / "unit.py")],
+                    ["alone", ", too", "lies"],
+                )
                 (self.root / folder / "unit.py").unlink()
 
     def test_comments_of_scripts_count(self):
@@ -88,13 +97,19 @@ class CheckWords(TreeTest):
         self.assertEqual(self.faults(), [])
 
     def test_a_long_name_of_a_test_is_named(self):
-        self.write("tests/plan/unit_test.cpp", "TEST(Unit, HasNoMoreThanSixWordsInItsName) {}\nTEST(Unit, HasSixWordsInItsName) {}\n")
+        self.write(
+            "tests/plan/unit_test.cpp",
+            "TEST(Unit, HasNoMoreThanSixWordsInItsName) {}\nTEST(Unit, HasSixWordsInItsName) {}\n",
+        )
         (fault,) = self.faults()
         self.assertIn("Unit.HasNoMoreThanSixWordsInItsName", fault)
 
     def test_a_long_help_text_is_named(self):
         row = '    Option{{"train.{}", at<&C::x>, kAny, kFree,\n           "{}"}},\n'
-        self.write("app/config/options/option_table.cpp", row.format("steps", "steps of the run") + row.format("clip", "word " * 30))
+        self.write(
+            "app/config/options/option_table.cpp",
+            row.format("steps", "steps of the run") + row.format("clip", "word " * 30),
+        )
         self.assertTrue(any("help: train.clip has 150 characters" in fault for fault in self.faults()), self.faults())
         self.assertFalse(any("train.steps" in fault for fault in self.faults()))
 
