@@ -182,11 +182,11 @@ thread_sanitizer() {
   sanitized tsan base comm memory engine serve checkpoint -- world
 }
 
-tool_tests() {  # without page_test.py, which needs a browser and is a suite of ctest
+tool_tests() {  # without page_test.py and page_charts_test.py, which need a browser and are suites of ctest
   local test log failed=0
   rm -rf build/tool_tests && mkdir -p build/tool_tests
   for test in tests/tools/*_test.py; do
-    [ "$test" != tests/tools/page_test.py ] || continue
+    [[ $test != tests/tools/page_*test.py ]] || continue
     log=build/tool_tests/$(basename "$test" .py).log
     python3 "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
     printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"

@@ -7,7 +7,7 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's python3 if it is another one, has SciPy
-#   browser     one of the browsers of tests/tools/page_test.py is on the PATH
+#   browser     one of the browsers of tests/tools/report_page.py is on the PATH
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/packaging/package_deb.sh),
 # test (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed;
 # otherwise they skip, and say so.
