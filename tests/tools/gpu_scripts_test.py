@@ -184,7 +184,8 @@ esac""",
             self.outcome(document, "same_bits"),
             (
                 "failed",
-                "disk differs in bits, losses by 1.00e-01 (gpu1_stage3); gpu2_stage0 differs in bits, losses by 1.00e-01 (gpu2_stage3)",
+                "disk differs in bits, losses by 1.00e-01 (gpu1_stage3); "
+                "gpu2_stage0 differs in bits, losses by 1.00e-01 (gpu2_stage3)",
             ),
         )
         self.assertEqual(self.outcome(document, "losses_agree"), ("passed", ""))
@@ -193,7 +194,10 @@ esac""",
             self.assertIn(cell, tables)
 
     def test_weights_that_differ_after_the_last_step_are_named_too(self):
-        other = """hash=1; case $dir in */muon_host.run) hash=2 ;; esac; sed -i "s/{/{\\"parameters_sha256\\": \\"$hash\\", /" $dir/report.json"""
+        other = (
+            "hash=1; case $dir in */muon_host.run) hash=2 ;; esac; "
+            r'sed -i "s/{/{\"parameters_sha256\": \"$hash\", /" $dir/report.json'
+        )
         ran, document = self.check(1, only="(gpu1_|cpu_)muon|muon_host", train=other)
         self.assertEqual(
             self.outcome(document, "same_bits"), ("failed", "muon_host differs in its last weights (gpu1_muon)")
@@ -221,8 +225,12 @@ esac""",
 
     def test_each_small_run_is_compared_with_one_above_it(self):
         text = (ROOT / "tools/gpu_check.sh").read_text()
-        table = re.search(r"^small_runs=\(\n(.*?)^\)$", text, re.M | re.S)[1]
-        rows = [line.split('"')[1].split() for line in table.splitlines()]
+        tables = re.search(r"^small=.*?(?=^small_runs\(\) \{)", text, re.M | re.S)[0]
+        prints = 'printf "%s\\n" "${small_runs[@]}" "$near"'
+        read = subprocess.run(
+            ["bash", "-c", f"work=/tmp\n{tables}\n{prints}"], capture_output=True, text=True, check=True
+        )
+        *rows, near = [line.split() for line in read.stdout.splitlines()]
         self.assertGreater(len(rows), 20)
         above = {"-"}
         for name, like, ranks, *arguments in rows:
@@ -231,7 +239,7 @@ esac""",
             self.assertIn(ranks, "12")
             self.assertEqual(len(arguments) % 2, 0, name)
             above.add(name)
-        near = re.search(r'^near="(.*)"$', text, re.M)[1].split()
+        self.assertEqual(len(near) % 3, 0)
         self.assertLessEqual({*near[::3], *near[1::3]}, above)
 
     def plan(self, most):
@@ -240,8 +248,8 @@ esac""",
 layers = int([b for a, b in zip(sys.argv, sys.argv[1:]) if a == "--model.layers"][-1])
 open("plans", "a").write(" ".join(sys.argv[1:]) + "\\n")
 room = {{"free_bytes": 100 << 30, "lacking_bytes": 0}}
-print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{"total": 7}}}},
-                  "memory": {{"free_bytes": 80 << 30, "fits": layers <= {most}, "lacking_bytes": 0, "host": room, "disk": room}}}}))
+memory = {{"free_bytes": 80 << 30, "fits": layers <= {most}, "lacking_bytes": 0, "host": room, "disk": room}}
+print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{"total": 7}}}}, "memory": memory}}))
 """)
         return "python3 plan.py $*"
 
@@ -260,10 +268,11 @@ print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{
         self.assertEqual(found["budget_bytes"], {"device": 64 << 30, "host": 50 << 30, "disk": 50 << 30})
         self.assertEqual(self.outcome(document, "largest")[0], "passed")
         asked = (self.root / "asked").read_text()
-        for flag in [
-            "--model.layers 7 --zero.device_memory 65536MiB --zero.host_memory 51200MiB --zero.disk_memory 51200MiB --zero.disk /"
-        ]:
-            self.assertIn(flag, asked)
+        self.assertIn(
+            "--model.layers 7 --zero.device_memory 65536MiB --zero.host_memory 51200MiB "
+            "--zero.disk_memory 51200MiB --zero.disk /",
+            asked,
+        )
         tables = gpu_tables.tables_of([document])
         for cell in [
             "| GiB of the GPU, host and disk to fill | 64.0 + 50.0 + 50.0 |",
@@ -298,7 +307,8 @@ exec {sys.executable} "$@"
         )
         (finder / "deepspeed").touch()
         self.plain(
-            """import sys\nprint('{"ds2-offload": {"step_ms": 77, "peak_mib": 9}, "ds3-offload": {"error": "no compiler"}}')"""
+            """import sys\nprint('{"ds2-offload": {"step_ms": 77, "peak_mib": 9}, """
+            """"ds3-offload": {"error": "no compiler"}}')"""
         )
         document = self.check(3, only="deepspeed", PATH=path)[1]
         self.assertEqual(self.outcome(document, "deepspeed"), ("passed", ""))
