@@ -4,7 +4,8 @@
     sudo benchmarks/capacity.py --preset 0.35b                    # 5.7 GB of state in 2.5 GiB of memory
     sudo benchmarks/capacity.py --preset 1.3b --disk /nvme        # 21 GB of state in 8 GiB
     sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256                      # states only in memory
-    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 6GiB --device-memory 1600MiB   # and on disk
+    sudo benchmarks/capacity.py --largest 2GiB --width 512 --vocab 256 --disk-memory 6GiB \\
+      --device-memory 1600MiB                                     # states also on disk
 
 The cap is that of a control group (support/memory_cap.py), which needs root. The model is built under the cap, unit by
 unit. `held` counts the bytes that the kernel could not reclaim. A part of them is the ledger: memory of zero.cpp itself
@@ -92,9 +93,8 @@ def print_run(run, cap, planned, ranks):
     ledger = ledger_bytes(report)
     print(f"  ledger     {mib(ledger):>10} MiB: gathered units, staging, tiles")
     print(f"  rest       {mib(use.held - ledger):>10} MiB: libtorch's tensors and the program")
-    print(
-        f"on disk      {mib(sum(rank['total'] for rank in report.get('disk_bytes', []))):>10} MiB ({report.get('disk')})"
-    )
+    on_disk = sum(rank["total"] for rank in report.get("disk_bytes", []))
+    print(f"on disk      {mib(on_disk):>10} MiB ({report.get('disk')})")
     print(
         f"step         {run.step_ms:>10,.0f} ms; reads {mib(sum(report.get('disk_read_bytes_per_step', [])))} MiB and "
         f"writes {mib(sum(report.get('disk_written_bytes_per_step', [])))} MiB, "
@@ -158,7 +158,8 @@ def find_largest(args, folder):
 
     formula, found = largest(lambda layers: state_bytes(layers) <= budget), largest(trains)
     print(
-        f"\nbudget: {mib(in_memory)} MiB of memory and {mib(args.ranks * on_disk)} MiB of disk, under a cap of {mib(cap)} MiB"
+        f"\nbudget: {mib(in_memory)} MiB of memory and {mib(args.ranks * on_disk)} MiB of disk, "
+        f"under a cap of {mib(cap)} MiB"
     )
     for name, layers in (("formula", formula), ("trains", found)):
         print(

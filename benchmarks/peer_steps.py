@@ -2,10 +2,12 @@
 """A step of a GPT in zero.cpp, DDP, ZeroRedundancyOptimizer, FSDP2 and DeepSpeed on the CPU: time, bytes, memory,
 losses.
 
-    python3 benchmarks/peer_steps.py --python PYTHON                        # GPT-2 (124M), 1 sample of 128 tokens a rank
-    python3 benchmarks/peer_steps.py --python PYTHON --model small          # 6 layers of 384, 4 samples of 256 tokens a rank
+    python3 benchmarks/peer_steps.py --python PYTHON                        # GPT-2 (124M)
+    python3 benchmarks/peer_steps.py --python PYTHON --model small          # 6 layers of 384
     python3 benchmarks/peer_steps.py --python PYTHON --offload --disk DIR   # states on the host and on the disk of DIR
     python3 benchmarks/peer_steps.py --from rounds.json                     # the table of an earlier run (--output)
+
+A rank has 1 sample of 128 tokens of GPT-2, or 4 samples of 256 tokens of the small model.
 
 PYTHON has torch 2.11, for DeepSpeed's rows also deepspeed 0.19.8 (DS_ACCELERATOR=cpu), and for ds3-nvme libaio's
 headers. The script names the systems that PYTHON lacks, and leaves them out. All systems begin with the same weights,

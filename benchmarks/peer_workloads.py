@@ -223,7 +223,8 @@ def main():
             step = {name: statistics.median(run["step_ms"] for run in found) for name, found in runs.items()}
             for name, found in runs.items():
                 print(
-                    f"| {workload} | {name} | {step[name]:.2f} | {step[name] / step['ddp']:.2f} | {step[name] / step['fsdp2']:.2f} | "
+                    f"| {workload} | {name} | {step[name]:.2f} | {step[name] / step['ddp']:.2f} | "
+                    f"{step[name] / step['fsdp2']:.2f} | "
                     f"{max(run['peak'] for run in found) / 2**20:.0f} | {found[-1]['loss']:.3f} |",
                     flush=True,
                 )

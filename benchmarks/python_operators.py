@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The extra CPU time of an operator whose parameters are attached by the package zerocpp, in microseconds a call.
 
-    PYTHONPATH=build/release/python python3 benchmarks/python_operators.py                     # a Python that has torch; 1 minute
+    PYTHONPATH=build/release/python python3 benchmarks/python_operators.py       # a Python that has torch; 1 minute
     PYTHONPATH=build/release/python python3 benchmarks/python_operators.py --calls 500 --repeat 3
 
 One rank, one thread, small shapes: their arithmetic takes less time than the call. Each round measures a plain module

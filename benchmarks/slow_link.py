@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A GPT on two machines with a slow link between them: bytes sent, step time, and time to a loss, for each system.
 
-    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json  # 50 and 500 Mbit/s, both shapes
+    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json
     sudo python3 benchmarks/slow_link.py --mbits 50 --ranks 1 --repeat 1 --only local
-    python3 benchmarks/slow_link.py --from rounds.json                               # prints the tables of that run again
+    python3 benchmarks/slow_link.py --from rounds.json            # prints the tables of the first run again
+
+The first command measures links of 50 and of 500 Mbit/s, and both shapes.
 
 The machines are two network namespaces of this machine. `tc` slows their cable down in both directions. Ranks talk over
 Gloo. All systems, including peers, train the model of examples/shakespeare on its text: the same first weights, the
@@ -288,8 +290,8 @@ class Planner:
         for _ in range(2):  # the first run of the plan finds the flops of a step
             described = self.folder / "cluster.toml"
             described.write_text(
-                f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n'
-                + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else "")
+                f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\n'
+                f"flops = {flops:.6e}\n" + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else "")
             )
             done = subprocess.run(
                 [
@@ -412,7 +414,7 @@ EQUAL = 1e-6  # share of a loss: rounding of other orders of sums
 
 
 def loss_lines(rounds, ranks, link):
-    """A line for each peer's pipeline: the largest difference of its losses from ours, of the same weights and samples."""
+    """A line for each peer's pipeline: the largest difference of its losses from ours (equal weights and samples)."""
     steps = [record for record in rounds.of(kind="step", ranks=ranks, mbits=link) if record.get("losses")]
     ours = [record for record in steps if not record["system"].startswith("torch")]
     if not ours:

@@ -105,11 +105,12 @@ def same_losses(rounds, ranks):
     most = max(abs(theirs[step] - ours[step]) / ours[step] for step in steps)
     if most > SAME:
         sys.exit(
-            f"{ranks} ranks: DDP does not train as sync does: its losses differ by {most:.1e} of them: {theirs} and {ours}"
+            f"{ranks} ranks: DDP does not train as sync does: its losses differ by {most:.1e} of them: "
+            f"{theirs} and {ours}"
         )
     return (
-        f"{counted(ranks)}: DDP's losses differ from those of sync by {most:.0e} of them at most, over {len(steps)} evaluations up to step "
-        f"{steps[-1]}"
+        f"{counted(ranks)}: DDP's losses differ from those of sync by {most:.0e} of them at most, "
+        f"over {len(steps)} evaluations up to step {steps[-1]}"
     )
 
 
@@ -171,8 +172,9 @@ def print_ranks(rounds, ranks):
                 print(f"k = {k:g}: {what} differs most between rounds by {widest(found)}")
         print()
 
+    num_rounds = len(rounds.of(kind="speed", **of[names[0], factors[0]]))
     print(
-        f"{counted(ranks)}, {len(rounds.of(kind='speed', **of[names[0], factors[0]]))} rounds, {asked['samples']} samples a step, "
+        f"{counted(ranks)}, {num_rounds} rounds, {asked['samples']} samples a step, "
         f"stops every {1e3 * asked['period']:g} ms\n"
     )
     print_table(

@@ -5,9 +5,9 @@
     python3 benchmarks/two_builds.py --before old/zero --after new/zero --only "stage 3" --repeat 9
 
 A GPT of 4 layers of 128, 2 ranks with one thread each. "ratio" is the median over the rounds of after / before, each
-the median step of a run; below 1 the newer build is faster. "spread" has the quartiles of the rounds' ratios. "shortest"
-is the ratio of the shortest of these steps of each build, on which other work of the machine has the least effect.
-"losses" says whether both builds computed the same losses, bit by bit.
+the median step of a run; below 1 the newer build is faster. "spread" has the quartiles of the rounds' ratios.
+"shortest" is the ratio of the shortest of these steps of each build, on which other work of the machine has the least
+effect. "losses" says whether both builds computed the same losses, bit by bit.
 """
 
 import argparse

@@ -81,7 +81,8 @@ DECLARED_INSIDE = re.compile(
 ROOMS_OF_STATES = ("engine", "memory", "optim")
 LIST_OF_BYTES = "tools/state_bytes.txt"
 TOUCH = re.compile(
-    r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\(|\b(?:convert_elements|sum_ranks)\("
+    r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\("
+    r"|\b(?:convert_elements|sum_ranks)\("
     r"|\breinterpret_cast<(?:const )?(?:float|[A-Z]\w*|std::u?int\d+_t)\*>"
 )
 

@@ -11,10 +11,13 @@ PATH = Path(__file__).resolve().parent / "parameter_path.svg"
 
 LEFT, WIDTH, GAP = 56, 392, 6
 ROW, BOX = 35, 29
-HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" width="980" height="{height}" role="img" aria-labelledby="title desc">
+HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" width="980" height="{height}" \
+role="img" aria-labelledby="title desc">
   <title id="title">The rooms of zero.cpp by floor, and the path of a parameter</title>
-  <desc id="desc">Left: the rooms of the program, the plug-ins and the library; an include goes down. Right: shards are gathered
-    into a unit, an operator uses it, gradients fill the unit's flat gradient, which is reduced to shards that update the first.</desc>
+  <desc id="desc">Left: the rooms of the program, the plug-ins and the library; an include goes down. \
+Right: shards are gathered
+    into a unit, an operator uses it, gradients fill the unit's flat gradient, which is reduced to shards \
+that update the first.</desc>
 """
 STYLE = """  <style>
     text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1b2733; }
@@ -45,7 +48,8 @@ STYLE = """  <style>
     }
   </style>
   <defs>
-    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 L10 5 L0 10 z" class="tip"/></marker>
+    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">\
+<path d="M0 0 L10 5 L0 10 z" class="tip"/></marker>
   </defs>
 """
 
@@ -93,7 +97,8 @@ def picture(floors, with_torch):
             "",
             '  <text class="head" x="30" y="34">Rooms by floor: an include goes down</text>',
             *lines,
-            f'  <text class="note" x="30" y="{height - 18}">Orange: with torch. The library includes neither the program nor plug-ins.</text>',
+            f'  <text class="note" x="30" y="{height - 18}">'
+            "Orange: with torch. The library includes neither the program nor plug-ins.</text>",
             "",
             PATH.read_text(encoding="utf-8").rstrip("\n"),
             "</svg>",

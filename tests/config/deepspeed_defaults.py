@@ -3,8 +3,8 @@
 app/config/deepspeed/deepspeed_defaults.cpp. It parses the sources instead of importing them, because DeepSpeed needs a
 compiler and the tools of a GPU. PYTHONPATH may name the folder of DeepSpeed's sources.
 
-    python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
-    python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}
+    python3 deepspeed_defaults.py deepspeed    {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
+    python3 deepspeed_defaults.py transformers {"version": "5.24.0", "learning_rate": 5e-05, ...}
 """
 
 import ast

@@ -21,7 +21,10 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import BertTokenizer
 
 FOLDER = Path(__file__).parent / "hugging_face"
-LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 LEARNED_FROM = [
     "First Citizen: Before we proceed any further, hear me speak. All: Speak, speak.",
     "They'll say it's the king's; I'm sure we've heard that they're here, and you'd think he can't.",
@@ -53,10 +56,13 @@ TEXTS = [
 ]
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 BERT_LEARNED_FROM = LEARNED_FROM + [
-    "Der große Bär aß in Łódź, Ångström und Škoda; İstanbul, ISTANBUL, ılık. ΣΊΣΥΦΟΣ ὀδυσσεύς Ὀδυσσεύς Ёлка ёлка ЙОД йод.",
+    "Der große Bär aß in Łódź, Ångström und Škoda; İstanbul, ISTANBUL, ılık. "
+    "ΣΊΣΥΦΟΣ ὀδυσσεύς Ὀδυσσεύς Ёлка ёлка ЙОД йод.",
     "The café's naïve façade, a résumé; Café RÉSUMÉ. Tiếng Việt: phở, Phở. 한국어 한국 말 서울, 日本語 にほんご カタカナ 東京 漢字.",
-    "“Quoted” ‘words’ – dashes — and… ellipses! «Guillemets» ‹ones›; 1,000.50 € £5 $3 §7 ¿qué? ¡olé! 50% a+b=c <tag> ~x^2|y`z",
-    "हिन्दी में नमस्ते, ภาษาไทย สวัสดี, עברית שלום, العربية مرحبا، أهلا؟ 👍 😀 ½ ² ™ ℝ 𝐀 A B C d e f supercalifragilistic",
+    "“Quoted” ‘words’ – dashes — and… ellipses! «Guillemets» ‹ones›; "
+    "1,000.50 € £5 $3 §7 ¿qué? ¡olé! 50% a+b=c <tag> ~x^2|y`z",
+    "हिन्दी में नमस्ते, ภาษาไทย สวัสดี, עברית שלום, العربية مرحبا، أهلا؟ "  # Hindi, Thai, Hebrew, Arabic
+    "👍 😀 ½ ² ™ ℝ 𝐀 A B C d e f supercalifragilistic",
 ]
 BERT_TEXTS = TEXTS + [
     "Affable unaffable Unaffable UNAFFABLE",
@@ -70,7 +76,8 @@ BERT_TEXTS = TEXTS + [
     "한국어 서울 \u1112\u1161\u11ab\u1100\u116e\u11a8 한국 말",
     "我爱北京天安门 abc漢字def 漢字とかな 東京,大阪",
     "にほんご カタカナ ｶﾞ が か\u3099 パ 日本語。「東京」、",
-    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b920\U0002ceb0 \u3400\u4dbf\u4dc0 \u9fff\ua000",
+    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b920\U0002ceb0 "
+    "\u3400\u4dbf\u4dc0 \u9fff\ua000",
     "emoji 👍🏽 😀😀 👩\u200d👩\u200d👧 🇩🇪 ☺\ufe0f text🥰text",
     "zero\u200bwidth no\u200cjoin \u200djoin \ufeffbom soft\u00adhyphen word\u2060joiner",
     "left\u200eto\u200fright \u202abidi\u202c \u2066isolate\u2069",

@@ -40,7 +40,10 @@ class Door : private Frame {
         self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
 
     def test_a_struct_counts_its_functions_and_its_data(self):
-        text = "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n  static constexpr int kMost = 3;\n};\n"
+        text = (
+            "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n"
+            "  static constexpr int kMost = 3;\n};\n"
+        )
         self.assertEqual(house.classes({"zero/x/key.h": text}, "struct"), {"Key": (1, 2)})
         self.assertEqual(house.classes({"zero/x/key.h": text}), {})
 

@@ -83,10 +83,8 @@ class Skips(MachineTest):
             shutil.copy(file, self.root / file.relative_to(ROOT))
         self.write("log", GOOGLE_TEST + "skipped: there is no Chromium here\n")
         self.program("cmake", '[ "$1" = --version ] && echo cmake version 3.25.1; exit 0')
-        self.program(
-            "ctest",
-            f"mkdir -p build/release/Testing/Temporary && cp {self.root}/log build/release/Testing/Temporary/LastTest.log",
-        )
+        logs = "build/release/Testing/Temporary"
+        self.program("ctest", f"mkdir -p {logs} && cp {self.root}/log {logs}/LastTest.log")
         self.program("apt-get", "exit 1")  # the test must not install anything
         environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own")}
         ran = subprocess.run(

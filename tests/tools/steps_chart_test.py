@@ -14,7 +14,10 @@ import steps_chart  # noqa: E402
 
 class StepsChart(unittest.TestCase):
     def test_times_are_those_of_the_column_of_steps(self):
-        page = "| gpt2, states on the device | step ms | of compute |\n|---|--:|--:|\n| compute | 1,921 | |\n| DDP | 2,795 | 1.46 |\n"
+        page = (
+            "| gpt2, states on the device | step ms | of compute |\n|---|--:|--:|\n"
+            "| compute | 1,921 | |\n| DDP | 2,795 | 1.46 |\n"
+        )
         self.assertEqual(steps_chart.times(page, steps_chart.ON), {"compute": 1921, "DDP": 2795})
         with self.assertRaisesRegex(LookupError, "no table"):
             steps_chart.times(page, steps_chart.OFF)

@@ -91,7 +91,8 @@ class Stragglers(unittest.TestCase):
         rounds = RawRounds(records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), curve("DDP", [[10, 3.0], [20, 2.5000005]])])
         self.assertEqual(
             stragglers.same_losses(rounds, 2),
-            "two ranks: DDP's losses differ from those of sync by 2e-07 of them at most, over 2 evaluations up to step 20",
+            "two ranks: DDP's losses differ from those of sync by 2e-07 of them at most, "
+            "over 2 evaluations up to step 20",
         )
         self.assertIsNone(stragglers.same_losses(rounds, 4))
         with self.assertRaisesRegex(SystemExit, "DDP does not train as sync does: its losses differ by 4.0e-02"):

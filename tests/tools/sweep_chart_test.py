@@ -12,9 +12,12 @@ sys.dont_write_bytecode = True
 import sweep_chart  # noqa: E402
 
 TABLE = """
-run                         val_loss       a step     a second  utilization       device         host         disk  sent a step
-stage-0_optimizer-none        2.6818      46.7 ms       16,455        24.1%     12.7 MiB            -            -     3.18 MiB
-stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173        23.7%      512 KiB     14.0 MiB     3.20 MiB     3.18 MiB
+run                         val_loss       a step     a second  utilization       device         host         disk\
+  sent a step
+stage-0_optimizer-none        2.6818      46.7 ms       16,455        24.1%     12.7 MiB            -            -\
+     3.18 MiB
+stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173        23.7%      512 KiB     14.0 MiB     3.20 MiB\
+     3.18 MiB
 """
 
 

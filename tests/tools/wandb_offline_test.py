@@ -42,7 +42,8 @@ class WandbOffline(unittest.TestCase):
 
     def test_tags_are_those_of_the_event_files(self):
         run = self.lines(
-            '{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, "host_bytes": 5, "disk_bytes": 6}',
+            '{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, '
+            '"host_bytes": 5, "disk_bytes": 6}',
             '{"step": 1, "val_loss": 4, "val_accuracy": 0.5}',
             '{"step": 1, "val_loss_ema": 3, "val_accuracy_ema": 0.6}',
         )

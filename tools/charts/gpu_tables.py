@@ -234,8 +234,8 @@ def tables_of(documents):
     checks = [check for document in documents for check in document["checks"]]
     figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
     about = "\n".join(
-        f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "
-        f"torch {d['built'].get('torch', 'unknown')}"
+        f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, "
+        f"commit {d['built'].get('commit', 'unknown')}, torch {d['built'].get('torch', 'unknown')}"
         for d in documents
     )
     return "\n".join(

@@ -59,7 +59,10 @@ def times(text, begin):
 def chart(text):
     """The picture, as SVG."""
     longest = max(times(text, begin)[system] for begin, _, systems in GROUPS for system in systems)
-    note = "Dashed: forward and backward alone. The first group is one run, the other two are another: compare bars within a run."
+    note = (
+        "Dashed: forward and backward alone. "
+        "The first group is one run, the other two are another: compare bars within a run."
+    )
     parts, said, y = [f'  <text class="note" x="24" y="58">{note}</text>'], [], 78
     for begin, name, systems in GROUPS:
         found, bars = times(text, begin), []
