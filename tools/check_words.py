@@ -10,7 +10,8 @@ each printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
-  width   no line of a room's sources and no line of prose in a page has more than 120 columns
+  width   no line of a source (C++, CUDA, Python, shell, CMake) and no line of prose in a page has more than 120
+          columns, which are characters
   test    a test's name has at most six words
   help    the help text of a key has at most 120 characters
 
@@ -30,6 +31,8 @@ WIDTH = 120
 MOST_NAME_WORDS = 6
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 SCRIPTS = {".sh", ".cmake", ".toml"}
+NARROW = SOURCES | {".py", ".pyi", ".sh", ".cmake"}  # suffixes of sources whose lines have at most WIDTH columns
+NARROW_NAMES = {"CMakeLists.txt", "Containerfile", ".clang-tidy"}
 TREES = ("zero", "app", "plugins", "include")
 PACKAGE = ("python", "zerocpp")
 OPTION_TABLE = "app/config/options/option_table.cpp"
@@ -162,14 +165,25 @@ def rate_of(name, files, read, faults, figures):
         )
 
 
+def paths_of(root):
+    """The paths, relative to root, of the files that git knows."""
+    listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.splitlines()]
+
+
+def narrow_files_of(root):
+    """The files with a limit for the width of all their lines."""
+    return [
+        root / path
+        for path in paths_of(root)
+        if path.suffix in NARROW or path.name in NARROW_NAMES or path.name.endswith(".cmake.in")
+    ]
+
+
 def files_of(root):
     """{room, other top folder, "root" or "pages": files}, of the files that git knows."""
-    names = subprocess.run(
-        ["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
     found = {}
-    for name in names:
-        path = Path(name)
+    for path in paths_of(root):
         if path.suffix == ".md" and path.name != "CHANGELOG.md":
             found.setdefault("pages", []).append(root / path)
         elif path.suffix in SOURCES and path.parts[0] in TREES:
@@ -223,11 +237,12 @@ def check(root):
             faults += long_names(files, root)
         if room.split("/")[0] in TREES:
             sources += files
-        if room.split("/")[0] in TREES or room == "pages":
+        if room == "pages":
             faults += [fault for file in files for fault in too_wide(file, root)]
         if room == "python":
             rate_of("messages of python", [file for file in files if has_messages(file)], messages_of, faults, figures)
     rate_of("messages", sources, messages_of, faults, figures)
+    faults += [fault for file in narrow_files_of(root) if file.is_file() for fault in too_wide(file, root)]
     return faults + long_helps(root), figures
 
 

@@ -92,6 +92,42 @@ class CheckWords(TreeTest):
         (fault,) = self.faults()
         self.assertTrue(fault.startswith("zero/plan/unit.h:1: width: "), fault)
 
+    def test_a_wide_line_of_any_source_is_named(self):
+        for path in (
+            "python/zerocpp/unit.py",
+            "python/zerocpp/unit.pyi",
+            "tools/unit.sh",
+            "test.sh",
+            "cmake/unit.cmake",
+            "cmake/unit.cmake.in",
+            "CMakeLists.txt",
+            "Containerfile",
+            ".clang-tidy",
+        ):
+            with self.subTest(path):
+                self.write(path, "unit=1\nunit=2  # " + "word " * 30 + "\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith(f"{path}:2: width: "), fault)
+                (self.root / path).unlink()
+        for path in ("tests/plan/unit_test.cpp", "benchmarks/unit.cpp", "python/extension/unit.h", "tests/unit.cu"):
+            with self.subTest(path):
+                self.write(path, "// " + "word " * 30 + "\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith(f"{path}:1: width: "), fault)
+                (self.root / path).unlink()
+
+    def test_columns_are_characters(self):
+        self.write("tools/unit.py", f'unit = "{"ä" * 111}"\n')
+        self.assertEqual(self.faults(), [])
+        self.write("tools/unit.py", f'unit = "{"ä" * 112}"\n')
+        (fault,) = self.faults()
+        self.assertEqual(fault, "tools/unit.py:1: width: 121 columns")
+
+    def test_data_may_have_wide_lines(self):
+        for path in ("tests/data/encoded.json", "tests/fuzz/seeds/config/keys.toml", "docs/steps.svg"):
+            self.write(path, "word " * 30 + "\n")
+        self.assertEqual(self.faults(), [])
+
     def test_a_wide_row_of_a_table_is_allowed(self):
         self.write("README.md", "# Units\n\n| unit | " + "word " * 30 + "|\n")
         self.assertEqual(self.faults(), [])
