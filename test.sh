@@ -46,7 +46,7 @@ tools   standard,full      tests of the scripts in tools/
 layers  standard,full,changed      the rules of rooms and headers (tools/check_layers.py)
 sizes   standard,full,changed      no file above 600 lines (tools/check_sizes.py)
 words   standard,full,changed      plain comments and pages, no wide line, short names of tests (tools/check_words.py)
-format  standard,full,changed      clang-format 14
+format  standard,full,changed      clang-format 14, and ruff if it is here
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
 tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole sweeps, and \

@@ -3,6 +3,8 @@
 #
 #   provide_test_python      sets ZERO_TEST_PYTHON, ZERO_TORCHRUN and ZERO_TEST_DEEPSPEED if they are not set;
 #                            `./test.sh` and `./test.sh full` call it
+#   find_ruff                prints the path of ruff: $ZERO_RUFF, else that of this Python, else the one on the PATH;
+#                            tools/format.sh calls it. Fails if there is none
 #
 # It is in the cache, beside libtorch: 6 GB, because PyTorch's package of Python needs the libraries of CUDA even
 # without a GPU. If it cannot be installed, the tests skip, and say so.
@@ -13,6 +15,18 @@ test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tens
 test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate peft lightning mypy ruff)
 # trl and bitsandbytes need 120 MB more. Each has one test.
 [ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
+
+find_ruff() {
+  local own
+  own="$(dirname "${ZERO_TEST_PYTHON:-$test_python/bin/python}")/ruff"
+  if [ -n "${ZERO_RUFF:-}" ]; then
+    echo "$ZERO_RUFF"
+  elif [ -x "$own" ]; then
+    echo "$own"
+  else
+    command -v ruff
+  fi
+}
 
 # Whether the Python finds all modules. It does not import them, because that takes 10 s.
 has_test_modules() {
