@@ -39,41 +39,54 @@ while [ $# -gt 0 ]; do
   shift
 done
 
-# STAGE TIERS WHAT IT DOES
+# STAGE TIERS WHAT IT DOES. A backslash continues a row.
 stages() {
-  cat <<'TABLE'
+  cat <<TABLE
 tools   standard,full      tests of the scripts in tools/
 layers  standard,full,changed      the rules of rooms and headers (tools/check_layers.py)
 sizes   standard,full,changed      no file above 600 lines (tools/check_sizes.py)
 words   standard,full,changed      plain comments and pages, no wide line, short names of tests (tools/check_words.py)
-format  standard,full,changed      clang-format 14
+format  standard,full,changed      clang-format 14, and ruff if it is here
 build   fast,standard,full compiles everything, optimized
 changes changed            builds the programs that have tests of the change, and runs these tests
-tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole sweeps, and benchmarks that are tests)
-python  standard,full      the Python package: training with models of PyTorch and transformers, wrong use, types and style (full: also pip's wheel)
-asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer (standard: quick suites; full: also sampled sweeps)
-tsan    standard,full      code with threads, under ThreadSanitizer (standard: the quick suites; full: also sampled sweeps)
-cuda    full               the plug-in for GPUs, if there is nvcc: bodies of kernels on the host, the device on a libcudart without a GPU, the PTX
+tests   fast,standard,full the suites (fast: those of a few seconds; standard: sampled sweeps; full: whole sweeps, and \
+benchmarks that are tests)
+python  standard,full      the Python package: training with models of PyTorch and transformers, wrong use, types and \
+style (full: also pip's wheel)
+asan    standard,full      the core, and the fuzzers' seeds, under AddressSanitizer and UndefinedBehaviorSanitizer \
+(standard: quick suites; full: also sampled sweeps)
+tsan    standard,full      code with threads, under ThreadSanitizer (standard: the quick suites; full: also sampled \
+sweeps)
+cuda    full               the plug-in for GPUs, if there is nvcc: bodies of kernels on the host, the device on a \
+libcudart without a GPU, the PTX
 fuzz    full               each fuzzer for half a minute, from its seeds
-manifest full              the manifest of examples/cluster against the schemas of Kubernetes, and broken copies of it, which are refused
+manifest full              the manifest of examples/cluster against the schemas of Kubernetes, and broken copies of \
+it, which are refused
 site    full               the documentation as a site (mkdocs build --strict): every link and anchor
-packages full              the Debian package, installed in a bare system, and the container if there is an engine: each trains
+packages full              the Debian package, installed in a bare system, and the container if there is an engine: \
+each trains
 TABLE
 }
 
 times=${ZERO_TEST_TIMES:-build/test_times}  # TIER STAGE RESULT SECONDS DATE COMMIT, a line for each stage that ended
+last_time() {  # TIER STAGE
+  awk -v t="$1" -v s="$2" '
+    $1 == t && $2 == s {l = $4 " s, " $3 ", " $5 ", " $6}
+    END {print l ? l : "not run here"}
+  ' $times 2>/dev/null || echo "not run here"
+}
 if [ $list = yes ]; then
   for tier in changed fast standard full; do
     printf '\n%s\n' "$tier"
     while read -r name tiers what; do
       [[ ,$tiers, == *,$tier,* ]] || continue
-      printf '  %-8s %-34s %s\n' "$name" \
-        "$(awk -v t=$tier -v s="$name" '$1 == t && $2 == s {l = $4 " s, " $3 ", " $5 ", " $6} END {print l ? l : "not run here"}' $times 2>/dev/null || echo "not run here")" "$what"
+      printf '  %-8s %-34s %s\n' "$name" "$(last_time $tier "$name")" "$what"
     done < <(stages)
   done
   exit 0
 fi
-[ -z "$from" ] || stages | awk -v t=$tier '$2 ~ t {print $1}' | grep -qx "$from" || refuse "'$from' is no stage of $tier."
+[ -z "$from" ] || stages | awk -v t=$tier '$2 ~ t {print $1}' | grep -qx "$from" ||
+  refuse "'$from' is no stage of $tier."
 
 # shellcheck source=tools/setup.sh
 . tools/setup.sh
@@ -93,7 +106,7 @@ num_failed=0
 # Runs a stage of this tier and notes its result. After a failure the next stages still run, so one run shows all
 # failures.
 stage() {  # NAME COMMAND...
-  local name=$1 begin=$SECONDS status=0 result
+  local name=$1 begin=$SECONDS status=0 result commit
   shift
   stages | awk -v t=$tier -v s="$name" '$1 == s && $2 ~ t {f = 1} END {exit !f}' || return 0
   [ -z "$from" ] || [ "$from" = "$name" ] || return 0
@@ -107,7 +120,8 @@ stage() {  # NAME COMMAND...
   esac
   summary+=("$(printf '%-10s %-8s %6d s' "$name" "$result" $((SECONDS - begin)))")
   mkdir -p build
-  echo "$tier $name $result $((SECONDS - begin)) $(date +%F) $(git rev-parse --short HEAD 2>/dev/null || echo -)" >>$times
+  commit=$(git rev-parse --short HEAD 2>/dev/null || echo -)
+  echo "$tier $name $result $((SECONDS - begin)) $(date +%F) $commit" >>$times
 }
 
 configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
@@ -120,7 +134,8 @@ configure_and_build() {  # PRESET [CMAKE OPTION...] [-- TARGET...]
     full) options+=(-DZERO_TEST_PATIENCE=12 -DZERO_SANITIZE_TESTS=ON) ;;
     *) options+=(-DZERO_TEST_PATIENCE=1 -DZERO_SANITIZE_TESTS=OFF) ;;
   esac
-  cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null && cmake --build --preset "$preset" ${1:+--target "$@"}
+  cmake --preset "$preset" -DZERO_UNITY=ON -DZERO_TESTS=ON "${options[@]}" >/dev/null &&
+    cmake --build --preset "$preset" ${1:+--target "$@"}
 }
 
 # A skipped test counts as passed; this prints it with its reason.
@@ -128,8 +143,9 @@ skips() { python3 tools/skips.py "$@"; }  # LOG...
 
 # The failures, for the end of a long output: checks, tests by name, and reports of sanitizers.
 failed_in() {  # BUILD_FOLDER
-  grep -hE -A4 ': Failure$|^\[  FAILED  \] [A-Za-z]|^SUMMARY: |^WARNING: Thread|^(FAILED|ERROR|FAIL): |Falsifiable|[Tt]imeout' \
-    "$1/Testing/Temporary/LastTest.log" 2>/dev/null | cut -c1-200 | head -60 || true
+  local marks=': Failure$|^\[  FAILED  \] [A-Za-z]|^SUMMARY: |^WARNING: Thread|^(FAILED|ERROR|FAIL): '
+  marks+='|Falsifiable|[Tt]imeout'
+  grep -hE -A4 "$marks" "$1/Testing/Temporary/LastTest.log" 2>/dev/null | cut -c1-200 | head -60 || true
 }
 
 # Runs more tests at once than there are cores, because tests of faults wait more than they compute. Tests send signals.
@@ -138,7 +154,8 @@ run_ctest() {  # BUILD_FOLDER [CTEST OPTION...]
   local folder=$1
   shift
   local status=0
-  env --default-signal "${fixed_addresses[@]}" ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" "$@" || status=$?
+  env --default-signal "${fixed_addresses[@]}" \
+    ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$((2 * $(nproc)))" "$@" || status=$?
   skips "$folder/Testing/Temporary/LastTest.log"
   [ $status = 0 ] || failures+=("$folder" "$(failed_in "$folder")")
   return $status
@@ -163,17 +180,21 @@ check_format() {
 # Runs the quick suites of some folders; in the full tier also the slow suites, and the folders after `--`. Sweeps are
 # sampled in both tiers: a sanitizer checks lines of code, and whole sweeps only run the same lines with other numbers.
 sanitized() {  # PRESET FOLDER... -- FOLDER...
-  local preset=$1 folders=() targets which=(-L fast)
+  local preset=$1 folders=() targets names which=(-L fast)
   shift
   while [ "$1" != -- ]; do folders+=("$1"); shift; done
   shift
   [ $tier != full ] || { folders+=("$@"); which=(-LE full); }
   targets=("${folders[@]/#/zero_}")
   configure_and_build "$preset" -- "${targets[@]/%/_test}" || return $?
-  ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$" "${which[@]}"
+  names="^($(IFS='|' && echo "${folders[*]}"))(_slow|_full)?(_[0-9]+)?\$"
+  ZERO_TEST_TIER=standard run_ctest "build/$preset" -R "$names" "${which[@]}"
 }
 
-address_sanitizer() { sanitized asan base plan comm memory optim engine serve checkpoint data launch config issues fuzz -- report world cli faults; }
+address_sanitizer() {
+  sanitized asan base plan comm memory optim engine serve checkpoint data launch config issues fuzz -- \
+    report world cli faults
+}
 
 thread_sanitizer() {
   # Newer kernels may use the addresses of ThreadSanitizer's shadow memory. Without randomization they are free.
@@ -182,11 +203,11 @@ thread_sanitizer() {
   sanitized tsan base comm memory engine serve checkpoint -- world
 }
 
-tool_tests() {  # without page_test.py, which needs a browser and is a suite of ctest
+tool_tests() {  # without page_test.py and page_charts_test.py, which need a browser and are suites of ctest
   local test log failed=0
   rm -rf build/tool_tests && mkdir -p build/tool_tests
   for test in tests/tools/*_test.py; do
-    [ "$test" != tests/tools/page_test.py ] || continue
+    [[ $test != tests/tools/page_*test.py ]] || continue
     log=build/tool_tests/$(basename "$test" .py).log
     python3 "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
     printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"
@@ -206,7 +227,8 @@ python_package() (
   [ $tier != full ] || tests+=(tests/python/full/*_test.py)
   for test in "${tests[@]}"; do
     log=build/python_tests/$(basename "$test" .py).log
-    env --default-signal ZERO_TEST_BUILD="$PWD/build/release" "${ZERO_TEST_PYTHON:-python3}" "$test" --verbose >"$log" 2>&1 || { failed=1; cat "$log"; }
+    env --default-signal ZERO_TEST_BUILD="$PWD/build/release" "${ZERO_TEST_PYTHON:-python3}" "$test" --verbose \
+      >"$log" 2>&1 || { failed=1; cat "$log"; }
     printf '%s: %s\n' "$test" "$(grep '^Ran ' "$log")"
   done
   skips build/python_tests/*.log
@@ -216,19 +238,32 @@ python_package() (
 fuzz() {
   local compiler
   compiler=$(fuzzing_compiler) || { say "No clang here that can link a fuzzer."; return $skipped; }
-  cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF -DZERO_FUZZ=ON \
-      -DZERO_FUZZ_SECONDS=30 >/dev/null &&
+  cmake -S . -B build/fuzz -G Ninja "-DCMAKE_CXX_COMPILER=$compiler" -DZERO_WITH_TORCH=OFF -DZERO_TESTS=OFF \
+      -DZERO_FUZZ=ON -DZERO_FUZZ_SECONDS=30 >/dev/null &&
     cmake --build build/fuzz --target fuzzers && run_ctest build/fuzz -L fuzz
 }
 
 # Built without torch. Tests the plug-in, and that no other library links CUDA.
 cuda() {
   local nvcc
-  nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) || { say "No nvcc here: the plug-in for GPUs is not built."; return $skipped; }
-  cmake -S . -B build/cuda -G Ninja -DZERO_WITH_TORCH=OFF -DZERO_UNITY=ON -DZERO_TESTS=ON -DZERO_CUDA=ON "-DZERO_NVCC=$nvcc" >/dev/null &&
-    cmake --build build/cuda --target zero_core zero_cuda_test zero_device_test zero_cuda_ptx && run_ctest build/cuda -R '^(cuda|cuda_ptx|device)$' &&
-    { [ ! -x build/release/tests/zero_cli_test ] || ZERO_TEST_CUDA_BUILD=build/cuda build/release/tests/zero_cli_test --gtest_filter='PlannedGpu.*' --gtest_brief=1; } &&
-    ! readelf -d build/cuda/lib/libzero_core.so $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) | grep -i 'NEEDED.*cuda'
+  nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null) ||
+    { say "No nvcc here: the plug-in for GPUs is not built."; return $skipped; }
+  cmake -S . -B build/cuda -G Ninja -DZERO_WITH_TORCH=OFF -DZERO_UNITY=ON -DZERO_TESTS=ON -DZERO_CUDA=ON \
+      "-DZERO_NVCC=$nvcc" >/dev/null &&
+    cmake --build build/cuda --target zero_core zero_cuda_test zero_device_test zero_cuda_ptx &&
+    run_ctest build/cuda -R '^(cuda|cuda_ptx|device)$' &&
+    planned_gpu && ! built_libraries_need_cuda
+}
+
+planned_gpu() {  # if there is a release build
+  local program=build/release/tests/zero_cli_test
+  [ ! -x $program ] || ZERO_TEST_CUDA_BUILD=build/cuda $program --gtest_filter='PlannedGpu.*' --gtest_brief=1
+}
+
+built_libraries_need_cuda() {
+  readelf -d build/cuda/lib/libzero_core.so \
+      $(ls build/release/bin/zero build/release/lib/libzero*.so 2>/dev/null | grep -v _cuda) |
+    grep -i 'NEEDED.*cuda'
 }
 
 # The tests that a change can break, as many programs at once as run_ctest has. Prints each program and its filter.

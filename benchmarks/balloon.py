@@ -45,7 +45,7 @@ class Balloon:
     def take(self, num_bytes):
         if num_bytes > 0:
             block = mmap.mmap(-1, num_bytes)
-            block[::mmap.PAGESIZE] = b"\1" * len(range(0, num_bytes, mmap.PAGESIZE))
+            block[:: mmap.PAGESIZE] = b"\1" * len(range(0, num_bytes, mmap.PAGESIZE))
             self.blocks.append(block)
 
     def num_reports(self):
@@ -77,11 +77,26 @@ class Balloon:
 
 
 def command(args, folder, name):
-    keys = {"model.name": "gpt2", "model.layers": args.layers, "model.width": args.width, "model.heads": 8,
-            "model.context": 64, "model.vocab": 256, "data.kind": "text", "data.path": TEXT, "data.validation": 0,
-            "train.steps": args.steps, "train.batch": 2, "train.log_every": 1, "schedule.warmup": 0, "zero.stage": 3,
-            "zero.memory_reserve": args.reserve, "zero.disk": json.dumps([folder]), "checkpoint.every": 0,
-            "run.dir": f"{folder}/{name}"}
+    keys = {
+        "model.name": "gpt2",
+        "model.layers": args.layers,
+        "model.width": args.width,
+        "model.heads": 8,
+        "model.context": 64,
+        "model.vocab": 256,
+        "data.kind": "text",
+        "data.path": TEXT,
+        "data.validation": 0,
+        "train.steps": args.steps,
+        "train.batch": 2,
+        "train.log_every": 1,
+        "schedule.warmup": 0,
+        "zero.stage": 3,
+        "zero.memory_reserve": args.reserve,
+        "zero.disk": json.dumps([folder]),
+        "checkpoint.every": 0,
+        "run.dir": f"{folder}/{name}",
+    }
     flags = [part for key, value in keys.items() for part in (f"--{key}", str(value))]
     return [args.zero, "train", "-n", str(args.ranks), *flags]
 
@@ -112,8 +127,10 @@ def run(args, folder, name, with_balloon):
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
     if use.status != 0:
-        sys.exit(f"{name}: ended with status {use.status}, {use.num_killed} processes killed\n"
-                 + open(f"{folder}/{name}.log").read()[-2000:])
+        sys.exit(
+            f"{name}: ended with status {use.status}, {use.num_killed} processes killed\n"
+            + open(f"{folder}/{name}.log").read()[-2000:]
+        )
     with open(f"{folder}/{name}/report.json") as file:
         return use, json.load(file)
 
@@ -145,20 +162,26 @@ def main():
             return CANNOT_RUN_HERE
         with open(f"{folder}/beside.log") as log:
             replans = [line.strip() for line in log if "memory is short (" in line or "memory is free again" in line]
-    print(f"cap {args.cap}; without the balloon the ranks hold {mib(alone_use.held)} MiB, "
-          f"the balloon takes up to {args.balloon}")
+    print(
+        f"cap {args.cap}; without the balloon the ranks hold {mib(alone_use.held)} MiB, "
+        f"the balloon takes up to {args.balloon}"
+    )
     slowest = max(beside["step_seconds"])
-    print(f"promised: no process is killed while other programs take at most half of {args.reserve} in a step, here "
-          f"{mib(parse_bytes(args.reserve) / 2 / slowest)} MiB/s in the slowest step of {slowest:.2f} s; "
-          f"the balloon took {mib(bytes_per_step(args))} MiB a step")
+    print(
+        f"promised: no process is killed while other programs take at most half of {args.reserve} in a step, here "
+        f"{mib(parse_bytes(args.reserve) / 2 / slowest)} MiB/s in the slowest step of {slowest:.2f} s; "
+        f"the balloon took {mib(bytes_per_step(args))} MiB a step"
+    )
     print(f"killed by the kernel: {use.num_killed}")
     print(f"states moved {beside['replans']} times, {mib(beside['moved_bytes'])} MiB on rank 0:")
     for line in replans[:6]:
         print(f"  {line}")
     same = all(alone[key] == beside[key] for key in ("loss_bits", "parameters_sha256"))
-    print(f"losses and weights: {'bit for bit the same' if same else 'DIFFERENT'}; "
-          f"{1e3 * alone['step_s_median']:,.0f} ms a step without the balloon, "
-          f"{1e3 * beside['step_s_median']:,.0f} ms with it")
+    print(
+        f"losses and weights: {'bit for bit the same' if same else 'DIFFERENT'}; "
+        f"{1e3 * alone['step_s_median']:,.0f} ms a step without the balloon, "
+        f"{1e3 * beside['step_s_median']:,.0f} ms with it"
+    )
     return 0 if same and use.num_killed == 0 and beside["replans"] > 0 else 1
 
 

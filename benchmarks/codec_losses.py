@@ -51,9 +51,25 @@ def arguments():
 def losses(args, keys, run):
     """{step: validation loss} of one run."""
     shutil.rmtree(run, ignore_errors=True)
-    settings = {"zero.stage": 3, "train.steps": args.steps, "train.eval_every": args.every, "train.seed": args.seed, "train.sample": 0,
-                "run.dir": run, "run.threads": 1, "checkpoint.every": 0, **keys}
-    command = [args.zero, "train", "examples/shakespeare/shakespeare.toml", "-n", "2", *(f"--{k}={v}" for k, v in settings.items())]
+    settings = {
+        "zero.stage": 3,
+        "train.steps": args.steps,
+        "train.eval_every": args.every,
+        "train.seed": args.seed,
+        "train.sample": 0,
+        "run.dir": run,
+        "run.threads": 1,
+        "checkpoint.every": 0,
+        **keys,
+    }
+    command = [
+        args.zero,
+        "train",
+        "examples/shakespeare/shakespeare.toml",
+        "-n",
+        "2",
+        *(f"--{k}={v}" for k, v in settings.items()),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"codec_losses.py: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")

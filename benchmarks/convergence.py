@@ -44,14 +44,24 @@ def served(**keys):
     return {"async, four workers": (5, {"sync.mode": "async", "sync.servers": 1, "sync.staleness": 8, **keys})}
 
 
-TEXT_ROWS = {"sync": PLAIN, "sums in int8": INT8, **{f"local, {n} steps": local(n) for n in (10, 50, 200)},
-             **damped(10, 50, 200), **served()}
+TEXT_ROWS = {
+    "sync": PLAIN,
+    "sums in int8": INT8,
+    **{f"local, {n} steps": local(n) for n in (10, 50, 200)},
+    **damped(10, 50, 200),
+    **served(),
+}
 TASKS = {  # example: (steps, compared measure, rows)
     "shakespeare": (800, "val_loss", TEXT_ROWS),
     "shakespeare_lstm": (800, "val_loss", TEXT_ROWS),
-    "mnist_cnn": (1250, "val_accuracy",
-                  {"sync": PLAIN, "sums in int8": INT8} | {f"local, {n} steps": local(n) for n in (10, 50, 200)} | damped(10, 50, 200)
-                  | served(**{"train.batch": 16})),  # samples of each rank; 32 on two ranks
+    "mnist_cnn": (
+        1250,
+        "val_accuracy",
+        {"sync": PLAIN, "sums in int8": INT8}
+        | {f"local, {n} steps": local(n) for n in (10, 50, 200)}
+        | damped(10, 50, 200)
+        | served(**{"train.batch": 16}),
+    ),  # samples of each rank; 32 on two ranks
 }
 
 
@@ -71,9 +81,26 @@ def trained(args, task, ranks, keys, seed, folder):
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
     epochs = {"train.epochs": 0} if task == "mnist_cnn" else {}
-    settings = {**epochs, "train.steps": args.steps or steps, "train.seed": seed, "train.eval_every": 0, "train.sample": 0, "run.dir": run,
-                "run.threads": 1, "checkpoint.every": 0, **keys}
-    command = [args.zero, "train", f"examples/{task}/{task}.toml", "-n", str(ranks), "--overwrite", *(f"--{k}={v}" for k, v in settings.items())]
+    settings = {
+        **epochs,
+        "train.steps": args.steps or steps,
+        "train.seed": seed,
+        "train.eval_every": 0,
+        "train.sample": 0,
+        "run.dir": run,
+        "run.threads": 1,
+        "checkpoint.every": 0,
+        **keys,
+    }
+    command = [
+        args.zero,
+        "train",
+        f"examples/{task}/{task}.toml",
+        "-n",
+        str(ranks),
+        "--overwrite",
+        *(f"--{k}={v}" for k, v in settings.items()),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"convergence.py: {' '.join(map(str, command))}\n{done.stderr[-2000:]}")
@@ -81,7 +108,9 @@ def trained(args, task, ranks, keys, seed, folder):
 
 
 def beside(measure, value, plain):
-    return f"{100 * (value - plain):+.2f} points" if measure == "val_accuracy" else f"{100 * (value / plain - 1):+.2f} %"
+    return (
+        f"{100 * (value - plain):+.2f} points" if measure == "val_accuracy" else f"{100 * (value / plain - 1):+.2f} %"
+    )
 
 
 def main():
@@ -103,7 +132,11 @@ def main():
                 plain = value if name == "sync" else plain
                 compared = "" if plain is None else beside(measure, value, plain)
                 table.append([name, age, *(f"{one:.4f}" for one in found), f"{value:.4f}", compared])
-                print(f"{task}, {name}: {', '.join(f'{one:.4f}' for one in found)}{f'; mean age {age}' if age else ''}", file=sys.stderr, flush=True)
+                print(
+                    f"{task}, {name}: {', '.join(f'{one:.4f}' for one in found)}{f'; mean age {age}' if age else ''}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             print(f"{task}, {args.steps or steps} steps, {measure}\n")
             print_table(["", "mean age", *(f"seed {seed}" for seed in seeds), "median", "beside sync"], table)
 

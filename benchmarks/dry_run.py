@@ -18,15 +18,36 @@ from pathlib import Path
 
 from support.training_run import ROOT, find_zero
 
-EXAMPLES = ["linear", "mnist_mlp", "mnist_cnn", "mnist_lstm", "bert_classification", "shakespeare", "shakespeare_lstm",
-            "shakespeare_llama"]
+EXAMPLES = [
+    "linear",
+    "mnist_mlp",
+    "mnist_cnn",
+    "mnist_lstm",
+    "bert_classification",
+    "shakespeare",
+    "shakespeare_lstm",
+    "shakespeare_llama",
+]
 
 
 def measure(zero, example, ranks, steps, folder):
     """Milliseconds of a step, predicted and measured. Raises RuntimeError with the text of a command that failed."""
     run = Path(folder) / example
-    command = [zero, "train", f"examples/{example}/{example}.toml", "-n", str(ranks), "--train.steps", str(steps),
-               "--train.eval_every", "0", "--schedule.warmup", "0", "--run.dir", str(run)]
+    command = [
+        zero,
+        "train",
+        f"examples/{example}/{example}.toml",
+        "-n",
+        str(ranks),
+        "--train.steps",
+        str(steps),
+        "--train.eval_every",
+        "0",
+        "--schedule.warmup",
+        "0",
+        "--run.dir",
+        str(run),
+    ]
 
     def output_of(*more):
         done = subprocess.run([*command, *more], cwd=ROOT, capture_output=True, text=True)

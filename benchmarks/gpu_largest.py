@@ -11,6 +11,7 @@ The script plans the formula's number of layers, then one layer less, until the 
 Prints one JSON object; with its `flags`, `zero train` trains that model. Exit status 77, with the reason: `zero plan`
 finds no GPU here, or not even half of the formula's layers fit.
 """
+
 import argparse
 import json
 import subprocess
@@ -18,7 +19,7 @@ import sys
 
 CANNOT_RUN_HERE = 77
 STATE_BYTES = 16  # bytes a parameter: bf16 twice, and fp32 three times
-GPU_SHARE = .8    # as zero.device_memory = "auto"
+GPU_SHARE = 0.8  # as zero.device_memory = "auto"
 
 
 def leave(reason):
@@ -28,7 +29,16 @@ def leave(reason):
 
 class Planner:
     def __init__(self, options):
-        self.command = [options.zero, "plan", "--json", *options.flags, "--run.device", "cuda", "--zero.disk", options.disk]
+        self.command = [
+            options.zero,
+            "plan",
+            "--json",
+            *options.flags,
+            "--run.device",
+            "cuda",
+            "--zero.disk",
+            options.disk,
+        ]
         self.said = ""
 
     def plan(self, *flags):
@@ -54,8 +64,11 @@ def largest(planner, share):
     memory = one["memory"]
     if memory["free_bytes"] is None or "host" not in memory:
         leave("zero plan does not know the free memory of a GPU here")
-    budget = {"device": int(GPU_SHARE * memory["free_bytes"]), "host": memory["host"]["free_bytes"] * share // 100,
-              "disk": memory["disk"]["free_bytes"] * share // 100}
+    budget = {
+        "device": int(GPU_SHARE * memory["free_bytes"]),
+        "host": memory["host"]["free_bytes"] * share // 100,
+        "disk": memory["disk"]["free_bytes"] * share // 100,
+    }
     layer = two["num_parameters"] - one["num_parameters"]
     room = sum(budget.values()) // STATE_BYTES
     formula = 1 + (room - one["num_parameters"]) // layer
@@ -64,11 +77,17 @@ def largest(planner, share):
         flags = ["--model.layers", layers, *budgets]
         if (plan := planner.has_room(*flags)) is not None:
             parameters = plan["num_parameters"]
-            return {"flags": [*map(str, flags), "--zero.disk", planner.command[-1]], "layers": layers, "num_parameters": parameters,
-                    "state_bytes": STATE_BYTES * parameters, "budget_bytes": budget, "formula_layers": formula,
-                    "formula_parameters": one["num_parameters"] + (formula - 1) * layer,
-                    "share_of_budget": STATE_BYTES * parameters / sum(budget.values()),
-                    "planned_bytes": {tier: found["total"] for tier, found in plan.get("tiers", {}).items()}}
+            return {
+                "flags": [*map(str, flags), "--zero.disk", planner.command[-1]],
+                "layers": layers,
+                "num_parameters": parameters,
+                "state_bytes": STATE_BYTES * parameters,
+                "budget_bytes": budget,
+                "formula_layers": formula,
+                "formula_parameters": one["num_parameters"] + (formula - 1) * layer,
+                "share_of_budget": STATE_BYTES * parameters / sum(budget.values()),
+                "planned_bytes": {tier: found["total"] for tier, found in plan.get("tiers", {}).items()},
+            }
     leave(f"not even {formula // 2 + 1} layers have room: {planner.said}")
 
 

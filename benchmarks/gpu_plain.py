@@ -15,6 +15,7 @@ They were tried only with --device cpu. A system that fails has `error` instead 
 is 77. The model has zero.cpp's shapes and operators: scaled_dot_product_attention, tanh gelu, tied head, loss in fp32,
 no dropout.
 """
+
 import argparse
 import gc
 import json
@@ -40,7 +41,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         batch, length, width = x.shape
-        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.attn(self.ln_1(x)).split(width, 2))
+        q, k, v = (
+            part.view(batch, length, self.heads, -1).transpose(1, 2) for part in self.attn(self.ln_1(x)).split(width, 2)
+        )
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.proj(mixed.transpose(1, 2).reshape(batch, length, width))
         return x + self.out(F.gelu(self.fc(self.ln_2(x)), approximate="tanh"))
@@ -67,11 +70,17 @@ class Gpt(nn.Module):
 
 def deepspeed_step(model, system, options):
     import deepspeed
+
     zero = {"stage": int(system[2]), "overlap_comm": True, "contiguous_gradients": True}
     host = {"device": "cpu", "pin_memory": options.device == "cuda"}
     zero |= {"offload_optimizer": host} | ({"offload_param": host} if zero["stage"] == 3 else {})
-    config = {"train_micro_batch_size_per_gpu": options.batch, "gradient_clipping": 1.0, "steps_per_print": 10**9,
-              "zero_optimization": zero, "bf16": {"enabled": options.dtype == "bf16"}}
+    config = {
+        "train_micro_batch_size_per_gpu": options.batch,
+        "gradient_clipping": 1.0,
+        "steps_per_print": 10**9,
+        "zero_optimization": zero,
+        "bf16": {"enabled": options.dtype == "bf16"},
+    }
     optimizer = deepspeed.ops.adam.DeepSpeedCPUAdam(model.parameters(), lr=3e-4, betas=(0.9, 0.95), adamw_mode=True)
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
 
@@ -80,6 +89,7 @@ def deepspeed_step(model, system, options):
         engine.backward(loss)
         engine.step()
         return loss
+
     return step
 
 
@@ -87,6 +97,7 @@ def torch_step(model, system, options):
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[options.dtype]
     if system in ("fsdp2", "offload"):
         from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+
         how = {"mp_policy": MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)}
         if system == "offload":
             how["offload_policy"] = CPUOffloadPolicy()
@@ -106,6 +117,7 @@ def torch_step(model, system, options):
             optimizer.step()
         model.zero_grad(set_to_none=True)
         return loss
+
     return step
 
 
@@ -115,8 +127,15 @@ def run(system, options):
     torch.manual_seed(1)
     with torch.device(options.device):
         # With non-reentrant recomputation, ZeRO-3's weights have another shape than the kept weights.
-        model = Gpt(options.layers, options.width, options.heads, options.context, options.vocab, options.recompute,
-                    reentrant=system.startswith("ds3"))
+        model = Gpt(
+            options.layers,
+            options.width,
+            options.heads,
+            options.context,
+            options.vocab,
+            options.recompute,
+            reentrant=system.startswith("ds3"),
+        )
     numel = sum(p.numel() for p in model.parameters())
     step = (deepspeed_step if system.startswith("ds") else torch_step)(model, system, options)
     tokens = torch.randint(options.vocab, (options.batch, options.context + 1), device=options.device)
@@ -130,14 +149,27 @@ def run(system, options):
         wait()
         seconds.append(time.perf_counter() - begin)
     rest = seconds[2:] or seconds
-    return {"step_ms": round(1e3 * statistics.median(rest), 3), "least_ms": round(1e3 * min(rest), 3),
-            "peak_mib": torch.cuda.max_memory_reserved() >> 20 if on_gpu else None, "parameters": numel,
-            "first_loss": losses[0], "last_loss": losses[-1]}
+    return {
+        "step_ms": round(1e3 * statistics.median(rest), 3),
+        "least_ms": round(1e3 * min(rest), 3),
+        "peak_mib": torch.cuda.max_memory_reserved() >> 20 if on_gpu else None,
+        "parameters": numel,
+        "first_loss": losses[0],
+        "last_loss": losses[-1],
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, number in (("layers", 12), ("width", 768), ("heads", 12), ("context", 1024), ("batch", 16), ("vocab", 50257), ("steps", 12)):
+    for name, number in (
+        ("layers", 12),
+        ("width", 768),
+        ("heads", 12),
+        ("context", 1024),
+        ("batch", 16),
+        ("vocab", 50257),
+        ("steps", 12),
+    ):
         parser.add_argument(f"--{name}", type=int, default=number)
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--tf32", action="store_true", help="matrix products of fp32 in tf32")
@@ -146,7 +178,13 @@ def main():
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: only to try this script")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = options.tf32
-    for name, value in {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29531", "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}.items():
+    for name, value in {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29531",
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+    }.items():
         os.environ.setdefault(name, value)
     on_gpu = options.device == "cuda"
     torch.distributed.init_process_group("cuda:nccl,cpu:gloo" if on_gpu else "gloo", rank=0, world_size=1)

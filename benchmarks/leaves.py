@@ -49,6 +49,7 @@ def limit(args):
     """Prints the median milliseconds of a step of plain PyTorch: at once, and in parts."""
     keep_heap()
     import torch
+
     torch.set_num_threads(1)
     torch.manual_seed(1)
     model = make_gpt(Shape())
@@ -70,10 +71,16 @@ def limit(args):
 def ways(args, ranks):
     """The keys of each way to compute a step, by name."""
     of_rank, micros = args.samples // ranks, args.leaves // ranks
-    found = {"plain": {"train.batch": of_rank},
-             "micro-batches": {"train.batch": of_rank // micros, "train.accumulate": micros}}
+    found = {
+        "plain": {"train.batch": of_rank},
+        "micro-batches": {"train.batch": of_rank // micros, "train.accumulate": micros},
+    }
     for reduce in ("each", "last"):
-        found[f"leaves, reduce {reduce}"] = {"train.leaves": args.leaves, "train.global_batch": args.samples, "train.reduce": reduce}
+        found[f"leaves, reduce {reduce}"] = {
+            "train.leaves": args.leaves,
+            "train.global_batch": args.samples,
+            "train.reduce": reduce,
+        }
     return found
 
 
@@ -91,8 +98,16 @@ def limit_rows(args, rounds):
         ratios.append(parts / whole)
     own = {way: rounds.values("ms", ranks=1, way=f"torch, {way}") for way in ("at once", "in parts")}
     of_plain = {"at once": 1.0, "in parts": statistics.median(ratios)}
-    return [[f"plain PyTorch, {way}", f"{statistics.median(ms):.1f}", f"{100 * spread(ms):.0f} %", f"{of_plain[way]:.3f}", ""]
-            for way, ms in own.items()]
+    return [
+        [
+            f"plain PyTorch, {way}",
+            f"{statistics.median(ms):.1f}",
+            f"{100 * spread(ms):.0f} %",
+            f"{of_plain[way]:.3f}",
+            "",
+        ]
+        for way, ms in own.items()
+    ]
 
 
 def main():
@@ -106,19 +121,39 @@ def main():
         for ranks in map(int, args.ranks.split(",")):
             for number in range(args.repeat):
                 for name, keys in ways(args, ranks).items():
-                    run = train(args.zero, {**SHAPE, "run.threads": 1, "train.steps": args.steps, "zero.stage": args.stage, **keys}, ranks,
-                                Path(folder) / "run")
+                    run = train(
+                        args.zero,
+                        {**SHAPE, "run.threads": 1, "train.steps": args.steps, "zero.stage": args.stage, **keys},
+                        ranks,
+                        Path(folder) / "run",
+                    )
                     if not run.ok:
                         raise SystemExit(f"{name}, {ranks} ranks: {run.reason}")
                     rounds.add(ranks=ranks, round=number, way=name, ms=run.step_ms)
             for name in ways(args, ranks):
                 own = rounds.values("ms", ranks=ranks, way=name)
-                ratios = [statistics.median(a / b for a, b in zip(own, rounds.values("ms", ranks=ranks, way=base)))
-                          for base in ("plain", "micro-batches")]
-                rows.append([f"{ranks} ranks, {name}", f"{statistics.median(own):.1f}", f"{100 * spread(own):.0f} %",
-                             *(f"{ratio:.3f}" for ratio in ratios)])
-    print_table([f"{args.leaves} leaves, {args.samples} samples a step, stage {args.stage}, {args.repeat} rounds", "step ms", "spread",
-                 "of plain", "of micro-batches"], rows)
+                ratios = [
+                    statistics.median(a / b for a, b in zip(own, rounds.values("ms", ranks=ranks, way=base)))
+                    for base in ("plain", "micro-batches")
+                ]
+                rows.append(
+                    [
+                        f"{ranks} ranks, {name}",
+                        f"{statistics.median(own):.1f}",
+                        f"{100 * spread(own):.0f} %",
+                        *(f"{ratio:.3f}" for ratio in ratios),
+                    ]
+                )
+    print_table(
+        [
+            f"{args.leaves} leaves, {args.samples} samples a step, stage {args.stage}, {args.repeat} rounds",
+            "step ms",
+            "spread",
+            "of plain",
+            "of micro-batches",
+        ],
+        rows,
+    )
 
 
 if __name__ == "__main__":

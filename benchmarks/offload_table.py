@@ -30,35 +30,64 @@ import tempfile
 from support.memory_cap import CapError
 from support.training_run import find_zero, mib, parse_bytes, print_table, train
 
-MODELS = {"small": {"model.layers": 6, "model.width": 512, "model.heads": 8, "model.context": 128, "model.vocab": 256,
-                    "data.context": 128, "train.batch": 1},
-          "gpt2": {"model.layers": 12, "model.width": 768, "model.heads": 12, "model.context": 1024,
-                   "model.vocab": 50257, "data.context": 128, "train.batch": 1}}
+MODELS = {
+    "small": {
+        "model.layers": 6,
+        "model.width": 512,
+        "model.heads": 8,
+        "model.context": 128,
+        "model.vocab": 256,
+        "data.context": 128,
+        "train.batch": 1,
+    },
+    "gpt2": {
+        "model.layers": 12,
+        "model.width": 768,
+        "model.heads": 12,
+        "model.context": 1024,
+        "model.vocab": 50257,
+        "data.context": 128,
+        "train.batch": 1,
+    },
+}
 NO_CAP = 1 << 50
 MARGIN = 1.05  # of the cap, over the bytes that the resident run holds
-BUDGET = 0.6   # of auto, as a share of the resident run's bytes
+BUDGET = 0.6  # of auto, as a share of the resident run's bytes
 
 
 def placements(disk, budget):
     folder = json.dumps([disk])
-    return {"resident": {"zero.placement": "device"},
-            "host": {"zero.gradient": "{host = 1}", "zero.optimizer": "{host = 1}"},
-            "disk": {"zero.disk": folder, "zero.device_memory": "min",
-                     **{f"zero.{state}": "{disk = 1}" for state in ("parameter", "gradient", "optimizer")}},
-            "auto": {"zero.disk": folder, "zero.device_memory": f"{budget}B", "zero.host_memory": f"{budget // 4}B"}}
+    return {
+        "resident": {"zero.placement": "device"},
+        "host": {"zero.gradient": "{host = 1}", "zero.optimizer": "{host = 1}"},
+        "disk": {
+            "zero.disk": folder,
+            "zero.device_memory": "min",
+            **{f"zero.{state}": "{disk = 1}" for state in ("parameter", "gradient", "optimizer")},
+        },
+        "auto": {"zero.disk": folder, "zero.device_memory": f"{budget}B", "zero.host_memory": f"{budget // 4}B"},
+    }
 
 
 def compute_seconds(resident):
     def of_step(step):
         phases = step["phase_seconds"]
         return phases["forward"] + phases["backward"] - phases["gather"] - phases["reduce"]
+
     return statistics.median(of_step(step) for step in resident.metrics())
 
 
 def row(name, run, compute):
-    return [name, *(mib(run.most(key, "total")) for key in ("memory_bytes", "host_memory_bytes", "disk_bytes")),
-            mib(run.most("peak_memory_bytes", "total")), mib(run.most("steady_pss")), mib(run.most("peak_rss")),
-            f"{run.step_ms:,.0f}", f"{run.report['losses'][-1]:.4f}", f"{1e3 * compute / run.step_ms:.0%}"]
+    return [
+        name,
+        *(mib(run.most(key, "total")) for key in ("memory_bytes", "host_memory_bytes", "disk_bytes")),
+        mib(run.most("peak_memory_bytes", "total")),
+        mib(run.most("steady_pss")),
+        mib(run.most("peak_rss")),
+        f"{run.step_ms:,.0f}",
+        f"{run.report['losses'][-1]:.4f}",
+        f"{1e3 * compute / run.step_ms:.0%}",
+    ]
 
 
 def required(run):
@@ -69,8 +98,10 @@ def required(run):
 
 def compare(args, keys, folder):
     """Prints the first table. Returns the runs by placement, and the budget of `auto`."""
+
     def trained(where):
         return required(train(args.zero, {**keys, **where}, args.ranks, f"{folder}/run", timeout=args.timeout))
+
     resident = trained(placements(folder, 0)["resident"])
     taken = resident.most("peak_memory_bytes", "total")
     budget = parse_bytes(args.device_memory) if args.device_memory else int(BUDGET * taken)
@@ -79,12 +110,27 @@ def compare(args, keys, folder):
     for name, where in placements(folder, budget).items():
         if name not in runs:
             runs[name] = trained(where)
-    print(f"{args.model}: {resident.report['num_parameters'] / 1e6:.1f} million parameters, {args.ranks} ranks, stage 3, "
-          f"batch {keys['train.batch']} x {keys['data.context']} a rank, {args.steps} steps; "
-          f"auto: device_memory = {mib(budget)} MiB\n")
+    print(
+        f"{args.model}: {resident.report['num_parameters'] / 1e6:.1f} million parameters, {args.ranks} ranks, stage 3, "
+        f"batch {keys['train.batch']} x {keys['data.context']} a rank, {args.steps} steps; "
+        f"auto: device_memory = {mib(budget)} MiB\n"
+    )
     names = {name: name for name in runs} | {"auto": f"auto, {mib(budget)} MiB"}
-    print_table(["placement", "device MiB", "host MiB", "disk MiB", "device peak", "PSS", "peak RSS", "ms a step",
-                 "final loss", "share of compute"], [row(names[name], run, compute) for name, run in runs.items()])
+    print_table(
+        [
+            "placement",
+            "device MiB",
+            "host MiB",
+            "disk MiB",
+            "device peak",
+            "PSS",
+            "peak RSS",
+            "ms a step",
+            "final loss",
+            "share of compute",
+        ],
+        [row(names[name], run, compute) for name, run in runs.items()],
+    )
     same = len({run.report["parameters_sha256"] for run in runs.values()}) == 1
     print("All end with the same weights, bit for bit.\n" if same else "THE WEIGHTS DIFFER.\n")
     return runs, budget, same
@@ -94,10 +140,12 @@ def fit_batches(args, keys, folder, runs, budget):
     """Prints the second table."""
     keys = {**keys, "train.steps": 2}
     on_host = sum(rank["total"] for rank in runs["host"].report["host_memory_bytes"])
+
     def held(name, where, times, cap):
         allowed = cap + (on_host if name == "host" else 0)
         batch = {"train.batch": times * keys["train.batch"]}
         return train(args.zero, {**keys, **where, **batch}, args.ranks, f"{folder}/run", allowed, args.timeout)
+
     # Without a budget of its own, every placement uses the smallest one that works.
     choices = {name: {"zero.device_memory": "min", **where} for name, where in placements(folder, budget).items()}
     if args.cap:

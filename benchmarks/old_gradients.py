@@ -22,8 +22,17 @@ from pathlib import Path
 
 from support.training_run import ROOT, find_zero, print_table
 
-KEYS = {"optimizer.name": "sgd", "optimizer.lr": 0.05, "optimizer.momentum": 0.9, "optimizer.weight_decay": 0, "schedule.name": "constant",
-        "train.eval_every": 0, "train.sample": 0, "run.threads": 1, "checkpoint.every": 0}
+KEYS = {
+    "optimizer.name": "sgd",
+    "optimizer.lr": 0.05,
+    "optimizer.momentum": 0.9,
+    "optimizer.weight_decay": 0,
+    "schedule.name": "constant",
+    "train.eval_every": 0,
+    "train.sample": 0,
+    "run.threads": 1,
+    "checkpoint.every": 0,
+}
 SERVED = {"sync.mode": "async", "sync.staleness": 8}
 
 
@@ -33,7 +42,10 @@ def rows(compensation):
     for exponent in (1, 0):
         keys = {**SERVED, "sync.stale_lr": exponent}
         found[f"eight workers, sync.stale_lr {exponent}"] = (9, keys)
-        found[f"eight workers, sync.stale_lr {exponent}, sync.compensation {compensation:g}"] = (9, {**keys, "sync.compensation": compensation})
+        found[f"eight workers, sync.stale_lr {exponent}, sync.compensation {compensation:g}"] = (
+            9,
+            {**keys, "sync.compensation": compensation},
+        )
     return found
 
 
@@ -51,8 +63,15 @@ def trained(args, ranks, keys, seed, folder):
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
     settings = {**KEYS, **keys, "train.steps": args.steps, "train.seed": seed, "run.dir": run}
-    command = [args.zero, "train", "examples/mnist_mlp/mnist_mlp.toml", "-n", str(ranks), "--overwrite",
-               *(f"--{k}={v}" for k, v in settings.items())]
+    command = [
+        args.zero,
+        "train",
+        "examples/mnist_mlp/mnist_mlp.toml",
+        "-n",
+        str(ranks),
+        "--overwrite",
+        *(f"--{k}={v}" for k, v in settings.items()),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     if done.returncode == 3 and "is not finite, the last of" in done.stderr:
         return None

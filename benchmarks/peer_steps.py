@@ -2,10 +2,12 @@
 """A step of a GPT in zero.cpp, DDP, ZeroRedundancyOptimizer, FSDP2 and DeepSpeed on the CPU: time, bytes, memory,
 losses.
 
-    python3 benchmarks/peer_steps.py --python PYTHON                        # GPT-2 (124M), 1 sample of 128 tokens a rank
-    python3 benchmarks/peer_steps.py --python PYTHON --model small          # 6 layers of 384, 4 samples of 256 tokens a rank
+    python3 benchmarks/peer_steps.py --python PYTHON                        # GPT-2 (124M)
+    python3 benchmarks/peer_steps.py --python PYTHON --model small          # 6 layers of 384
     python3 benchmarks/peer_steps.py --python PYTHON --offload --disk DIR   # states on the host and on the disk of DIR
     python3 benchmarks/peer_steps.py --from rounds.json                     # the table of an earlier run (--output)
+
+A rank has 1 sample of 128 tokens of GPT-2, or 4 samples of 256 tokens of the small model.
 
 PYTHON has torch 2.11, for DeepSpeed's rows also deepspeed 0.19.8 (DS_ACCELERATOR=cpu), and for ds3-nvme libaio's
 headers. The script names the systems that PYTHON lacks, and leaves them out. All systems begin with the same weights,
@@ -38,12 +40,27 @@ HOST = {"zero.optimizer": "{host=1}", "zero.gradient": "{host=1}"}
 DISK = {"zero.parameter": "{disk=1}", "zero.optimizer": "{disk=1}", "zero.gradient": "{host=1}"}
 OURS = {f"zero.cpp stage {stage}": {"zero.stage": stage} for stage in range(4)}
 OURS["zero.cpp stage 3, min"] = {"zero.stage": 3, "zero.device_memory": "min"}
-OFFLOADED = {"zero.cpp stage 2, host": {"zero.stage": 2, **HOST}, "zero.cpp stage 3, host": {"zero.stage": 3, **HOST},
-             "zero.cpp stage 3, disk": {"zero.stage": 3, **DISK}, "zero.cpp stage 3, disk, least": {"zero.stage": 3, **DISK, "zero.device_memory": "min"}}
-PEERS = {"compute": "compute", "DDP": "ddp", "ZeroRedundancyOptimizer": "zero_redundancy", "FSDP2": "fsdp2",
-         "DeepSpeed ZeRO-1": "ds1", "DeepSpeed ZeRO-2": "ds2", "DeepSpeed ZeRO-3": "ds3"}
-OFFLOADED_PEERS = {"compute": "compute", "DeepSpeed ZeRO-2, offload": "ds2-offload", "DeepSpeed ZeRO-3, offload": "ds3-offload",
-                   "DeepSpeed ZeRO-3, NVMe": "ds3-nvme"}
+OFFLOADED = {
+    "zero.cpp stage 2, host": {"zero.stage": 2, **HOST},
+    "zero.cpp stage 3, host": {"zero.stage": 3, **HOST},
+    "zero.cpp stage 3, disk": {"zero.stage": 3, **DISK},
+    "zero.cpp stage 3, disk, least": {"zero.stage": 3, **DISK, "zero.device_memory": "min"},
+}
+PEERS = {
+    "compute": "compute",
+    "DDP": "ddp",
+    "ZeroRedundancyOptimizer": "zero_redundancy",
+    "FSDP2": "fsdp2",
+    "DeepSpeed ZeRO-1": "ds1",
+    "DeepSpeed ZeRO-2": "ds2",
+    "DeepSpeed ZeRO-3": "ds3",
+}
+OFFLOADED_PEERS = {
+    "compute": "compute",
+    "DeepSpeed ZeRO-2, offload": "ds2-offload",
+    "DeepSpeed ZeRO-3, offload": "ds3-offload",
+    "DeepSpeed ZeRO-3, NVMe": "ds3-nvme",
+}
 
 
 def arguments():
@@ -95,29 +112,68 @@ class Bench:
 
     def zero(self, keys):
         run = self.folder / "run"
-        settings = {"train.steps": self.args.steps, "data.context": self.context, "run.dir": run, **MODELS[self.args.model].keys(), **keys}
+        settings = {
+            "train.steps": self.args.steps,
+            "data.context": self.context,
+            "run.dir": run,
+            **MODELS[self.args.model].keys(),
+            **keys,
+        }
         if "disk" in str(keys):
             settings["zero.disk"] = self.args.disk
-        command = [self.args.zero, "train", *train_flags(self.folder, self.own * self.args.ranks, settings), "-n", str(self.args.ranks), "--overwrite"]
+        command = [
+            self.args.zero,
+            "train",
+            *train_flags(self.folder, self.own * self.args.ranks, settings),
+            "-n",
+            str(self.args.ranks),
+            "--overwrite",
+        ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode != 0:
             sys.exit(done.stdout + done.stderr)
         report = json.loads((run / "report.json").read_text())
-        return {"times": report["step_seconds"], "losses": report["losses"], "sent": max(report["sent_bytes_per_step"]),
-                "peak_rss": max(report["peak_rss"]), "pss": max(report["steady_pss"])}
+        return {
+            "times": report["step_seconds"],
+            "losses": report["losses"],
+            "sent": max(report["sent_bytes_per_step"]),
+            "peak_rss": max(report["peak_rss"]),
+            "pss": max(report["steady_pss"]),
+        }
 
     def peer(self, system, ranks=None):
         report, ranks = self.folder / "peer.json", ranks or self.args.ranks
-        job = {"system": system, "model": self.args.model, "context": self.context, "samples": self.own * ranks,
-               "steps": self.args.steps, "keep_heap": not self.args.stock_heap, "folder": str(self.folder), "report": str(report)}
+        job = {
+            "system": system,
+            "model": self.args.model,
+            "context": self.context,
+            "samples": self.own * ranks,
+            "steps": self.args.steps,
+            "keep_heap": not self.args.stock_heap,
+            "folder": str(self.folder),
+            "report": str(report),
+        }
         with tempfile.TemporaryDirectory(dir=self.args.disk) as disk:
             return self.finished(ranks, {**job, "disk": disk}, report)
 
     def finished(self, ranks, job, report):
-        command = [self.args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks),
-                   str(ROOT / "benchmarks/peers/peer_step_rank.py"), json.dumps(job)]
-        settings = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu",
-                    "LOCAL_SIZE": str(ranks)}
+        command = [
+            self.args.python,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            str(ranks),
+            str(ROOT / "benchmarks/peers/peer_step_rank.py"),
+            json.dumps(job),
+        ]
+        settings = {
+            "OMP_NUM_THREADS": "1",
+            "MKL_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "DS_ACCELERATOR": "cpu",
+            "LOCAL_SIZE": str(ranks),
+        }
         path = f"{Path(self.args.python).parent}:{os.environ['PATH']}"  # DeepSpeed looks for ninja there
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **settings, "PATH": path})
         if not report.exists():
@@ -149,10 +205,20 @@ def print_steps(rounds):
         ratio = f"{statistics.median(a / b for a, b in zip(steps, computed)):.2f}" if computed else ""
         losses = rounds.of(system=name)[0]["losses"]
         apart = max(abs(a - b) / b for a, b in zip(losses, known))
-        table.append([name, f"{1e3 * statistics.median(steps):,.0f}", ratio, "" if name == "compute" else f"{rounds.median('sent', system=name) / 1e6:,.0f}",
-                      mib(rounds.median("peak_rss", system=name)), mib(rounds.median("pss", system=name)),
-                      "" if name == "compute" else f"{apart:.0e}"])
-    print_table(["system", "step ms", "of compute", "sent MB a step", "peak RSS, MiB a rank", "PSS", "losses differ by"], table)
+        table.append(
+            [
+                name,
+                f"{1e3 * statistics.median(steps):,.0f}",
+                ratio,
+                "" if name == "compute" else f"{rounds.median('sent', system=name) / 1e6:,.0f}",
+                mib(rounds.median("peak_rss", system=name)),
+                mib(rounds.median("pss", system=name)),
+                "" if name == "compute" else f"{apart:.0e}",
+            ]
+        )
+    print_table(
+        ["system", "step ms", "of compute", "sent MB a step", "peak RSS, MiB a rank", "PSS", "losses differ by"], table
+    )
     spreads = {name: spread(rounds.values("step", system=name)) for name in names if len(rounds.of(system=name)) > 1}
     if spreads:
         print(f"largest spread of a step between rounds: {widest(spreads)}")

@@ -25,8 +25,10 @@ from pathlib import Path
 from support.training_run import ROOT, find_zero
 
 BATCH = 32  # of each rank
-EXAMPLES = {name: f"examples/{example}/{example}.toml" for name, example in
-            (("cnn", "mnist_cnn"), ("lstm", "mnist_lstm"), ("bert", "bert_classification"))}
+EXAMPLES = {
+    name: f"examples/{example}/{example}.toml"
+    for name, example in (("cnn", "mnist_cnn"), ("lstm", "mnist_lstm"), ("bert", "bert_classification"))
+}
 STAGES = {"zero.cpp 0": 0, "zero.cpp 3": 3}
 PEERS = ("ddp", "fsdp2")
 
@@ -49,6 +51,7 @@ def arguments():
 def digits():
     import numpy
     import torch
+
     folder = ROOT / "examples/mnist_mlp/data"
     images = numpy.frombuffer(gzip.open(next(folder.glob("*images-idx3-ubyte*"))).read()[16:], numpy.uint8)
     labels = numpy.frombuffer(gzip.open(next(folder.glob("*labels-idx1-ubyte*"))).read()[8:], numpy.uint8)
@@ -72,7 +75,9 @@ def make_model(workload):
             super().__init__()
             self.words, self.places, self.types = nn.Embedding(4000, 128), nn.Embedding(16, 128), nn.Embedding(2, 128)
             self.norm = nn.LayerNorm(128, eps=1e-12)
-            self.layers = nn.ModuleList(nn.TransformerEncoderLayer(128, 2, 512, 0.0, "gelu", batch_first=True) for _ in range(2))
+            self.layers = nn.ModuleList(
+                nn.TransformerEncoderLayer(128, 2, 512, 0.0, "gelu", batch_first=True) for _ in range(2)
+            )
             self.pooler, self.classifier = nn.Linear(128, 128), nn.Linear(128, 2)
 
         def forward(self, tokens):
@@ -86,14 +91,27 @@ def make_model(workload):
         return Rows(), [nn.LSTM]
     if workload == "bert":
         return Encoder(), [nn.TransformerEncoderLayer]
-    return nn.Sequential(nn.Unflatten(1, (1, 28)), nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5),
-                         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
-                         nn.Linear(84, 10)), []
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 28)),
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    ), []
 
 
 def peer_rank(system, workload, steps, report):
     import torch
     import torch.distributed as dist
+
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("gloo")
@@ -103,6 +121,7 @@ def peer_rank(system, workload, steps, report):
         model = torch.nn.parallel.DistributedDataParallel(model)
     else:
         from torch.distributed.fsdp import fully_shard
+
         mesh = torch.distributed.init_device_mesh("cpu", (world,))
         for module in model.modules():
             if type(module) in blocks:
@@ -118,7 +137,7 @@ def peer_rank(system, workload, steps, report):
     for step in range(steps):
         begin = time.perf_counter()
         first = (step * world + rank) * BATCH % (len(inputs) - BATCH)
-        loss = torch.nn.functional.cross_entropy(model(inputs[first:first + BATCH]), targets[first:first + BATCH])
+        loss = torch.nn.functional.cross_entropy(model(inputs[first : first + BATCH]), targets[first : first + BATCH])
         loss.backward()
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
@@ -128,8 +147,11 @@ def peer_rank(system, workload, steps, report):
     peak = torch.tensor([float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024])
     dist.all_reduce(peak, op=dist.ReduceOp.MAX)
     if rank == 0:
-        Path(report).write_text(json.dumps({"step_ms": 1000 * statistics.median(times[steps // 10:]), "peak": peak.item(),
-                                            "loss": loss.item()}))
+        Path(report).write_text(
+            json.dumps(
+                {"step_ms": 1000 * statistics.median(times[steps // 10 :]), "peak": peak.item(), "loss": loss.item()}
+            )
+        )
     dist.destroy_process_group()
 
 
@@ -138,20 +160,46 @@ def peer_rank(system, workload, steps, report):
 
 def run_peer(args, system, workload, folder):
     report = folder / "peer.json"
-    command = [args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(args.world), __file__, "--steps",
-               str(args.steps), "--peer", system, workload]
-    subprocess.run(command, check=True, capture_output=True, env=dict(os.environ, OMP_NUM_THREADS="1", REPORT=str(report)))
+    command = [
+        args.python,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(args.world),
+        __file__,
+        "--steps",
+        str(args.steps),
+        "--peer",
+        system,
+        workload,
+    ]
+    subprocess.run(
+        command, check=True, capture_output=True, env=dict(os.environ, OMP_NUM_THREADS="1", REPORT=str(report))
+    )
     return json.loads(report.read_text())
 
 
 def run_zero(args, stage, workload, folder):
-    flags = {"train.steps": args.steps, "train.global_batch": BATCH * args.world, "train.eval_every": 0, "data.validation": 0,
-             "train.log_every": args.steps, "zero.stage": stage, "run.threads": 1, "run.dir": folder / "run", "checkpoint.every": 0,
-             "schedule.name": "constant", "schedule.warmup": 0}
+    flags = {
+        "train.steps": args.steps,
+        "train.global_batch": BATCH * args.world,
+        "train.eval_every": 0,
+        "data.validation": 0,
+        "train.log_every": args.steps,
+        "zero.stage": stage,
+        "run.threads": 1,
+        "run.dir": folder / "run",
+        "checkpoint.every": 0,
+        "schedule.name": "constant",
+        "schedule.warmup": 0,
+    }
     if workload == "cnn":
         flags |= {"data.augment": "none", "train.epochs": 0, "train.clip": 0}
     command = [args.zero, "train", EXAMPLES[workload], "-n", str(args.world), "--overwrite"]
-    subprocess.run(command + [f"--{key}={value}" for key, value in flags.items()], check=True, capture_output=True, cwd=ROOT)
+    subprocess.run(
+        command + [f"--{key}={value}" for key, value in flags.items()], check=True, capture_output=True, cwd=ROOT
+    )
     report = json.loads((folder / "run/report.json").read_text())
     return {"step_ms": 1000 * report["step_s_median"], "peak": max(report["peak_rss"]), "loss": report["losses"][-1]}
 
@@ -174,8 +222,12 @@ def main():
                     runs[name].append(run(workload, Path(folder)))
             step = {name: statistics.median(run["step_ms"] for run in found) for name, found in runs.items()}
             for name, found in runs.items():
-                print(f"| {workload} | {name} | {step[name]:.2f} | {step[name] / step['ddp']:.2f} | {step[name] / step['fsdp2']:.2f} | "
-                      f"{max(run['peak'] for run in found) / 2**20:.0f} | {found[-1]['loss']:.3f} |", flush=True)
+                print(
+                    f"| {workload} | {name} | {step[name]:.2f} | {step[name] / step['ddp']:.2f} | "
+                    f"{step[name] / step['fsdp2']:.2f} | "
+                    f"{max(run['peak'] for run in found) / 2**20:.0f} | {found[-1]['loss']:.3f} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -25,13 +25,24 @@ from support.training_run import find_zero, plan, train
 
 TILES_KIB = 32 << 10  # host memory for transfers to and from the disk
 MUON = [(4, 128), (2, 256), (1, 512), (1, 768), (1, 1024)]  # (layers, width)
-MODELS = {"six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
-          "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4}}
-PLACEMENTS = [{"optimizer": (1, 0)}, {"optimizer": (0, .25)}, {"optimizer": (0, .5)}, {"optimizer": (0, 1)},
-              {"optimizer": (.5, .5)}, {"gradient": (1, 0), "optimizer": (1, 0)}, {"gradient": (1, 0), "optimizer": (0, 1)},
-              {"gradient": (0, 1), "optimizer": (0, 1)}, {"parameter": (1, 0), "optimizer": (1, 0)},
-              {"parameter": (0, 1)}, {"parameter": (0, .5), "optimizer": (0, .5)},
-              {"parameter": (0, 1), "gradient": (0, 1), "optimizer": (0, 1)}]
+MODELS = {
+    "six layers of 512": {"model.layers": 6, "model.width": 512, "model.heads": 8, "train.batch": 2},
+    "two layers of 1024": {"model.layers": 2, "model.width": 1024, "model.heads": 16, "train.batch": 4},
+}
+PLACEMENTS = [
+    {"optimizer": (1, 0)},
+    {"optimizer": (0, 0.25)},
+    {"optimizer": (0, 0.5)},
+    {"optimizer": (0, 1)},
+    {"optimizer": (0.5, 0.5)},
+    {"gradient": (1, 0), "optimizer": (1, 0)},
+    {"gradient": (1, 0), "optimizer": (0, 1)},
+    {"gradient": (0, 1), "optimizer": (0, 1)},
+    {"parameter": (1, 0), "optimizer": (1, 0)},
+    {"parameter": (0, 1)},
+    {"parameter": (0, 0.5), "optimizer": (0, 0.5)},
+    {"parameter": (0, 1), "gradient": (0, 1), "optimizer": (0, 1)},
+]
 
 
 def state_keys(placement):
@@ -39,8 +50,12 @@ def state_keys(placement):
 
 
 def words(placement):
-    part = [f"{state} {share:.0%} on {tier}" for state, shares in placement.items()
-            for tier, share in zip(("host", "disk"), shares) if share]
+    part = [
+        f"{state} {share:.0%} on {tier}"
+        for state, shares in placement.items()
+        for tier, share in zip(("host", "disk"), shares)
+        if share
+    ]
     return ", ".join(part) or "all on the device"
 
 
@@ -85,9 +100,12 @@ def compare_placements(args, model, name):
         ratios.append(statistics.median(predicted / measured for predicted, measured in pairs))
         predicted, measured = (1e3 * statistics.median(column) for column in zip(*pairs))
         print(f"| {words(placement)} | {predicted:,.0f} | {measured:,.0f} | {ratios[-1]:.2f} |")
-    print(f"\nwithin 15 %: {sum(abs(ratio - 1) <= .15 for ratio in ratios)} of {len(ratios)}; "
-          f"median ratio {statistics.median(ratios):.2f}", flush=True)
-    return all(abs(ratio - 1) <= .15 for ratio in ratios)
+    print(
+        f"\nwithin 15 %: {sum(abs(ratio - 1) <= 0.15 for ratio in ratios)} of {len(ratios)}; "
+        f"median ratio {statistics.median(ratios):.2f}",
+        flush=True,
+    )
+    return all(abs(ratio - 1) <= 0.15 for ratio in ratios)
 
 
 def random_placement(draw, fraction_away, most_on_host):
@@ -133,11 +151,16 @@ def compare_random(args, model, name):
         for place, seconds in again.items():
             seconds.append(model.measured(chosen_keys | ({} if place == "chosen" else state_keys(finalists[place]))))
     chosen = statistics.median(again.pop("chosen"))
-    place, best = min(((place, statistics.median(seconds)) for place, seconds in again.items()), key=lambda each: each[1])
-    print(f"\n{name}, {args.away:.0%} of the states off the device, at most {args.host:.0%} on the host: "
-          f"chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
-          f"the best {1e3 * best:,.0f} ms ({words(finalists[place])}), the median {1e3 * median:,.0f} ms; "
-          f"chosen / best {chosen / best:.2f}; {refused} more did not fit", flush=True)
+    place, best = min(
+        ((place, statistics.median(seconds)) for place, seconds in again.items()), key=lambda each: each[1]
+    )
+    print(
+        f"\n{name}, {args.away:.0%} of the states off the device, at most {args.host:.0%} on the host: "
+        f"chosen {1e3 * chosen:,.0f} ms; of {len(others)} random placements "
+        f"the best {1e3 * best:,.0f} ms ({words(finalists[place])}), the median {1e3 * median:,.0f} ms; "
+        f"chosen / best {chosen / best:.2f}; {refused} more did not fit",
+        flush=True,
+    )
     return chosen / best <= 1.1
 
 
@@ -145,9 +168,18 @@ def compare_muon(args):
     print("\n| GPT | shapes of matrices | predicted ms | measured ms | predicted / measured |\n|---|---|--:|--:|--:|")
     ratios = []
     for layers, width in MUON:
-        keys = {"model.layers": layers, "model.width": width, "model.heads": 4, "model.context": 64, "model.vocab": 256,
-                "train.steps": args.steps, "train.batch": 2, "zero.stage": 1, "optimizer.name": "muon",
-                "zero.shards": args.shards}
+        keys = {
+            "model.layers": layers,
+            "model.width": width,
+            "model.heads": 4,
+            "model.context": 64,
+            "model.vocab": 256,
+            "train.steps": args.steps,
+            "train.batch": 2,
+            "zero.stage": 1,
+            "optimizer.name": "muon",
+            "zero.shards": args.shards,
+        }
         pairs = []
         with tempfile.TemporaryDirectory(prefix="zero_prediction_", dir=args.disk) as folder:
             for _ in range(args.repeat):
@@ -162,7 +194,7 @@ def compare_muon(args):
         shapes = ", ".join(f"{rows * width} x {columns * width}" for rows, columns in ((3, 1), (1, 1), (4, 1), (1, 4)))
         name = f"{layers} layer{'s' * (layers > 1)} of {width}"
         print(f"| {name} | {shapes} | {predicted:,.1f} | {measured:,.1f} | {ratios[-1]:.2f} |", flush=True)
-    return all(abs(ratio - 1) <= .2 for ratio in ratios)
+    return all(abs(ratio - 1) <= 0.2 for ratio in ratios)
 
 
 def main():
@@ -170,7 +202,9 @@ def main():
     parser.add_argument("--random", type=int, default=0, help="measure this number of random placements instead")
     parser.add_argument("--muon", action="store_true", help="compare updates by Muon instead")
     parser.add_argument("--shards", default="range", help="with --muon: zero.shards, for example whole")
-    parser.add_argument("--away", type=float, default=0.4, help="with --random: the fraction of all states off the device")
+    parser.add_argument(
+        "--away", type=float, default=0.4, help="with --random: the fraction of all states off the device"
+    )
     parser.add_argument("--host", type=float, default=0.1, help="with --random: the fraction that the host may hold")
     parser.add_argument("--repeat", type=int, default=3, help="number of repetitions")
     parser.add_argument("--steps", type=int, default=10)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The extra CPU time of an operator whose parameters are attached by the package zerocpp, in microseconds a call.
 
-    PYTHONPATH=build/release/python python3 benchmarks/python_operators.py                     # a Python that has torch; 1 minute
+    PYTHONPATH=build/release/python python3 benchmarks/python_operators.py       # a Python that has torch; 1 minute
     PYTHONPATH=build/release/python python3 benchmarks/python_operators.py --calls 500 --repeat 3
 
 One rank, one thread, small shapes: their arithmetic takes less time than the call. Each round measures a plain module
@@ -31,6 +31,7 @@ def calls_of(model, width):
     """{operator: a function that calls it once}."""
     import torch
     from torch.nn import functional
+
     linear, norm, table = model
     x, row = torch.randn(4, width), torch.arange(4)
 
@@ -38,16 +39,19 @@ def calls_of(model, width):
         def run():
             with torch.no_grad():
                 call()
+
         return run
 
     def both():
         functional.linear(x, linear.weight, linear.bias).backward(x)
         linear.weight.grad = linear.bias.grad = None
 
-    return {"F.linear": without_gradients(lambda: functional.linear(x, linear.weight, linear.bias)),
-            "F.layer_norm": without_gradients(lambda: functional.layer_norm(x, (width,), norm.weight, norm.bias)),
-            "F.embedding": without_gradients(lambda: functional.embedding(row, table.weight)),
-            "F.linear, forward and backward": both}
+    return {
+        "F.linear": without_gradients(lambda: functional.linear(x, linear.weight, linear.bias)),
+        "F.layer_norm": without_gradients(lambda: functional.layer_norm(x, (width,), norm.weight, norm.bias)),
+        "F.embedding": without_gradients(lambda: functional.embedding(row, table.weight)),
+        "F.linear, forward and backward": both,
+    }
 
 
 def microseconds(call, count):
@@ -61,10 +65,13 @@ def measure(calls, repeat, width):
     """One {operator: {"plain": microseconds, "stage 0": ..., "stage 3": ...}} for each round."""
     import torch
     import zerocpp as zero
+
     torch.set_num_threads(1)
 
     def made():
-        return torch.nn.ModuleList([torch.nn.Linear(width, width), torch.nn.LayerNorm(width), torch.nn.Embedding(8, width)])
+        return torch.nn.ModuleList(
+            [torch.nn.Linear(width, width), torch.nn.LayerNorm(width), torch.nn.Embedding(8, width)]
+        )
 
     models = {"plain": made(), "stage 0": made(), "stage 3": made()}
     engines = {name: zero.attach(model, stage=int(name[-1])) for name, model in models.items() if name != "plain"}
@@ -86,8 +93,10 @@ def measure(calls, repeat, width):
 def print_operators(rounds):
     table = []
     for number, found in enumerate(rounds):
-        table += [[operator, f"{number}", *(f"{value:.2f}" for value in of.values()), f"{of['stage 3'] - of['plain']:+.2f}"]
-                  for operator, of in found.items()]
+        table += [
+            [operator, f"{number}", *(f"{value:.2f}" for value in of.values()), f"{of['stage 3'] - of['plain']:+.2f}"]
+            for operator, of in found.items()
+        ]
     for operator in rounds[0]:
         middle = {name: statistics.median(found[operator][name] for found in rounds) for name in rounds[0][operator]}
         more = statistics.median(found[operator]["stage 3"] - found[operator]["plain"] for found in rounds)

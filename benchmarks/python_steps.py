@@ -31,8 +31,12 @@ from peer_steps import Bench
 from support.raw_rounds import RawRounds
 from support.training_run import ROOT, find_zero, mib, print_table
 
-OURS = {"zerocpp 3": "zerocpp3", "zerocpp 3 min": "zerocpp3-min", "zerocpp 3 arena": "zerocpp3-arena",
-        "zerocpp 3 min arena": "zerocpp3-min-arena"}
+OURS = {
+    "zerocpp 3": "zerocpp3",
+    "zerocpp 3 min": "zerocpp3-min",
+    "zerocpp 3 arena": "zerocpp3-arena",
+    "zerocpp 3 min arena": "zerocpp3-min-arena",
+}
 PEERS = {"FSDP2": "fsdp2", "DeepSpeed ZeRO-3": "ds3"}
 COMPUTE, ALONE = "compute", "compute, one process"
 MOST_OVERHEAD, MOST_MEMORY = 0.4, 0.9  # goals, as shares of the peers'
@@ -59,7 +63,9 @@ def systems_of(bench, args):
     """{name: a function without arguments that runs the system}."""
     words = args.systems.split(",")
     found = {COMPUTE: lambda: bench.peer("compute"), ALONE: lambda: bench.peer("compute", ranks=1)}
-    found |= {name: lambda s=system: bench.peer(s) for name, system in OURS.items() if any(word in name for word in words)}
+    found |= {
+        name: lambda s=system: bench.peer(s) for name, system in OURS.items() if any(word in name for word in words)
+    }
     found |= {name: lambda s=system: bench.peer(s) for name, system in PEERS.items()}
     if not has(args.python, "deepspeed"):
         print("python_steps.py: left out for lack of deepspeed: DeepSpeed ZeRO-3", file=sys.stderr)
@@ -73,14 +79,22 @@ def measure(args, rounds):
         sys.exit(f"python_steps.py: {args.python} finds no zerocpp in {args.package}")
     for model in args.models.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            own = argparse.Namespace(**{**vars(args), "model": model, "systems": COMPUTE, "offload": False, "disk": None})
+            own = argparse.Namespace(
+                **{**vars(args), "model": model, "systems": COMPUTE, "offload": False, "disk": None}
+            )
             systems = systems_of(Bench(own, Path(folder)), args)
             names = list(systems)
             for number in range(args.repeat):
                 first = number % len(names)
                 for name in names[first:] + names[:first]:
                     figures = systems[name]()
-                    rounds.add(model=model, system=name, round=number, step=statistics.median(figures["times"][WARM_UP:]), **figures)
+                    rounds.add(
+                        model=model,
+                        system=name,
+                        round=number,
+                        step=statistics.median(figures["times"][WARM_UP:]),
+                        **figures,
+                    )
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -108,12 +122,20 @@ def columns_of(rounds, model):
 def print_rounds(rounds, model, over):
     names = columns_of(rounds, model)
     compared = [(name, peer) for name in names if name in OURS for peer in names if peer in PEERS]
-    steps = {name: {record["round"]: record["step"] for record in rounds.of(model=model, system=name)} for name in names}
+    steps = {
+        name: {record["round"]: record["step"] for record in rounds.of(model=model, system=name)} for name in names
+    }
     ratios = {pair: shares(rounds, model, *pair, over) for pair in compared}
     table = []
     for number in sorted(steps[over]):
         cells = [f"{1e3 * steps[name][number]:,.1f}" if number in steps[name] else "" for name in names]
-        table.append([f"{number}", *cells, *(f"{ratios[pair][number]:.2f}" if number in ratios[pair] else "" for pair in compared)])
+        table.append(
+            [
+                f"{number}",
+                *cells,
+                *(f"{ratios[pair][number]:.2f}" if number in ratios[pair] else "" for pair in compared),
+            ]
+        )
     print_table([f"{model}, round: step ms", *names, *(f"overhead: {name} / {peer}" for name, peer in compared)], table)
 
 
@@ -133,7 +155,9 @@ def print_summary(rounds, model, over):
                 missed.append(f"{name}: overhead {ratio:.2f} of {peer}'s")
         peak = rounds.median("peak_rss", model=model, system=name)
         cells.append(mib(peak))
-        of_peer = peak / rounds.median("peak_rss", model=model, system="FSDP2") if name in OURS and "FSDP2" in peers else None
+        of_peer = (
+            peak / rounds.median("peak_rss", model=model, system="FSDP2") if name in OURS and "FSDP2" in peers else None
+        )
         cells.append("" if of_peer is None else f"{of_peer:.2f}")
         if of_peer is not None and of_peer > MOST_MEMORY and model != "tiny":  # tiny: torch's own memory
             missed.append(f"{name}: memory {of_peer:.2f} of FSDP2's")
@@ -141,10 +165,23 @@ def print_summary(rounds, model, over):
         losses = rounds.of(model=model, system=name)[0]["losses"]
         cells.append("" if name in (COMPUTE, ALONE) else f"{max(abs(a - b) / b for a, b in zip(losses, known)):.0e}")
         table.append(cells)
-    print_table([f"{model}, medians", "step ms", "overhead ms", *(f"of {peer}'s" for peer in peers), "peak RSS, MiB a rank", "of FSDP2's",
-                 "PSS, MiB a rank", "losses differ by"], table)
-    print(f"goals: overhead at most {MOST_OVERHEAD} of each peer's, memory at most {MOST_MEMORY} of FSDP2's: "
-          f"{'; '.join(missed) or 'all hold'}\n")
+    print_table(
+        [
+            f"{model}, medians",
+            "step ms",
+            "overhead ms",
+            *(f"of {peer}'s" for peer in peers),
+            "peak RSS, MiB a rank",
+            "of FSDP2's",
+            "PSS, MiB a rank",
+            "losses differ by",
+        ],
+        table,
+    )
+    print(
+        f"goals: overhead at most {MOST_OVERHEAD} of each peer's, memory at most {MOST_MEMORY} of FSDP2's: "
+        f"{'; '.join(missed) or 'all hold'}\n"
+    )
 
 
 def main():

@@ -35,10 +35,21 @@ from support.training_run import find_zero, print_table, train
 
 HERE = Path(__file__).resolve().parent
 SHM = Path("/dev/shm")
-PEERS = {"torch.save, rank 0": "torch-save", "torch DCP": "dcp", "torch DCP async": "dcp-async", "DeepSpeed ZeRO-1": "deepspeed1",
-         "DeepSpeed ZeRO-3": "deepspeed3"}
-SYNCS = {"zero.cpp": "all", "torch.save, rank 0": "nothing", "torch DCP": "files, no folder",
-         "torch DCP async": "files, no folder", "DeepSpeed ZeRO-1": "nothing", "DeepSpeed ZeRO-3": "nothing"}
+PEERS = {
+    "torch.save, rank 0": "torch-save",
+    "torch DCP": "dcp",
+    "torch DCP async": "dcp-async",
+    "DeepSpeed ZeRO-1": "deepspeed1",
+    "DeepSpeed ZeRO-3": "deepspeed3",
+}
+SYNCS = {
+    "zero.cpp": "all",
+    "torch.save, rank 0": "nothing",
+    "torch DCP": "files, no folder",
+    "torch DCP async": "files, no folder",
+    "DeepSpeed ZeRO-1": "nothing",
+    "DeepSpeed ZeRO-3": "nothing",
+}
 LINE = re.compile(r"checkpoint: step (\d+), .* a rank in ([0-9.]+) s, of which training waited ([0-9.]+) s")
 
 
@@ -60,22 +71,42 @@ class Zero:
 
     def __init__(self, args, scratch):
         self.args, self.folder = args, f"{scratch}/zero"
-        self.keys = {"model.layers": args.layers, "model.width": args.width, "model.heads": max(1, args.width // 64),
-                     "model.context": args.context, "model.vocab": args.vocab, "data.context": args.context, "train.batch": 1,
-                     "train.steps": num_steps(args) + 1, "zero.stage": 3, "run.threads": 1}
+        self.keys = {
+            "model.layers": args.layers,
+            "model.width": args.width,
+            "model.heads": max(1, args.width // 64),
+            "model.context": args.context,
+            "model.vocab": args.vocab,
+            "data.context": args.context,
+            "train.batch": 1,
+            "train.steps": num_steps(args) + 1,
+            "zero.stage": 3,
+            "run.threads": 1,
+        }
 
     def run(self, every, asynchronous=True):
         """(saves, seconds of all steps but the first, parameters); with `every` = 0 it saves nothing."""
         os.sync()
-        keys = {**self.keys, "checkpoint.every": every, "checkpoint.keep": 1, "checkpoint.async": str(asynchronous).lower()}
+        keys = {
+            **self.keys,
+            "checkpoint.every": every,
+            "checkpoint.keep": 1,
+            "checkpoint.async": str(asynchronous).lower(),
+        }
         run = train(self.args.zero, keys, self.args.ranks, self.folder, timeout=self.args.timeout)
         if not run.ok:
             sys.exit(f"{run.log()[-2000:]}save.py: {run.reason}")
-        times = [line["t"] for line in map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
-                 if "step_seconds" in line]
+        times = [
+            line["t"]
+            for line in map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
+            if "step_seconds" in line
+        ]
         num_bytes = disk_bytes(next(iter((run.folder / "checkpoints").glob("step-*")))) if every else 0
-        saves = [{"waited": float(waited), "published": float(done), "durable": float(done), "bytes": num_bytes}
-                 for step, done, waited in LINE.findall(run.log()) if every and int(step) % every == 0]
+        saves = [
+            {"waited": float(waited), "published": float(done), "durable": float(done), "bytes": num_bytes}
+            for step, done, waited in LINE.findall(run.log())
+            if every and int(step) % every == 0
+        ]
         parameters = run.report["num_parameters"]
         shutil.rmtree(self.folder)
         return saves, times[-1] - times[0], parameters
@@ -87,11 +118,34 @@ def peer_saves(args, system, scratch):
     folder.mkdir()
     before = set(SHM.glob("deepspeed_*"))
     try:
-        done = subprocess.run([args.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
-                               str(args.ranks), HERE / "peers/save_peer.py", "--system", system,
-                               "--layers", str(args.layers), "--width", str(args.width), "--vocab", str(args.vocab),
-                               "--folder", folder, "--saves", str(args.saves), "--json", report],
-                              capture_output=True, text=True, timeout=args.timeout)
+        done = subprocess.run(
+            [
+                args.python,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                "--nproc-per-node",
+                str(args.ranks),
+                HERE / "peers/save_peer.py",
+                "--system",
+                system,
+                "--layers",
+                str(args.layers),
+                "--width",
+                str(args.width),
+                "--vocab",
+                str(args.vocab),
+                "--folder",
+                folder,
+                "--saves",
+                str(args.saves),
+                "--json",
+                report,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=args.timeout,
+        )
     except subprocess.TimeoutExpired:
         return "took too long"
     finally:
@@ -107,23 +161,31 @@ def versions_of_peers(args):
     """{module: version} of torch and DeepSpeed, if --python has them."""
     found = {}
     for module in ("torch", "deepspeed"):
-        done = subprocess.run([args.python, "-c", f"import {module}; print({module}.__version__)"], capture_output=True,
-                              text=True)
+        done = subprocess.run(
+            [args.python, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True
+        )
         if done.returncode == 0:
             found[module] = done.stdout.split()[-1]
     return found
 
 
 def peers_of(versions):
-    return {name: system for name, system in PEERS.items()
-            if "torch" in versions and ("deepspeed" in versions or not system.startswith("deepspeed"))}
+    return {
+        name: system
+        for name, system in PEERS.items()
+        if "torch" in versions and ("deepspeed" in versions or not system.startswith("deepspeed"))
+    }
 
 
 def measure(args, peers, scratch):
     """(saves by name, spans of whole runs by name, parameters, failures)."""
     zero, saves, spans, failed = Zero(args, scratch), {}, {}, {}
     for number in range(args.rounds):
-        for name, *how in (("nothing", 0), ("zero.cpp, async", args.every, True), ("zero.cpp, sync", args.every, False)):
+        for name, *how in (
+            ("nothing", 0),
+            ("zero.cpp, async", args.every, True),
+            ("zero.cpp, sync", args.every, False),
+        ):
             told, span, parameters = zero.run(*how)
             spans.setdefault(name, []).append(span)
             if told:
@@ -140,17 +202,29 @@ def measure(args, peers, scratch):
 
 def row(name, saves, between):
     """`between`: seconds of training from one save to the next."""
+
     def of(key):
         return statistics.median(save[key] for save in saves)
+
     synced = next(what for system, what in SYNCS.items() if name.startswith(system))
-    return [name, f"{1e3 * of('waited'):.0f}", f"{100 * of('waited') / between:.1f}", f"{of('published'):.2f}", f"{of('durable'):.2f}",
-            f"{of('bytes') / 1e6 / of('durable'):,.0f}", f"{of('bytes') / 1e6:,.1f}", synced]
+    return [
+        name,
+        f"{1e3 * of('waited'):.0f}",
+        f"{100 * of('waited') / between:.1f}",
+        f"{of('published'):.2f}",
+        f"{of('durable'):.2f}",
+        f"{of('bytes') / 1e6 / of('durable'):,.0f}",
+        f"{of('bytes') / 1e6:,.1f}",
+        synced,
+    ]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--zero", default=find_zero())
-    parser.add_argument("--python", default=sys.executable, help="a Python with torch and deepspeed; without: only zero.cpp")
+    parser.add_argument(
+        "--python", default=sys.executable, help="a Python with torch and deepspeed; without: only zero.cpp"
+    )
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--vocab", type=int, default=8192)
@@ -167,19 +241,34 @@ def main():
     versions = versions_of_peers(args)
     with tempfile.TemporaryDirectory(prefix="zero-save-", dir=args.folder) as scratch:
         saves, spans, parameters, failed = measure(args, peers_of(versions), scratch)
-    print(f"{parameters / 1e6:.1f} million parameters, {args.ranks} ranks, {args.rounds} rounds of {args.saves} saves"
-          + "".join(f"; {module} {version}" for module, version in versions.items())
-          + ("" if versions else "; no torch and DeepSpeed in --python") + "\n")
+    print(
+        f"{parameters / 1e6:.1f} million parameters, {args.ranks} ranks, {args.rounds} rounds of {args.saves} saves"
+        + "".join(f"; {module} {version}" for module, version in versions.items())
+        + ("" if versions else "; no torch and DeepSpeed in --python")
+        + "\n"
+    )
     steps = num_steps(args)
     between = args.every * statistics.median(spans["nothing"]) / steps
-    print_table(["", "waited, ms", "%", "published, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
-                [row(name, told, between) for name, told in saves.items()])
+    print_table(
+        ["", "waited, ms", "%", "published, s", "durable, s", "MB/s", "MB on disk", "syncs by itself"],
+        [row(name, told, between) for name, told in saves.items()],
+    )
 
     def overhead(told):
         return statistics.median(100 * (span / none - 1) for span, none in zip(told, spans["nothing"]))
-    print_table([f"{steps} steps, a save every {args.every}", "seconds", "ms a step", "overhead"],
-                [[name, f"{statistics.median(told):.2f}", f"{1e3 * statistics.median(told) / steps:.1f}",
-                  f"{overhead(told):+.1f} %"] for name, told in spans.items()])
+
+    print_table(
+        [f"{steps} steps, a save every {args.every}", "seconds", "ms a step", "overhead"],
+        [
+            [
+                name,
+                f"{statistics.median(told):.2f}",
+                f"{1e3 * statistics.median(told) / steps:.1f}",
+                f"{overhead(told):+.1f} %",
+            ]
+            for name, told in spans.items()
+        ],
+    )
     for name, why in failed.items():
         print(f"{name}: failed\n{why}\n")
     return 1 if failed else 0

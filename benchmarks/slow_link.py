@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """A GPT on two machines with a slow link between them: bytes sent, step time, and time to a loss, for each system.
 
-    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json  # 50 and 500 Mbit/s, both shapes
+    sudo python3 benchmarks/slow_link.py --python /path/with/torch/bin/python3 --output rounds.json
     sudo python3 benchmarks/slow_link.py --mbits 50 --ranks 1 --repeat 1 --only local
-    python3 benchmarks/slow_link.py --from rounds.json                               # prints the tables of that run again
+    python3 benchmarks/slow_link.py --from rounds.json            # prints the tables of the first run again
+
+The first command measures links of 50 and of 500 Mbit/s, and both shapes.
 
 The machines are two network namespaces of this machine. `tc` slows their cable down in both directions. Ranks talk over
 Gloo. All systems, including peers, train the model of examples/shakespeare on its text: the same first weights, the
@@ -72,8 +74,8 @@ class System:
     name: str
     keys: dict = None  # keys of zero.cpp
     peer: str = ""
-    first: int = 1     # first steps, which differ from the rest
-    fewest: int = 1    # fewest steps after the first ones
+    first: int = 1  # first steps, which differ from the rest
+    fewest: int = 1  # fewest steps after the first ones
 
     def __post_init__(self):
         mode = (self.keys or {}).get("sync.mode")
@@ -85,41 +87,55 @@ class System:
         self.waits = mode == "local" and "sync.overlap" not in self.keys  # computes nothing while it exchanges
 
 
-SETS = {1: [System("stage 2", {"zero.stage": 2}),
-            System("stage 2, int8", {"zero.stage": 2, "comm.reduce_wire": "int8"}),
-            System("stage 3", {"zero.stage": 3}),
-            System("stage 3, int8 both ways", {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"}),
-            System("a pipeline, 4 micro-batches, 1f1b", PIPELINE),
-            System("a pipeline, 4 micro-batches, auto", {**PIPELINE, "parallel.schedule": "auto"}),
-            System("each rank a copy", COPIES),
-            System("each rank a copy, int8 between copies", {**COPIES, "comm.outer_wire": "int8"}),
-            System("each rank a copy, int4 between copies", {**COPIES, "comm.outer_wire": "int4"}),
-            System("local steps, 50 a round", {**LOCAL, "sync.local_steps": 50}),
-            System("local steps, 10 a round", {**LOCAL, "sync.local_steps": 10}),
-            System("local steps, 10 a round, int8", {**LOCAL, "sync.local_steps": 10, "comm.outer_wire": "int8"}),
-            System("local steps, 10 a round, on their way while copies compute",
-                   {**LOCAL, "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
-            System("DDP", peer="ddp"),
-            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
-            System("torch.distributed.pipelining, 4 micro-batches, 1f1b", peer="pipelining 1f1b"),
-            System("torch.distributed.pipelining, 4 micro-batches, gpipe", peer="pipelining gpipe"),
-            System("torchft's DiLoCo, 50 a round", peer="diloco 50"),
-            System("torchft's DiLoCo, 10 a round", peer="diloco 10")],
-        2: [System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
-            System("stage 2, groups of 2", PAIRS),
-            System("stage 3, groups of 2", PAIRS_3),
-            System("stage 3, groups of 2, int8 between groups", {**PAIRS_3, "comm.outer_wire": "int8"}),
-            System("stage 3, groups of 2, local steps, 50 a round", {**PAIRS_3, "sync.mode": "local", "sync.local_steps": 50}),
-            System("stage 2, groups of 2, local steps, 10 a round, int8",
-                   {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"}),
-            System("stage 2, groups of 2, local steps, 10 a round, on their way",
-                   {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5}),
-            System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
-            System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
-            System("DDP", peer="ddp"),
-            System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
-            System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50"),
-            System("torchft's DiLoCo between machines, 10 a round", peer="diloco 10")]}
+SETS = {
+    1: [
+        System("stage 2", {"zero.stage": 2}),
+        System("stage 2, int8", {"zero.stage": 2, "comm.reduce_wire": "int8"}),
+        System("stage 3", {"zero.stage": 3}),
+        System("stage 3, int8 both ways", {"zero.stage": 3, "comm.gather_wire": "int8", "comm.reduce_wire": "int8"}),
+        System("a pipeline, 4 micro-batches, 1f1b", PIPELINE),
+        System("a pipeline, 4 micro-batches, auto", {**PIPELINE, "parallel.schedule": "auto"}),
+        System("each rank a copy", COPIES),
+        System("each rank a copy, int8 between copies", {**COPIES, "comm.outer_wire": "int8"}),
+        System("each rank a copy, int4 between copies", {**COPIES, "comm.outer_wire": "int4"}),
+        System("local steps, 50 a round", {**LOCAL, "sync.local_steps": 50}),
+        System("local steps, 10 a round", {**LOCAL, "sync.local_steps": 10}),
+        System("local steps, 10 a round, int8", {**LOCAL, "sync.local_steps": 10, "comm.outer_wire": "int8"}),
+        System(
+            "local steps, 10 a round, on their way while copies compute",
+            {**LOCAL, "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5},
+        ),
+        System("DDP", peer="ddp"),
+        System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
+        System("torch.distributed.pipelining, 4 micro-batches, 1f1b", peer="pipelining 1f1b"),
+        System("torch.distributed.pipelining, 4 micro-batches, gpipe", peer="pipelining gpipe"),
+        System("torchft's DiLoCo, 50 a round", peer="diloco 50"),
+        System("torchft's DiLoCo, 10 a round", peer="diloco 10"),
+    ],
+    2: [
+        System("stage 2, all ranks", {"zero.stage": 2, "zero.group": 0}),
+        System("stage 2, groups of 2", PAIRS),
+        System("stage 3, groups of 2", PAIRS_3),
+        System("stage 3, groups of 2, int8 between groups", {**PAIRS_3, "comm.outer_wire": "int8"}),
+        System(
+            "stage 3, groups of 2, local steps, 50 a round", {**PAIRS_3, "sync.mode": "local", "sync.local_steps": 50}
+        ),
+        System(
+            "stage 2, groups of 2, local steps, 10 a round, int8",
+            {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "comm.outer_wire": "int8"},
+        ),
+        System(
+            "stage 2, groups of 2, local steps, 10 a round, on their way",
+            {**PAIRS, "sync.mode": "local", "sync.local_steps": 10, "sync.fragments": 2, "sync.overlap": 5},
+        ),
+        System("a server, stale, staleness 1", {**SERVED, "sync.mode": "stale", "sync.staleness": 1}, first=2),
+        System("a server, async, staleness 4", {**SERVED, "sync.mode": "async", "sync.staleness": 4}),
+        System("DDP", peer="ddp"),
+        System("DDP, PowerSGD of rank 4", peer="powersgd", first=2, fewest=ROUND),
+        System("torchft's DiLoCo between machines, 50 a round", peer="diloco 50"),
+        System("torchft's DiLoCo between machines, 10 a round", peer="diloco 10"),
+    ],
+}
 SHAPES = {1: "one rank a machine", 2: "two ranks a machine"}
 # Systems that measure a step while nothing crosses the link.
 APART = System("without exchange", {**LOCAL, "sync.local_steps": 1000})
@@ -134,7 +150,9 @@ def arguments():
     a.add_argument("--steps", type=int, default=20, help="steps after the first; at least 50 for exchanges in rounds")
     a.add_argument("--loss", type=float, default=2.7, help="validation loss to be reached; 0: no such column")
     a.add_argument("--give-up", type=int, default=300, help="most steps to that loss")
-    a.add_argument("--only", default="", help="run only systems whose names contain this text, or one of several: 'pipelin|DDP'")
+    a.add_argument(
+        "--only", default="", help="run only systems whose names contain this text, or one of several: 'pipelin|DDP'"
+    )
     a.add_argument("--output", help="file for the figures of every run, as JSON")
     a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run only zero plan")
     a.add_argument("--zero", default=find_zero())
@@ -158,26 +176,64 @@ class Bench:
     def run_zero(self, system, steps, until_loss):
         curve = until_loss is not None
         ranks = self.ranks
-        keys = {"train.steps": steps, "train.log_every": steps, "run.dir": self.folder / "run", "comm.transport": "gloo", **system.keys}
+        keys = {
+            "train.steps": steps,
+            "train.log_every": steps,
+            "run.dir": self.folder / "run",
+            "comm.transport": "gloo",
+            **system.keys,
+        }
         if curve:
-            keys |= {"train.eval_every": EVAL_EVERY, "train.log_every": EVAL_EVERY, "data.validation": self.folder / "validation.txt"}
+            keys |= {
+                "train.eval_every": EVAL_EVERY,
+                "train.log_every": EVAL_EVERY,
+                "data.validation": self.folder / "validation.txt",
+            }
         metrics = self.folder / "run/metrics.jsonl"
         metrics.unlink(missing_ok=True)
-        command = [self.args.zero, "train", *train_flags(self.folder, SAMPLES, keys), "--overwrite", "--world-size", 2 * ranks,
-                   "--local-world-size", ranks, "--master-addr", ADDRESSES[0], "--master-port", 29500]
-        sent = self.machines.run(lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks], ranks,
-                                 (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None)
+        command = [
+            self.args.zero,
+            "train",
+            *train_flags(self.folder, SAMPLES, keys),
+            "--overwrite",
+            "--world-size",
+            2 * ranks,
+            "--local-world-size",
+            ranks,
+            "--master-addr",
+            ADDRESSES[0],
+            "--master-port",
+            29500,
+        ]
+        sent = self.machines.run(
+            lambda rank: [*command, "--rank", rank, "--local-rank", rank % ranks],
+            ranks,
+            (lambda: is_enough(evals_of(metrics), until_loss)) if curve else None,
+        )
         ends = [step["t"] for step in steps_of(metrics)]
         # From end to end: ranks also wait for each other between two steps.
-        return {"times": [0] + [b - a for a, b in zip(ends, ends[1:])], "sent": sent, "evals": evals_of(metrics),
-                "losses": [step["loss"] for step in steps_of(metrics)] if system.is_pipeline else []}
+        return {
+            "times": [0] + [b - a for a, b in zip(ends, ends[1:])],
+            "sent": sent,
+            "evals": evals_of(metrics),
+            "losses": [step["loss"] for step in steps_of(metrics)] if system.is_pipeline else [],
+        }
 
     def run_peer(self, system, steps, until_loss):
         report = self.folder / "peer.json"
         curve = until_loss is not None
-        told = {"system": system.peer, "ranks": 2 * self.ranks, "steps": steps, "samples": SAMPLES, "folder": str(self.folder),
-                "report": str(report), "addresses": ADDRESSES, "eval_every": EVAL_EVERY if curve else 0, "until_loss": until_loss,
-                "at_least": LOSS_AFTER}
+        told = {
+            "system": system.peer,
+            "ranks": 2 * self.ranks,
+            "steps": steps,
+            "samples": SAMPLES,
+            "folder": str(self.folder),
+            "report": str(report),
+            "addresses": ADDRESSES,
+            "eval_every": EVAL_EVERY if curve else 0,
+            "until_loss": until_loss,
+            "at_least": LOSS_AFTER,
+        }
         program = "peer_rank.py"
         if system.peer.startswith("pipelining"):
             program = "peer_pipeline_rank.py"
@@ -190,17 +246,24 @@ class Bench:
         """{"steps": steps to the loss, or None; "loss": loss after 100 steps, or None}."""
         evals = self.run(system, self.args.give_up, self.args.loss)["evals"]
         reached = first_below(evals, self.args.loss)
-        return {"steps": reached[2] if reached else None, "loss": next((loss for _, loss, step in evals if step == LOSS_AFTER), None),
-                "curve": [[step, round(loss, 4)] for _, loss, step in evals]}
+        return {
+            "steps": reached[2] if reached else None,
+            "loss": next((loss for _, loss, step in evals if step == LOSS_AFTER), None),
+            "curve": [[step, round(loss, 4)] for _, loss, step in evals],
+        }
 
     def timing(self, system, sent_first):
         """{"seconds": a step, "sent": bytes a step, "ms": [each step], "losses": [those of a pipeline's steps]};
         sent_first: bytes of a run of only its first steps."""
         steps = max(self.args.steps, system.fewest)
         found = self.run(system, system.first + steps)
-        times = found["times"][system.first:]
-        return {"seconds": statistics.mean(times), "sent": (found["sent"] - sent_first) / steps, "ms": [round(1000 * t, 1) for t in times],
-                "losses": found.get("losses", [])}
+        times = found["times"][system.first :]
+        return {
+            "seconds": statistics.mean(times),
+            "sent": (found["sent"] - sent_first) / steps,
+            "ms": [round(1000 * t, 1) for t in times],
+            "losses": found.get("losses", []),
+        }
 
 
 def is_enough(evals, loss):
@@ -226,11 +289,25 @@ class Planner:
         flops = 1e9
         for _ in range(2):  # the first run of the plan finds the flops of a step
             described = self.folder / "cluster.toml"
-            described.write_text(f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\nflops = {flops:.6e}\n'
-                                 + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else ""))
-            done = subprocess.run([self.zero, "plan", CONFIG, "--json", "--cluster", described,
-                                   *(f"--{key}={value}" for key, value in {"train.global_batch": SAMPLES, **keys}.items())],
-                                  check=True, capture_output=True, text=True, cwd=ROOT)
+            described.write_text(
+                f'[cluster]\nhosts = 2\nranks = {self.ranks}\nnetwork = "{mbits / 8}MB"\nlatency_us = 100\n'
+                f"flops = {flops:.6e}\n" + (f'within = "{self.within / 1e6:.3f}MB"\n' if self.within else "")
+            )
+            done = subprocess.run(
+                [
+                    self.zero,
+                    "plan",
+                    CONFIG,
+                    "--json",
+                    "--cluster",
+                    described,
+                    *(f"--{key}={value}" for key, value in {"train.global_batch": SAMPLES, **keys}.items()),
+                ],
+                check=True,
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+            )
             found = json.loads(done.stdout)["cluster"]
             flops *= found["computation_seconds"] / self.alone
         return found
@@ -247,7 +324,13 @@ def name_of_way(way):
     if "sync" in way:
         return tuple(way["sync"][key] for key in ("mode", "servers", "staleness", "quorum"))
     none = {"gather": "none", "reduce": "none", "outer": "none"}
-    return way["stage"], way["group"], way["local"], way.get("secondary_group", 0), tuple(way.get("wire", none).values())
+    return (
+        way["stage"],
+        way["group"],
+        way["local"],
+        way.get("secondary_group", 0),
+        tuple(way.get("wire", none).values()),
+    )
 
 
 def way_of(keys, ranks):
@@ -265,8 +348,11 @@ def choices(plan, systems, predicted, measured, ranks):
     """Lines that compare the choice for this link with the fastest system. predicted, measured: seconds of a step by
     name."""
     planned = {name_of_way(way): way["seconds"] for way in plan["ways"]}
-    tried = {system.name: way_of(system.keys, ranks)
-             for system in systems if system.keys is not None and not system.is_pipeline}
+    tried = {
+        system.name: way_of(system.keys, ranks)
+        for system in systems
+        if system.keys is not None and not system.is_pipeline
+    }
     both = {name: way for name, way in tried.items() if way in planned}
     one_model = {name: way for name, way in both.items() if len(way) == 5 and not way[2] and set(way[4]) == {"none"}}
     lines = []
@@ -274,8 +360,12 @@ def choices(plan, systems, predicted, measured, ranks):
         if not ways:
             continue
         chosen, fastest = min(ways, key=lambda name: planned[ways[name]]), min(ways, key=measured.get)
-        said, took, least = (f"{1000 * seconds:.0f} ms" for seconds in (predicted[chosen], measured[chosen], measured[fastest]))
-        lines.append(f"{what}: zero plan chooses {chosen} ({said}, measured {took}); fastest measured: {fastest} ({least})")
+        said, took, least = (
+            f"{1000 * seconds:.0f} ms" for seconds in (predicted[chosen], measured[chosen], measured[fastest])
+        )
+        lines.append(
+            f"{what}: zero plan chooses {chosen} ({said}, measured {took}); fastest measured: {fastest} ({least})"
+        )
     return lines
 
 
@@ -309,9 +399,12 @@ def exchange_lines(systems, ranks, link, rounds):
         median = over_bytes(statistics.median(steps), statistics.median(base), sent, link)
         cells[system.waits].append(f"{system.name} {median:.2f} ({min(single):.2f} to {max(single):.2f})")
     what = {True: "nothing is sent while ranks compute", False: "a part may cross while ranks compute"}
-    return [f"a step's time beyond one without exchange, over bytes / bandwidth (in single rounds), "
-            f"if {what[waits]}: {'; '.join(found)}"
-            for waits, found in cells.items() if found]
+    return [
+        f"a step's time beyond one without exchange, over bytes / bandwidth (in single rounds), "
+        f"if {what[waits]}: {'; '.join(found)}"
+        for waits, found in cells.items()
+        if found
+    ]
 
 
 # ---- losses of pipelines ---------------------------------------------------------------------------------------------
@@ -321,7 +414,7 @@ EQUAL = 1e-6  # share of a loss: rounding of other orders of sums
 
 
 def loss_lines(rounds, ranks, link):
-    """A line for each peer's pipeline: the largest difference of its losses from ours, of the same weights and samples."""
+    """A line for each peer's pipeline: the largest difference of its losses from ours (equal weights and samples)."""
     steps = [record for record in rounds.of(kind="step", ranks=ranks, mbits=link) if record.get("losses")]
     ours = [record for record in steps if not record["system"].startswith("torch")]
     if not ours:
@@ -333,8 +426,10 @@ def loss_lines(rounds, ranks, link):
             both = list(zip(record["losses"], own))
             most = max(abs(theirs - mine) / mine for theirs, mine in both)
             said = f"equal to {EQUAL:g}" if most <= EQUAL else "DIFFERENT"
-            lines.append(f"losses of {record['system']} and of {ours[0]['system']}: {said}, "
-                         f"at most {most:.1e} of a loss apart in {len(both)} steps")
+            lines.append(
+                f"losses of {record['system']} and of {ours[0]['system']}: {said}, "
+                f"at most {most:.1e} of a loss apart in {len(both)} steps"
+            )
     return lines
 
 
@@ -360,7 +455,9 @@ def measure(bench, systems, links, rounds):
     for number in range(bench.args.repeat):
         bench.machines.rate(None)
         for apart in [APART, GROUPS_APART][:ranks]:
-            rounds.add(kind="apart", ranks=ranks, round=number, system=apart.name, seconds=bench.timing(apart, 0)["seconds"])
+            rounds.add(
+                kind="apart", ranks=ranks, round=number, system=apart.name, seconds=bench.timing(apart, 0)["seconds"]
+            )
         for link in links:
             bench.machines.rate(link)
             for system in systems:
@@ -396,13 +493,30 @@ def print_link(planner, link, rounds):
         spreads[system.name] = spread(rounds.values("seconds", **of_cell))
         if system.keys is not None and not system.is_pipeline:
             predicted[system.name] = predicted_step(planner.plan(link, system.keys))
-        curves = rounds.of(kind="curve", ranks=ranks, mbits=link if system.depends_on_link else None, system=system.name)
-        rows.append([system.name, f"{1000 * step:.0f}", f"{rounds.median('sent', **of_cell) / 1e6:.2f}",
-                     *loss_cells(curves[0] if curves else None, step),
-                     f"{step / predicted[system.name]:.2f}" if system.name in predicted else ""])
+        curves = rounds.of(
+            kind="curve", ranks=ranks, mbits=link if system.depends_on_link else None, system=system.name
+        )
+        rows.append(
+            [
+                system.name,
+                f"{1000 * step:.0f}",
+                f"{rounds.median('sent', **of_cell) / 1e6:.2f}",
+                *loss_cells(curves[0] if curves else None, step),
+                f"{step / predicted[system.name]:.2f}" if system.name in predicted else "",
+            ]
+        )
     loss = rounds.of(kind="asked")[0]["loss"]
-    print_table([f"{link} Mbit/s, {SHAPES[ranks]}", "step ms, mean", "MB a machine sent a step", f"seconds to a loss of {loss:g} (steps)",
-                 f"validation loss after {LOSS_AFTER} steps", "of the prediction"], rows)
+    print_table(
+        [
+            f"{link} Mbit/s, {SHAPES[ranks]}",
+            "step ms, mean",
+            "MB a machine sent a step",
+            f"seconds to a loss of {loss:g} (steps)",
+            f"validation loss after {LOSS_AFTER} steps",
+            "of the prediction",
+        ],
+        rows,
+    )
     chosen = choices(planner.plan(link, {}), systems, predicted, measured, ranks)
     if len(rounds.of(**of_cell)) > 1:
         chosen.append(f"over {link} Mbit/s a step's mean differs most between rounds by {widest(spreads)}")
@@ -417,8 +531,12 @@ def run_all(args, machines, folder, rounds):
     rounds.add(kind="asked", loss=args.loss)
     prepare(args.zero, folder, EVALUATED)
     for bench.ranks in map(int, args.ranks.split(",")):
-        systems = [system for system in SETS[bench.ranks]
-                   if any(part in system.name for part in args.only.split("|")) and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))]
+        systems = [
+            system
+            for system in SETS[bench.ranks]
+            if any(part in system.name for part in args.only.split("|"))
+            and (not system.peer or (has_torchft if system.peer.startswith("diloco") else has_torch))
+        ]
         if systems:
             measure(bench, systems, [int(link) for link in args.mbits.split(",")], rounds)
 

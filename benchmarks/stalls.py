@@ -42,6 +42,7 @@ def arguments():
 
 def stalls(args, first, drawn):
     """A function for run() that stops random ranks among those that compute; their numbers begin at `first`."""
+
     def stall(launcher, over):
         while not over.wait(args.every - args.stall):
             pid = pid_of_rank(launcher.pid, first + drawn.randrange(args.ranks))
@@ -53,6 +54,7 @@ def stalls(args, first, drawn):
                 os.kill(pid, signal.SIGCONT)
             except ProcessLookupError:
                 return
+
     return stall
 
 
@@ -62,8 +64,19 @@ def step_seconds(args, has_quorum, has_stalls, drawn, folder):
     if has_quorum:
         keys |= {"sync.servers": servers, "sync.quorum": args.ranks - 1}
     prepare(args.zero, folder, evaluated=1)
-    run([args.zero, "train", *train_flags(folder, args.ranks * args.batch, keys), "-n", args.ranks + servers, "--overwrite"], 0, 1,
-        beside=stalls(args, servers, drawn) if has_stalls else None)
+    run(
+        [
+            args.zero,
+            "train",
+            *train_flags(folder, args.ranks * args.batch, keys),
+            "-n",
+            args.ranks + servers,
+            "--overwrite",
+        ],
+        0,
+        1,
+        beside=stalls(args, servers, drawn) if has_stalls else None,
+    )
     times = [step["t"] for step in steps_of(folder / "run/metrics.jsonl")]
     return (times[-1] - times[WARM_UP]) / (len(times) - 1 - WARM_UP)
 
@@ -76,13 +89,26 @@ def main():
         for has_quorum in (False, True):
             for has_stalls in (False, True):
                 with tempfile.TemporaryDirectory() as folder:
-                    found.setdefault((has_quorum, has_stalls), []).append(step_seconds(args, has_quorum, has_stalls, drawn, Path(folder)))
-                print(f"quorum {has_quorum}, stalls {has_stalls}: {1000 * found[has_quorum, has_stalls][-1]:.1f} ms", file=sys.stderr, flush=True)
+                    found.setdefault((has_quorum, has_stalls), []).append(
+                        step_seconds(args, has_quorum, has_stalls, drawn, Path(folder))
+                    )
+                print(
+                    f"quorum {has_quorum}, stalls {has_stalls}: {1000 * found[has_quorum, has_stalls][-1]:.1f} ms",
+                    file=sys.stderr,
+                    flush=True,
+                )
     ms = {key: 1000 * statistics.median(values) for key, values in found.items()}
-    print(f"{args.ranks} ranks that compute, {args.batch} samples each; "
-          f"a stall of {args.stall:g} s every {args.every:g} s; mean step times, medians of {args.repeat} rounds\n")
-    print_table(["", "without stalls, ms", "with stalls, ms"],
-                [[name, f"{ms[quorum, False]:.1f}", f"{ms[quorum, True]:.1f}"] for name, quorum in (("sync", False), ("quorum, all but one", True))])
+    print(
+        f"{args.ranks} ranks that compute, {args.batch} samples each; "
+        f"a stall of {args.stall:g} s every {args.every:g} s; mean step times, medians of {args.repeat} rounds\n"
+    )
+    print_table(
+        ["", "without stalls, ms", "with stalls, ms"],
+        [
+            [name, f"{ms[quorum, False]:.1f}", f"{ms[quorum, True]:.1f}"]
+            for name, quorum in (("sync", False), ("quorum, all but one", True))
+        ],
+    )
     lost = {quorum: ms[quorum, True] - ms[quorum, False] for quorum in (False, True)}
     print(f"\nhidden: {1 - lost[True] / lost[False]:.2f} of the stalls")
 

@@ -66,13 +66,18 @@ def arguments():
 
 
 def measure(args, bench, modes, rounds):
-    counts, factors = [int(count) for count in args.ranks.split(",")], [float(factor) for factor in args.factors.split(",")]
+    counts, factors = (
+        [int(count) for count in args.ranks.split(",")],
+        [float(factor) for factor in args.factors.split(",")],
+    )
     rounds.add(kind="asked", loss=args.loss, samples=args.samples, period=args.period)
     curves = [mode for mode in modes if mode.has_loss and args.loss > 0]
     for ranks in counts:
         for mode in curves:
             if not mode.depends_on_speed:
-                rounds.add(kind="curve", ranks=ranks, k=None, round=None, system=mode.name, **bench.curve(mode, ranks, 1))
+                rounds.add(
+                    kind="curve", ranks=ranks, k=None, round=None, system=mode.name, **bench.curve(mode, ranks, 1)
+                )
         said = same_losses(rounds, ranks)
         if said:
             print(said, file=sys.stderr, flush=True)
@@ -99,9 +104,14 @@ def same_losses(rounds, ranks):
         return None
     most = max(abs(theirs[step] - ours[step]) / ours[step] for step in steps)
     if most > SAME:
-        sys.exit(f"{ranks} ranks: DDP does not train as sync does: its losses differ by {most:.1e} of them: {theirs} and {ours}")
-    return (f"{counted(ranks)}: DDP's losses differ from those of sync by {most:.0e} of them at most, over {len(steps)} evaluations up to step "
-            f"{steps[-1]}")
+        sys.exit(
+            f"{ranks} ranks: DDP does not train as sync does: its losses differ by {most:.1e} of them: "
+            f"{theirs} and {ours}"
+        )
+    return (
+        f"{counted(ranks)}: DDP's losses differ from those of sync by {most:.0e} of them at most, "
+        f"over {len(steps)} evaluations up to step {steps[-1]}"
+    )
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------
@@ -153,20 +163,31 @@ def print_ranks(rounds, ranks):
 
     def spreads(what, values_of):
         for k in factors:
-            found = {name: spread(values) for name in names if None not in (values := values_of(of[name, k])) and len(values) > 1}
+            found = {
+                name: spread(values)
+                for name in names
+                if None not in (values := values_of(of[name, k])) and len(values) > 1
+            }
             if found:
                 print(f"k = {k:g}: {what} differs most between rounds by {widest(found)}")
         print()
 
-    print(f"{counted(ranks)}, {len(rounds.of(kind='speed', **of[names[0], factors[0]]))} rounds, {asked['samples']} samples a step, "
-          f"stops every {1e3 * asked['period']:g} ms\n")
-    print_table([f"share of the sum of speeds, {counted(ranks)} (samples a second)", *columns],
-                [[name, *(share_cell(rounds, ranks, k, name) for k in factors)] for name in names])
+    num_rounds = len(rounds.of(kind="speed", **of[names[0], factors[0]]))
+    print(
+        f"{counted(ranks)}, {num_rounds} rounds, {asked['samples']} samples a step, "
+        f"stops every {1e3 * asked['period']:g} ms\n"
+    )
+    print_table(
+        [f"share of the sum of speeds, {counted(ranks)} (samples a second)", *columns],
+        [[name, *(share_cell(rounds, ranks, k, name) for k in factors)] for name in names],
+    )
     spreads("a speed", lambda cell: rounds.values("rate", kind="speed", **cell))
     with_loss = [name for name in names if to_loss(rounds, of[name, factors[0]])]
     if with_loss:
-        print_table([f"seconds to a loss of {asked['loss']:g}, {counted(ranks)} (and steps)", *columns],
-                    [[name, *(loss_cell(to_loss(rounds, of[name, k])) for k in factors)] for name in with_loss])
+        print_table(
+            [f"seconds to a loss of {asked['loss']:g}, {counted(ranks)} (and steps)", *columns],
+            [[name, *(loss_cell(to_loss(rounds, of[name, k])) for k in factors)] for name in with_loss],
+        )
         spreads("a time", lambda cell: [seconds for seconds, _ in to_loss(rounds, cell)])
     said = same_losses(rounds, ranks)
     if said:
@@ -180,7 +201,11 @@ def main():
         rounds = RawRounds.read(args.measured)
     else:
         rounds = RawRounds(args.output)
-        modes = [mode for mode in MODES if any(word in mode.name for word in words) and (mode.keys is not None or has(args.python, "torch"))]
+        modes = [
+            mode
+            for mode in MODES
+            if any(word in mode.name for word in words) and (mode.keys is not None or has(args.python, "torch"))
+        ]
         with tempfile.TemporaryDirectory() as folder:
             measure(args, Stragglers(args, Path(folder)), modes, rounds)
     for ranks in dict.fromkeys(rounds.values("ranks", kind="speed")):

@@ -5,9 +5,9 @@
     python3 benchmarks/two_builds.py --before old/zero --after new/zero --only "stage 3" --repeat 9
 
 A GPT of 4 layers of 128, 2 ranks with one thread each. "ratio" is the median over the rounds of after / before, each
-the median step of a run; below 1 the newer build is faster. "spread" has the quartiles of the rounds' ratios. "shortest"
-is the ratio of the shortest of these steps of each build, on which other work of the machine has the least effect.
-"losses" says whether both builds computed the same losses, bit by bit.
+the median step of a run; below 1 the newer build is faster. "spread" has the quartiles of the rounds' ratios.
+"shortest" is the ratio of the shortest of these steps of each build, on which other work of the machine has the least
+effect. "losses" says whether both builds computed the same losses, bit by bit.
 """
 
 import argparse
@@ -17,14 +17,25 @@ from pathlib import Path
 
 from support.training_run import find_zero, print_table, train
 
-SHAPE = {"model.layers": 4, "model.width": 128, "model.heads": 4, "model.context": 64, "train.batch": 4, "run.threads": 1}
+SHAPE = {
+    "model.layers": 4,
+    "model.width": 128,
+    "model.heads": 4,
+    "model.context": 64,
+    "train.batch": 4,
+    "run.threads": 1,
+}
 CASES = {
     "stage 0": {"zero.stage": 0},
     "stage 1": {"zero.stage": 1},
     "stage 2": {"zero.stage": 2},
     "stage 3": {"zero.stage": 3},
     "stage 3, bf16": {"zero.stage": 3, "train.dtype": "bf16"},
-    "stage 3, all states on the host": {"zero.stage": 3, "zero.parameter": "{host = 1}", "zero.optimizer": "{host = 1}"},
+    "stage 3, all states on the host": {
+        "zero.stage": 3,
+        "zero.parameter": "{host = 1}",
+        "zero.optimizer": "{host = 1}",
+    },
 }
 
 
@@ -64,9 +75,17 @@ def main():
                 same = same and losses[0] == losses[1]
             ratios = [new / old for old, new in zip(before, after)]
             quartiles = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else [ratios[0]] * 3
-            rows.append([name, f"{statistics.median(before):.2f}", f"{statistics.median(after):.2f}",
-                         f"{statistics.median(ratios):.3f}", f"{quartiles[0]:.3f} to {quartiles[2]:.3f}",
-                         f"{min(after) / min(before):.3f}", "equal" if same else "DIFFER"])
+            rows.append(
+                [
+                    name,
+                    f"{statistics.median(before):.2f}",
+                    f"{statistics.median(after):.2f}",
+                    f"{statistics.median(ratios):.3f}",
+                    f"{quartiles[0]:.3f} to {quartiles[2]:.3f}",
+                    f"{min(after) / min(before):.3f}",
+                    "equal" if same else "DIFFER",
+                ]
+            )
     print_table(["2 ranks", "before, ms", "after, ms", "ratio", "spread", "shortest", "losses"], rows)
 
 

@@ -52,14 +52,25 @@ def walked(sections, micros):
 
 def lookup_passes(timeline):
     """Microseconds of the forward passes of section 0."""
-    return [span["dur"] for span in timeline["traceEvents"]
-            if span.get("ph") == "X" and re.fullmatch(r"forward \d+\.0", span["name"])]
+    return [
+        span["dur"]
+        for span in timeline["traceEvents"]
+        if span.get("ph") == "X" and re.fullmatch(r"forward \d+\.0", span["name"])
+    ]
 
 
 def pipelined(args, folder, shape, steps):
     """One run; its folder, and its median step in milliseconds."""
-    keys = {"model.layers": args.layers, **shape, "train.accumulate": args.micros, "train.steps": steps,
-            "train.sample": 0, "run.threads": 1, "parallel.pipeline": 2, "run.timeline": "timeline.json"}
+    keys = {
+        "model.layers": args.layers,
+        **shape,
+        "train.accumulate": args.micros,
+        "train.steps": steps,
+        "train.sample": 0,
+        "run.threads": 1,
+        "parallel.pipeline": 2,
+        "run.timeline": "timeline.json",
+    }
     run = train(args.zero, keys, ranks=2, folder=folder)
     if not run.ok:
         raise SystemExit(run.reason)
@@ -69,8 +80,13 @@ def pipelined(args, folder, shape, steps):
 def main():
     args = arguments()
     small = {"model.width": 32, "model.heads": 2, "model.context": 8, "data.context": 8, "train.batch": 1}
-    whole = {"model.width": args.width, "model.heads": args.heads, "model.context": args.context,
-             "data.context": args.context, "train.batch": args.batch}
+    whole = {
+        "model.width": args.width,
+        "model.heads": args.heads,
+        "model.context": args.context,
+        "data.context": args.context,
+        "train.batch": args.batch,
+    }
     with tempfile.TemporaryDirectory() as folder:
         few, _ = pipelined(args, Path(folder) / "few", small, steps=20)
         passes = lookup_passes(json.loads((few / "timeline.json").read_text()))
@@ -79,10 +95,14 @@ def main():
     others = sum(operators for _, operators in sections[1:])
     least, median = min(passes) / others, statistics.median(passes) / others
     most = max(walked(sections, args.micros).values())
-    print(f"{len(passes)} passes walk past {others} operators each: {least:.2f} us an operator at least, "
-          f"{median:.2f} us in the median pass")
-    print(f"{args.layers} x {args.width}, {args.micros} micro-batches of {args.batch} x {args.context}: a step of "
-          f"{step_ms:.0f} ms walks past {most} operators on one rank, {100 * most * median / 1000 / step_ms:.2f} %")
+    print(
+        f"{len(passes)} passes walk past {others} operators each: {least:.2f} us an operator at least, "
+        f"{median:.2f} us in the median pass"
+    )
+    print(
+        f"{args.layers} x {args.width}, {args.micros} micro-batches of {args.batch} x {args.context}: a step of "
+        f"{step_ms:.0f} ms walks past {most} operators on one rank, {100 * most * median / 1000 / step_ms:.2f} %"
+    )
     print(f"load of this machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 

@@ -11,9 +11,11 @@ zero_page_assets(zero_page)
 zero_room(launch FOLDER app/launch COLD)
 zero_room(config FOLDER app/config COLD)
 zero_room(bench FOLDER app/cli/bench LIBS nlohmann_json::nlohmann_json PkgConfig::liburing)
-zero_room(cli FOLDER app/cli EXCLUDE bench torch_verbs COLD LIBS CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::liburing dl)
+zero_room(cli FOLDER app/cli EXCLUDE bench torch_verbs COLD
+          LIBS CLI11::CLI11 nlohmann_json::nlohmann_json PkgConfig::liburing dl)
 set(program_rooms data report page launch config bench cli)
-set(program_libraries PkgConfig::liburing PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::png PkgConfig::turbojpeg ZLIB::ZLIB dl)
+set(program_libraries PkgConfig::liburing PkgConfig::pcre2 PkgConfig::utf8proc PkgConfig::png PkgConfig::turbojpeg
+    ZLIB::ZLIB dl)
 
 add_executable(zero_executable "${PROJECT_SOURCE_DIR}/app/cli/main.cpp" $<TARGET_OBJECTS:zero_build_name_own>)
 foreach(room ${program_rooms})

@@ -16,7 +16,8 @@ endif()
 set(build_name_folder "${PROJECT_BINARY_DIR}/build_name")
 set(build_name_command "${CMAKE_COMMAND}" "-DVERSION=${PROJECT_VERSION}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
     "-DOUTPUT=${build_name_folder}/build_name.h" -P "${CMAKE_CURRENT_LIST_FILE}")
-add_custom_target(zero_build_name_header COMMAND ${build_name_command} BYPRODUCTS "${build_name_folder}/build_name.h" VERBATIM)
+add_custom_target(zero_build_name_header
+  COMMAND ${build_name_command} BYPRODUCTS "${build_name_folder}/build_name.h" VERBATIM)
 
 file(CONFIGURE OUTPUT "${build_name_folder}/own.cpp" @ONLY CONTENT "#include \"app/cli/command/build.h\"
 

@@ -22,7 +22,8 @@ zero_tests(engine SHARDS 2 ROOMS base device recorded_device plan comm memory op
 zero_tests(cuda APART fake_cudart ROOMS base device comm memory optim)
 zero_tests(serve ROOMS base device recorded_device plan comm memory optim engine serve)
 # Over 20 s: saves that are killed or that fail at each of their system calls, and loads into other worlds.
-zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch SLOW FULL RECORDED)
+zero_tests(checkpoint SHARDS 3 ROOMS base device recorded_device plan comm memory optim engine checkpoint launch
+           SLOW FULL RECORDED)
 zero_tests(data ROOMS base data)
 zero_tests(report APART page ROOMS base device plan comm memory optim engine report LIBS nlohmann_json::nlohmann_json)
 # Over 20 s: worlds that fail. Many of these tests wait for a timeout of the library.

@@ -16,7 +16,8 @@ if(CPACK_ZERO_TORCH)
   set(private "${libdir}/zero-cpp/torch")
   get_filename_component(wheel "${CPACK_ZERO_TORCH}/.." REALPATH)
   set(loaded "${CPACK_ZERO_TORCH}/lib/libtorch_cpu.so" "${CPACK_ZERO_TORCH}/lib/libc10.so")
-  execute_process(COMMAND ldd ${loaded} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)  # CMake's own command takes minutes here
+  # CMake's own command takes minutes here.
+  execute_process(COMMAND ldd ${loaded} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
   if(needed MATCHES "not found")
     message(FATAL_ERROR "libtorch needs libraries that are not here:\n${needed}")
   endif()
@@ -41,7 +42,8 @@ if(CPACK_ZERO_TORCH)
   endforeach()
   file(COPY "${CPACK_ZERO_TORCH}/include" DESTINATION "${private}" NO_SOURCE_PERMISSIONS)
   # Licences of all these files, word by word.
-  file(GLOB licences "${wheel}/torch-*/licenses/*" "${wheel}/nvidia_cuda_*/licenses/*" "${CPACK_ZERO_TORCH}/LICENSE" "${CPACK_ZERO_TORCH}/NOTICE")
+  file(GLOB licences "${wheel}/torch-*/licenses/*" "${wheel}/nvidia_cuda_*/licenses/*"
+       "${CPACK_ZERO_TORCH}/LICENSE" "${CPACK_ZERO_TORCH}/NOTICE")
   foreach(licence ${licences})
     file(READ "${licence}" text)
     string(REPLACE "\r" "" text "\n${text}\n")
@@ -77,16 +79,19 @@ foreach(folder debian DEBIAN)  # dpkg-shlibdeps reads debian/control, and recogn
   file(MAKE_DIRECTORY "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${folder}")
 endforeach()
 file(WRITE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian/control" "")
-execute_process(COMMAND dpkg-shlibdeps --ignore-missing-info -O ${binaries} WORKING_DIRECTORY "${CPACK_TEMPORARY_INSTALL_DIRECTORY}"
+execute_process(COMMAND dpkg-shlibdeps --ignore-missing-info -O ${binaries}
+                WORKING_DIRECTORY "${CPACK_TEMPORARY_INSTALL_DIRECTORY}"
                 OUTPUT_VARIABLE depends ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "^.*Depends=" "" CPACK_DEBIAN_PACKAGE_DEPENDS "${depends}")
 file(REMOVE_RECURSE "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/debian" "${CPACK_TEMPORARY_INSTALL_DIRECTORY}/DEBIAN")
 
 # ---- examples: `zero train` names them from the folder above ---------------------------------------------------------
 file(COPY "${CPACK_ZERO_SOURCE}/examples/README.md" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS)
-foreach(example linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification own_module gan api)
-  file(COPY "${CPACK_ZERO_SOURCE}/examples/${example}" DESTINATION "${usr}/share/zero-cpp/examples" NO_SOURCE_PERMISSIONS
-       PATTERN "__pycache__" EXCLUDE)
+set(examples linear mnist_mlp mnist_cnn mnist_lstm shakespeare shakespeare_lstm shakespeare_llama bert_classification
+    own_module gan api)
+foreach(example ${examples})
+  file(COPY "${CPACK_ZERO_SOURCE}/examples/${example}" DESTINATION "${usr}/share/zero-cpp/examples"
+       NO_SOURCE_PERMISSIONS PATTERN "__pycache__" EXCLUDE)
 endforeach()
 file(MAKE_DIRECTORY "${doc}")
 file(CREATE_LINK ../../zero-cpp/examples "${doc}/examples" SYMBOLIC)
@@ -94,7 +99,8 @@ file(CREATE_LINK ../../zero-cpp/examples "${doc}/examples" SYMBOLIC)
 # ---- Debian's documents ----------------------------------------------------------------------------------------------
 file(READ "${CPACK_ZERO_SOURCE}/cmake/debian/copyright" copyright)
 if(copyright_of_torch)
-  string(APPEND copyright "\nFiles: usr/${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\nCopyright: the PyTorch contributors and those named below\n"
+  string(APPEND copyright "\nFiles: usr/${CPACK_ZERO_LIBDIR}/zero-cpp/torch/*\n"
+         "Copyright: the PyTorch contributors and those named below\n"
          "License: PyTorch-and-CUDA\n${copyright_of_torch}")
 endif()
 file(WRITE "${doc}/copyright" "${copyright}")

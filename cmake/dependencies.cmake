@@ -38,8 +38,9 @@ endif()
 
 find_package(PkgConfig QUIET)
 zero_needs(pkg-config PKG_CONFIG_FOUND)
-foreach(library "hwy libhwy libhwy-dev" "hwloc hwloc libhwloc-dev" "liburing liburing liburing-dev" "pcre2 libpcre2-8 libpcre2-dev"
-                "utf8proc libutf8proc libutf8proc-dev" "png libpng libpng-dev" "turbojpeg libturbojpeg libturbojpeg0-dev")
+foreach(library "hwy libhwy libhwy-dev" "hwloc hwloc libhwloc-dev" "liburing liburing liburing-dev"
+                "pcre2 libpcre2-8 libpcre2-dev" "utf8proc libutf8proc libutf8proc-dev" "png libpng libpng-dev"
+                "turbojpeg libturbojpeg libturbojpeg0-dev")
   string(REPLACE " " ";" library "${library}")
   list(POP_FRONT library name module package)
   if(PKG_CONFIG_FOUND)

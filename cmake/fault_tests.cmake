@@ -22,7 +22,8 @@ set_target_properties(zero_faults_test PROPERTIES SOURCES "${fault_sources}")
 
 add_dependencies(zero_faults_test zero_executable zero_fault_worker zero_fault_saver zero_fault_leaver)
 if(TARGET zero)
-  target_link_libraries(zero_fault_struck_pass PRIVATE zero zero_flags zero_libtorch GTest::gtest)  # as its precompiled header
+  # As its precompiled header.
+  target_link_libraries(zero_fault_struck_pass PRIVATE zero zero_flags zero_libtorch GTest::gtest)
   target_precompile_headers(zero_fault_struck_pass REUSE_FROM zero_torch_test_pch)
   zero_compile_as_test(zero_fault_struck_pass -O0)
   add_dependencies(zero_faults_test zero zero_fault_struck_pass)

@@ -44,12 +44,13 @@ function(zero_fuzzer name)
 endfunction()
 
 zero_fuzzer(safetensors LIBS nlohmann_json::nlohmann_json
-            SOURCES ${fuzz_base} zero/checkpoint/safetensors/element_type.cpp zero/checkpoint/safetensors/safetensors_header.cpp)
+            SOURCES ${fuzz_base} zero/checkpoint/safetensors/element_type.cpp
+            zero/checkpoint/safetensors/safetensors_header.cpp)
 zero_fuzzer(weight_index LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/base/files/strict_json.cpp zero/checkpoint/safetensors/weight_index.cpp)
 zero_fuzzer(manifest LIBS nlohmann_json::nlohmann_json OpenSSL::Crypto
-            SOURCES ${fuzz_base} zero/base/files/sha256.cpp zero/checkpoint/safetensors/element_type.cpp zero/base/files/strict_json.cpp
-            zero/checkpoint/image/manifest.cpp)
+            SOURCES ${fuzz_base} zero/base/files/sha256.cpp zero/checkpoint/safetensors/element_type.cpp
+            zero/base/files/strict_json.cpp zero/checkpoint/image/manifest.cpp)
 zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
             SOURCES ${fuzz_base} zero/base/files/file.cpp zero/base/process/pages.cpp zero/base/files/strict_json.cpp
             zero/comm/flight/record.cpp zero/comm/flight/ring.cpp zero/comm/flight/file.cpp
@@ -57,17 +58,23 @@ zero_fuzzer(flight LIBS nlohmann_json::nlohmann_json
 zero_fuzzer(store LIBS OpenSSL::Crypto
             SOURCES ${fuzz_base} zero/base/files/file.cpp zero/comm/rendezvous/handshake.cpp
             zero/comm/rendezvous/store_messages.cpp zero/comm/rendezvous/store_session.cpp)
-zero_fuzzer(memory_server SOURCES ${fuzz_base} zero/base/files/file.cpp zero/base/files/random_bytes.cpp zero/comm/rendezvous/unix_socket.cpp app/launch/held/memory_server.cpp
-            app/launch/held/memory_files.cpp)
+zero_fuzzer(memory_server
+            SOURCES ${fuzz_base} zero/base/files/file.cpp zero/base/files/random_bytes.cpp
+            zero/comm/rendezvous/unix_socket.cpp app/launch/held/memory_server.cpp app/launch/held/memory_files.cpp)
 zero_fuzzer(tokens SOURCES ${fuzz_base} ${fuzz_file} app/data/tokens/token_stream.cpp)
 zero_fuzzer(idx LIBS ZLIB::ZLIB SOURCES ${fuzz_base} ${fuzz_file} app/data/images/gzip.cpp app/data/images/idx.cpp)
-set(fuzz_tables app/data/tables/csv.cpp app/data/sample/csv_reader.cpp app/data/sample/label_words.cpp zero/base/text/terminal_text.cpp)
+set(fuzz_tables app/data/tables/csv.cpp app/data/sample/csv_reader.cpp app/data/sample/label_words.cpp
+    zero/base/text/terminal_text.cpp)
 zero_fuzzer(csv SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables})
 zero_fuzzer(tsv LIBS PkgConfig::utf8proc
-            SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables} app/data/sample/held_out.cpp app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
+            SOURCES ${fuzz_base} ${fuzz_file} ${fuzz_tables} app/data/sample/held_out.cpp
+            app/data/texts/labelled_texts.cpp app/data/tokens/vocabulary.cpp app/data/tokens/bert_words.cpp
             app/data/sample/sample_order.cpp)
-zero_fuzzer(config SOURCES ${fuzz_base} zero/base/files/data_files.cpp zero/base/numbers/memory_budget.cpp app/config/options/value.cpp
-            app/config/toml_source.cpp app/config/options/suggest.cpp app/config/options/option.cpp app/config/options/option_allowed.cpp app/config/options/unknown_key.cpp app/config/options/option_table.cpp app/config/resolved.cpp)
+zero_fuzzer(config
+            SOURCES ${fuzz_base} zero/base/files/data_files.cpp zero/base/numbers/memory_budget.cpp
+            app/config/options/value.cpp app/config/toml_source.cpp app/config/options/suggest.cpp
+            app/config/options/option.cpp app/config/options/option_allowed.cpp app/config/options/unknown_key.cpp
+            app/config/options/option_table.cpp app/config/resolved.cpp)
 
 file(GLOB fuzz_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/fuzz/*_fuzz.cpp")
 foreach(fuzz_file_path ${fuzz_files})

@@ -11,7 +11,8 @@ foreach(target zero zero_app zero_plan_clp zero_transport_mpi zero_transport_glo
   endif()
 endforeach()
 install(TARGETS ${installed_libraries} LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")  # libtorch's folder comes from its link options
+# libtorch's folder comes from its link options.
+set_target_properties(${installed_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 if(TARGET zero)  # the Debian package installs a libtorch beside the library
   set_target_properties(zero zero_app PROPERTIES INSTALL_RPATH "$ORIGIN;$ORIGIN/zero-cpp/torch/lib")
 endif()
@@ -29,7 +30,8 @@ if(TARGET zero_executable)
       list(POP_BACK page file)
       get_filename_component(folder \"\${share}/\${file}\" DIRECTORY)
       file(MAKE_DIRECTORY \"\${folder}\")
-      execute_process(COMMAND \"$<TARGET_FILE:zero_executable>\" \${page} OUTPUT_FILE \"\${share}/\${file}\" RESULT_VARIABLE status)
+      execute_process(COMMAND \"$<TARGET_FILE:zero_executable>\" \${page}
+                      OUTPUT_FILE \"\${share}/\${file}\" RESULT_VARIABLE status)
       if(NOT status EQUAL 0)
         file(REMOVE \"\${share}/\${file}\")
       endif()
@@ -40,7 +42,8 @@ endif()
 set(public_rooms ${core_rooms})
 if(TARGET zero)
   list(APPEND public_rooms torch)
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/zero" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/zero" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+          FILES_MATCHING PATTERN "*.h")
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/torch.cmake" DESTINATION "${package_dir}")
 endif()
 foreach(room ${public_rooms})
@@ -48,10 +51,12 @@ foreach(room ${public_rooms})
           FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE)
 endforeach()
 
-configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/zeroConfig.cmake.in" "${PROJECT_BINARY_DIR}/zeroConfig.cmake"
-                              INSTALL_DESTINATION "${package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+configure_package_config_file(
+  "${PROJECT_SOURCE_DIR}/cmake/zeroConfig.cmake.in" "${PROJECT_BINARY_DIR}/zeroConfig.cmake"
+  INSTALL_DESTINATION "${package_dir}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
-install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake" DESTINATION "${package_dir}")
+install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
+        DESTINATION "${package_dir}")
 
 # Over 20 s: installs this build into a folder of its own, and builds examples/own_module against it, as a user would.
 if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)

@@ -65,7 +65,8 @@ find_path(GLOO_INCLUDE gloo/allreduce.h)
 find_library(GLOO_LIBRARY gloo)
 if(GLOO_INCLUDE AND GLOO_LIBRARY)
   zero_plugin(transport gloo TESTS comm world LIBS ${GLOO_LIBRARY} OpenSSL::Crypto
-              SOURCES comm/rendezvous/handshake comm/rendezvous/store_messages comm/rendezvous/store_session comm/rendezvous/tcp_sockets)
+              SOURCES comm/rendezvous/handshake comm/rendezvous/store_messages comm/rendezvous/store_session
+              comm/rendezvous/tcp_sockets)
   target_include_directories(zero_transport_gloo SYSTEM PRIVATE ${GLOO_INCLUDE})
 else()
   message(STATUS "transport gloo: not built (install libgloo-dev)")

@@ -24,7 +24,8 @@ endif()
 
 set(package "${PROJECT_BINARY_DIR}/python/zerocpp")
 # _torch_check.py refuses a torch whose minor version differs from the one in this file.
-file(STRINGS "${ZERO_TORCH}/include/torch/headeronly/version.h" torch_version REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+file(STRINGS "${ZERO_TORCH}/include/torch/headeronly/version.h" torch_version
+     REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 string(REGEX REPLACE "[^0-9;]" "" torch_version "${torch_version}")
 list(JOIN torch_version "." torch_version)
 file(WRITE "${package}/built_for.txt" "${torch_version}\n")
@@ -32,8 +33,11 @@ file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/extension/*.cp
 Python3_add_library(zero_python MODULE WITH_SOABI ${sources})
 target_include_directories(zero_python SYSTEM PRIVATE "${ZERO_TORCH}/include")
 target_compile_options(zero_python PRIVATE -fvisibility=hidden -O1)
-target_link_libraries(zero_python PRIVATE zero zero_core zero_flags zero_libtorch "${ZERO_TORCH}/lib/libtorch_python.so")
-set_target_properties(zero_python PROPERTIES OUTPUT_NAME _C LIBRARY_OUTPUT_DIRECTORY "${package}" INSTALL_RPATH "$ORIGIN/lib")
+target_link_libraries(zero_python PRIVATE
+  zero zero_core zero_flags zero_libtorch "${ZERO_TORCH}/lib/libtorch_python.so")
+set_target_properties(zero_python PROPERTIES OUTPUT_NAME _C
+                      LIBRARY_OUTPUT_DIRECTORY "${package}" INSTALL_RPATH "$ORIGIN/lib")
 file(GLOB_RECURSE modules CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/zerocpp/*.py")
-add_custom_target(zero_python_package ALL COMMAND "${CMAKE_COMMAND}" -E copy_directory "${PROJECT_SOURCE_DIR}/python/zerocpp" "${package}"
-                  DEPENDS zero_python VERBATIM)
+add_custom_target(zero_python_package ALL
+  COMMAND "${CMAKE_COMMAND}" -E copy_directory "${PROJECT_SOURCE_DIR}/python/zerocpp" "${package}"
+  DEPENDS zero_python VERBATIM)

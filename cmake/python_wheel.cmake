@@ -11,5 +11,6 @@ install(TARGETS zero_executable RUNTIME DESTINATION zerocpp/bin COMPONENT python
 install(TARGETS zero_python LIBRARY DESTINATION zerocpp COMPONENT python EXCLUDE_FROM_ALL)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/zerocpp" DESTINATION . COMPONENT python EXCLUDE_FROM_ALL
         FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
-install(FILES "${PROJECT_BINARY_DIR}/python/zerocpp/built_for.txt" DESTINATION zerocpp COMPONENT python EXCLUDE_FROM_ALL)
+install(FILES "${PROJECT_BINARY_DIR}/python/zerocpp/built_for.txt" DESTINATION zerocpp COMPONENT python
+        EXCLUDE_FROM_ALL)
 install(FILES "${PROJECT_SOURCE_DIR}/python/zerocpp_command.py" DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)

@@ -31,11 +31,13 @@ message(STATUS "libtorch: ${ZERO_TORCH}")
 
 foreach(lib c10 torch_cpu)
   add_library(zero_torch_${lib} SHARED IMPORTED GLOBAL)
-  set_target_properties(zero_torch_${lib} PROPERTIES IMPORTED_LOCATION "${ZERO_TORCH}/lib/lib${lib}.so" IMPORTED_NO_SONAME TRUE)
+  set_target_properties(zero_torch_${lib} PROPERTIES
+    IMPORTED_LOCATION "${ZERO_TORCH}/lib/lib${lib}.so" IMPORTED_NO_SONAME TRUE)
   set_target_properties(zero_torch_${lib} PROPERTIES IMPORTED_NO_SONAME FALSE IMPORTED_SONAME "lib${lib}.so")
 endforeach()
 add_library(zero_libtorch INTERFACE)
-target_include_directories(zero_libtorch SYSTEM INTERFACE "${ZERO_TORCH}/include" "${ZERO_TORCH}/include/torch/csrc/api/include")
+target_include_directories(zero_libtorch SYSTEM INTERFACE
+  "${ZERO_TORCH}/include" "${ZERO_TORCH}/include/torch/csrc/api/include")
 # The wheel has its own fmt headers, which come first. Their version differs from the system library's.
 target_compile_definitions(zero_libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1 FMT_HEADER_ONLY=1)
 target_link_options(zero_libtorch INTERFACE "LINKER:--no-as-needed" "LINKER:--allow-shlib-undefined")

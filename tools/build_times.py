@@ -21,7 +21,7 @@ def read_log(folder):
     built = set()
     for line in (folder / "build.ninja").read_text().splitlines():
         if line.startswith("build "):
-            built.update(line[len("build "):].split(":", 1)[0].split())
+            built.update(line[len("build ") :].split(":", 1)[0].split())
     steps, outputs_of = {}, {}
     for line in (folder / ".ninja_log").read_text().splitlines():
         fields = line.split("\t")

@@ -47,10 +47,12 @@ add() {  # FILE FOLDER
   cp -L "$1" "$bundle/$2/"
 }
 
-command=$(find_one zero "$build/bin") || refuse "$build/bin/zero is not there: cmake --build --preset release --target zero_executable"
+command=$(find_one zero "$build/bin") ||
+  refuse "$build/bin/zero is not there: cmake --build --preset release --target zero_executable"
 add "$command" bin
 for library in libzero_app.so libzero.so libzero_core.so libzero_transport_nccl.so; do
-  found=$(find_one $library "$build/lib") || refuse "$build/lib/$library is not there: cmake --build --preset release --target zero"
+  found=$(find_one $library "$build/lib") ||
+    refuse "$build/lib/$library is not there: cmake --build --preset release --target zero"
   add "$found" lib
 done
 plugin=$(find_one libzero_device_cuda.so "$build/lib" "$cuda/lib") ||
@@ -72,11 +74,13 @@ for test in zero_cuda_test zero_device_test zero_engine_test zero_torch_test zer
 done
 
 # Copies their libraries, except those of the driver and those that every machine with Python and torch has.
-elsewhere='^(ld-linux|libc\.so|libm\.so|libdl|libpthread|librt|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp|libtorch|libc10|libcu|libnv|libnccl|libzero|linux-vdso)'
+elsewhere='^(ld-linux|libc\.so|libm\.so|libdl|libpthread|librt|libresolv|libutil|libstdc\+\+|libgcc_s|libgomp'
+elsewhere+='|libtorch|libc10|libcu|libnv|libnccl|libzero|linux-vdso)'
 needs() { { ldd "$@" 2>/dev/null || true; } | awk '$2 == "=>" && $3 ~ /^\// {print $1, $3}' | sort -u; }
-needs "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* | { grep -Ev "$elsewhere" || true; } | while read -r name path; do
-  cp -L "$path" "$bundle/lib/$name"
-done
+needs "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* | { grep -Ev "$elsewhere" || true; } |
+  while read -r name path; do
+    cp -L "$path" "$bundle/lib/$name"
+  done
 # The CUDA runtime comes with torch. Without it the plug-in's error names it.
 strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* 2>/dev/null || true
 
@@ -94,5 +98,10 @@ mkdir -p "$(dirname "$out")"
 tar -C "$work" -czf "$out" zero-bundle
 size=$(stat -c %s "$out")
 unpacked=$(du -sb "$bundle" | cut -f1)
-[ "$size" -lt $((limit << 20)) ] || { rm -f "$out"; refuse "the archive would have $((size >> 20)) MiB, and $limit is the limit"; }
-echo "$out: $(awk "BEGIN {printf \"%.1f\", $size / 1048576}") MiB ($((unpacked >> 20)) unpacked), $(find "$bundle" -type f | wc -l) files, for torch $(version __version__)"
+if [ "$size" -ge $((limit << 20)) ]; then
+  rm -f "$out"
+  refuse "the archive would have $((size >> 20)) MiB, and $limit is the limit"
+fi
+mib=$(awk "BEGIN {printf \"%.1f\", $size / 1048576}")
+num_files=$(find "$bundle" -type f | wc -l)
+echo "$out: $mib MiB ($((unpacked >> 20)) unpacked), $num_files files, for torch $(version __version__)"

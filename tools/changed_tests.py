@@ -21,13 +21,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),", re.MULTILINE)
-PROGRAM = re.compile(r"^zero_tests\((\w+)(?:[^)]*?\bFOLDERS ([\w/ ]+?) (?:APART|ROOMS|LIBS|TIMEOUT|LABEL)\b)?", re.MULTILINE)
+PROGRAM = re.compile(
+    r"^zero_tests\((\w+)(?:[^)]*?\bFOLDERS ([\w/ ]+?) (?:APART|ROOMS|LIBS|TIMEOUT|LABEL)\b)?", re.MULTILINE
+)
 SLOW_PROGRAM = re.compile(r"^zero_tests\((\w+)[^)]*?\bLABEL slow\b", re.MULTILINE)
 LATER = re.compile(r"(?:Slow|Full)(?:OnAnyDevice)?$")
 
 
 def git(*arguments):
-    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True).stdout.splitlines()
+    return subprocess.run(
+        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
 
 
 def programs():
@@ -56,7 +60,15 @@ def headers_behind(file, known):
 
 def room_of(path):
     parts = Path(path).parts
-    return parts[1] if parts[0] in ("zero", "app") and len(parts) > 2 else "cuda" if parts[:2] == ("plugins", "cuda") else "comm" if parts[0] == "plugins" else None
+    return (
+        parts[1]
+        if parts[0] in ("zero", "app") and len(parts) > 2
+        else "cuda"
+        if parts[:2] == ("plugins", "cuda")
+        else "comm"
+        if parts[0] == "plugins"
+        else None
+    )
 
 
 def program_of(path, table):
@@ -76,19 +88,33 @@ def main(arguments):
     rooms = {room_of(path) for path in changed if path.endswith((".h", ".cpp", ".cu", ".cuh"))} - {None}
     headers = {path for path in changed if path.endswith((".h", ".inc", ".cuh"))}
     filters = {}
-    for test in sorted(path for path in known if path.startswith("tests/") and path.endswith("_test.cpp") and (ROOT / path).is_file()):
+    for test in sorted(
+        path for path in known if path.startswith("tests/") and path.endswith("_test.cpp") and (ROOT / path).is_file()
+    ):
         program = program_of(test, table)
         mirrors = Path(test).parts[1] in rooms
-        if program is None or (program in slow and test not in changed) or not (test in changed or mirrors or headers & headers_behind(test, known)):
+        if (
+            program is None
+            or (program in slow and test not in changed)
+            or not (test in changed or mirrors or headers & headers_behind(test, known))
+        ):
             continue
         suites = set(TEST.findall((ROOT / test).read_text(encoding="utf-8")))
-        filters.setdefault(program, set()).update(suite for suite in suites if test in changed or not LATER.search(suite))
+        filters.setdefault(program, set()).update(
+            suite for suite in suites if test in changed or not LATER.search(suite)
+        )
     for program, suites in sorted(filters.items(), key=lambda item: (-len(item[1]), item[0])):
         if suites:
             print(program, ":".join(f"{suite}.*:*/{suite}.*" for suite in sorted(suites)))
     for path in sorted(changed):
         script = Path(path)
-        name = script.name if script.parts[:2] == ("tests", "tools") else f"{script.stem}_test.py" if script.parts[0] in ("tools", "benchmarks") else None
+        name = (
+            script.name
+            if script.parts[:2] == ("tests", "tools")
+            else f"{script.stem}_test.py"
+            if script.parts[0] in ("tools", "benchmarks")
+            else None
+        )
         if name and name.endswith("_test.py") and (ROOT / "tests/tools" / name).is_file():
             print("SCRIPT", f"tests/tools/{name}")
     return 0

@@ -33,35 +33,58 @@ import draw_rooms
 FLOORS = {
     "zero": {
         "base": 0,
-        "device": 1, "plan": 1,
-        "comm": 2, "memory": 2, "optim": 2,
+        "device": 1,
+        "plan": 1,
+        "comm": 2,
+        "memory": 2,
+        "optim": 2,
         "engine": 3,
-        "checkpoint": 4, "serve": 4,
+        "checkpoint": 4,
+        "serve": 4,
         "torch": 5,
     },
     "app": {
-        "data": 0, "launch": 0, "models": 0, "report": 0,
+        "data": 0,
+        "launch": 0,
+        "models": 0,
+        "report": 0,
         "train": 1,
         "config": 2,
         "cli": 3,
     },
     "plugins": {"clp": 0, "cuda": 0, "gloo": 0, "mpi": 0, "nccl": 0},
 }
-TREES = {"zero": ("zero",), "app": ("zero", "app"), "plugins": ("zero", "plugins")}  # tree: the trees that it may include
+TREES = {
+    "zero": ("zero",),
+    "app": ("zero", "app"),
+    "plugins": ("zero", "plugins"),
+}  # tree: the trees that it may include
 WITH_TORCH = {("zero", "torch"), ("app", "models"), ("app", "train"), ("app", "cli")}
 MAX_README_LINES = 40
 WHOLE_TESTS = {"world", "parity", "faults", "issues", "fuzz", "support", "tools", "python"}
 SOURCES = {".h", ".cpp", ".cc", ".inc", ".cu", ".cuh"}
 
-INSIDE = {"zero/engine/rank_engine.h", "zero/engine/options/engine_host.h", "zero/memory/disk/disk_seam.h",
-          "zero/memory/link/link.h", "zero/memory/link/paced_link.h", "zero/memory/memory_watch.h",
-          "zero/torch/activations/activation_store_shared.h", "zero/torch/attach_host.h"}
-DECLARED_INSIDE = re.compile(r"^\s*(?:class|struct) (DiskSeam|RankEngine|EngineHost|EngineSeams|Link|LinkClock|MemoryWatch);")
+INSIDE = {
+    "zero/engine/rank_engine.h",
+    "zero/engine/options/engine_host.h",
+    "zero/memory/disk/disk_seam.h",
+    "zero/memory/link/link.h",
+    "zero/memory/link/paced_link.h",
+    "zero/memory/memory_watch.h",
+    "zero/torch/activations/activation_store_shared.h",
+    "zero/torch/attach_host.h",
+}
+DECLARED_INSIDE = re.compile(
+    r"^\s*(?:class|struct) (DiskSeam|RankEngine|EngineHost|EngineSeams|Link|LinkClock|MemoryWatch);"
+)
 
 ROOMS_OF_STATES = ("engine", "memory", "optim")
 LIST_OF_BYTES = "tools/state_bytes.txt"
-TOUCH = re.compile(r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\(|\b(?:convert_elements|sum_ranks)\("
-                   r"|\breinterpret_cast<(?:const )?(?:float|[A-Z]\w*|std::u?int\d+_t)\*>")
+TOUCH = re.compile(
+    r"\bmem(?:cpy|set|move)\(|\b(?:copy|fill)_n\(|\bstd::(?:ranges::)?(?:copy|fill|transform)\("
+    r"|\b(?:convert_elements|sum_ranks)\("
+    r"|\breinterpret_cast<(?:const )?(?:float|[A-Z]\w*|std::u?int\d+_t)\*>"
+)
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 NAMED_FILE = re.compile(r"^- `([^`]+)`", re.MULTILINE)
@@ -134,7 +157,9 @@ def check(root):
     for name in sources(root):
         tree, room = place_of(name)
         if room not in FLOORS[tree]:
-            violations.append(f"{name}:1: folder: {tree}/{room} has no floor" if room else f"{name}:1: folder: it is in no room")
+            violations.append(
+                f"{name}:1: folder: {tree}/{room} has no floor" if room else f"{name}:1: folder: it is in no room"
+            )
             continue
         for number, quote, path in includes(root / name):
             if (tree, room) not in WITH_TORCH and TORCH_HEADER.match(path):
@@ -157,7 +182,9 @@ def check_cycles(root):
         for number, quote, path in includes(root / name):
             target = included(root, root / name, quote, path)
             if target and target.parts[0] in FLOORS and target.parent != name.parent:
-                arrows[name.parent].setdefault(target.parent, f"{name}:{number}: cycle: {name.parent} includes {target.parent}")
+                arrows[name.parent].setdefault(
+                    target.parent, f"{name}:{number}: cycle: {name.parent} includes {target.parent}"
+                )
 
     def reached(start):
         seen, waiting = set(), [start]
@@ -169,8 +196,12 @@ def check_cycles(root):
         return seen
 
     reach = {folder: reached(folder) for folder in list(arrows)}
-    return sorted(f"{line}, which leads back to it" for folder, targets in arrows.items() for target, line in targets.items()
-                  if folder in reach.get(target, ()))
+    return sorted(
+        f"{line}, which leads back to it"
+        for folder, targets in arrows.items()
+        for target, line in targets.items()
+        if folder in reach.get(target, ())
+    )
 
 
 def readme_faults(root, tree, room):
@@ -189,10 +220,20 @@ def readme_faults(root, tree, room):
     if not named:
         faults.append(f"{name}:1: readme: it names no file (a line '- `x.h`: PURPOSE')")
     faults += [f"{name}:1: readme: there is no {missing}" for missing in named if not (folder / missing).is_file()]
-    inner = {path.name for path in folder.iterdir() if path.is_dir() and any(file.suffix in SOURCES for file in path.iterdir())}
+    inner = {
+        path.name
+        for path in folder.iterdir()
+        if path.is_dir() and any(file.suffix in SOURCES for file in path.iterdir())
+    }
     listed = set(NAMED_ROOM.findall(text))
-    faults += [f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: PURPOSE')" for each in sorted(inner - listed)]
-    faults += [f"{name}:1: readme: there is no inner room {each}" for each in sorted(listed - {path.name for path in folder.iterdir() if path.is_dir()})]
+    faults += [
+        f"{name}:1: readme: it does not list the inner room {each} (a line '- `{each}/`: PURPOSE')"
+        for each in sorted(inner - listed)
+    ]
+    faults += [
+        f"{name}:1: readme: there is no inner room {each}"
+        for each in sorted(listed - {path.name for path in folder.iterdir() if path.is_dir()})
+    ]
     return faults
 
 
@@ -219,7 +260,9 @@ def name_fault(text):
 def check_names(root):
     """The headers that do not begin with a name, as lines to print."""
     root = Path(root).resolve()
-    faults = ((name, name_fault((root / name).read_text(encoding="utf-8"))) for name in sources(root) if name.suffix == ".h")
+    faults = (
+        (name, name_fault((root / name).read_text(encoding="utf-8"))) for name in sources(root) if name.suffix == ".h"
+    )
     return [f"{name}:1: name: {fault}" for name, fault in faults if fault]
 
 
@@ -247,9 +290,12 @@ def check_bytes(root):
     for name in (name for name in sources(root) if name.parts[0] == "zero" and name.parts[1] in ROOMS_OF_STATES):
         if count := len(TOUCH.findall(COMMENT.sub("", (root / name).read_text(encoding="utf-8")))):
             found[str(name.relative_to("zero"))] = count
-    return faults + [f"zero/{name}:1: bytes: {found.get(name, 0)} places touch the bytes of states, and {LIST_OF_BYTES} counts "
-                     f"{counted.get(name, 0)}: say there whose bytes they are"
-                     for name in sorted(found.keys() | counted.keys()) if found.get(name, 0) != counted.get(name, 0)]
+    return faults + [
+        f"zero/{name}:1: bytes: {found.get(name, 0)} places touch the bytes of states, and {LIST_OF_BYTES} counts "
+        f"{counted.get(name, 0)}: say there whose bytes they are"
+        for name in sorted(found.keys() | counted.keys())
+        if found.get(name, 0) != counted.get(name, 0)
+    ]
 
 
 def check_user_headers(root):
@@ -290,7 +336,11 @@ def main(arguments):
         (here / draw_rooms.PICTURE).write_text(draw_rooms.picture(FLOORS, WITH_TORCH), encoding="utf-8")
         return 0
     root = arguments[0] if arguments else here
-    violations = [line for rule in (check, check_cycles, check_user_headers, check_readmes, check_names, check_bytes) for line in rule(root)]
+    violations = [
+        line
+        for rule in (check, check_cycles, check_user_headers, check_readmes, check_names, check_bytes)
+        for line in rule(root)
+    ]
     if not arguments:
         violations += check_picture(root)
     for line in violations:

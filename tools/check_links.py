@@ -39,7 +39,11 @@ def check(root):
                 where = f"{file.relative_to(root)}:{number}: {link}"
                 if not target.exists():
                     dead.append(f"{where}: there is no such file")
-                elif target.suffix == ".cpp" and target.name not in IN_THE_SITE and {"zero", "app", "plugins"} & set(Path(path).parts):
+                elif (
+                    target.suffix == ".cpp"
+                    and target.name not in IN_THE_SITE
+                    and {"zero", "app", "plugins"} & set(Path(path).parts)
+                ):
                     dead.append(f"{where}: the site has no such source: name it without a link")
                 elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
                     dead.append(f"{where}: there is no such heading")

@@ -21,7 +21,23 @@ FUNCTION = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?(\w+)")
 # A part of the name of the kernel, as C++ mangles it.
 FUSED = "21matrix_product_kernel"
 ROUNDED = {"add", "sub", "mul", "div", "sqrt"}
-EXACT = {"mov", "ld", "ldu", "st", "setp", "set", "selp", "slct", "neg", "abs", "min", "max", "copysign", "testp", "shfl"}
+EXACT = {
+    "mov",
+    "ld",
+    "ldu",
+    "st",
+    "setp",
+    "set",
+    "selp",
+    "slct",
+    "neg",
+    "abs",
+    "min",
+    "max",
+    "copysign",
+    "testp",
+    "shfl",
+}
 
 
 def fault(name, modifiers, function):
@@ -33,7 +49,11 @@ def fault(name, modifiers, function):
     if name in EXACT:
         return None
     if name in ROUNDED:
-        return None if "rn" in modifiers and "approx" not in modifiers and "full" not in modifiers else "not rounded to the nearest"
+        return (
+            None
+            if "rn" in modifiers and "approx" not in modifiers and "full" not in modifiers
+            else "not rounded to the nearest"
+        )
     if name == "cvt":
         kinds = [m for m in modifiers if re.fullmatch(r"[suf]\d+|bf16", m)]
         widens = kinds[:2] in (["f64", "f32"], ["f32", "f16"], ["f32", "bf16"])
@@ -72,8 +92,11 @@ def main(arguments):
         computing += count
     for line in faults:
         print(line)
-    print(f"{len(faults)} instructions may give other bits." if faults
-          else f"{computing} instructions compute, each with one rounding to the nearest.")
+    print(
+        f"{len(faults)} instructions may give other bits."
+        if faults
+        else f"{computing} instructions compute, each with one rounding to the nearest."
+    )
     return 1 if faults else 0
 
 

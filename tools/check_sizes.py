@@ -41,7 +41,9 @@ def check(root, strict):
     violations = []
     for file, lines in everything.items():
         if lines > MAX_LINES:
-            violations.append(f"{file}:{MAX_LINES + 1}: {lines} lines, and {MAX_LINES} is the most: it holds more than one idea")
+            violations.append(
+                f"{file}:{MAX_LINES + 1}: {lines} lines, and {MAX_LINES} is the most: it holds more than one idea"
+            )
         for part in (*file.parts[:-1], file.stem):
             if NAMELESS.search(part):
                 violations.append(f"{file}:1: '{part}' names no idea")
@@ -54,7 +56,9 @@ def check(root, strict):
     share = sum(lines < SHORT_LINES for lines in source.values()) / len(source)
     ratio = test_lines / max(source_lines, 1)
     if strict and share < MIN_SHARE_SHORT:
-        violations.append(f"zero:1: only {share:.0%} of the files are under {SHORT_LINES} lines; {MIN_SHARE_SHORT:.0%} should be")
+        violations.append(
+            f"zero:1: only {share:.0%} of the files are under {SHORT_LINES} lines; {MIN_SHARE_SHORT:.0%} should be"
+        )
     if strict and ratio < MIN_TEST_RATIO:
         violations.append(f"tests:1: {ratio:.2f} lines of tests per line of source; {MIN_TEST_RATIO} is the least")
     largest = max(source, key=source.get)

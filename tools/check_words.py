@@ -10,7 +10,8 @@ each printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
-  width   no line of a room's sources and no line of prose in a page has more than 120 columns
+  width   no line of a source (C++, CUDA, Python, shell, CMake) and no line of prose in a page has more than 120
+          columns, which are characters
   test    a test's name has at most six words
   help    the help text of a key has at most 120 characters
 
@@ -30,24 +31,31 @@ WIDTH = 120
 MOST_NAME_WORDS = 6
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 SCRIPTS = {".sh", ".cmake", ".toml"}
+NARROW = SOURCES | {".py", ".pyi", ".sh", ".cmake"}  # suffixes of sources whose lines have at most WIDTH columns
+NARROW_NAMES = {"CMakeLists.txt", "Containerfile", ".clang-tidy"}
 TREES = ("zero", "app", "plugins", "include")
 PACKAGE = ("python", "zerocpp")
 OPTION_TABLE = "app/config/options/option_table.cpp"
 
-TICS = [re.compile(pattern) for pattern in (
-    r"\b[Ww]hat (?:is|are|was|were|it|they|comes|lies|goes|has|had|a rank|others|another|no|all)\b(?![^.]*\?)",
-    r"(?:^|[.,;:(] )[Ww]here (?!to\b)",
-    r"\balone\b",
-    r", too\b",
-    r"\b(?:lies?|lay|stands?|stood)\b",
-    r"\bso that\b",
-    r"(?:^|[.;:] )(?:One|Those|That) (?:that|of|which|with)\b",
-    r"(?:^|[.] )Of (?!course)",
-)]
+TICS = [
+    re.compile(pattern)
+    for pattern in (
+        r"\b[Ww]hat (?:is|are|was|were|it|they|comes|lies|goes|has|had|a rank|others|another|no|all)\b(?![^.]*\?)",
+        r"(?:^|[.,;:(] )[Ww]here (?!to\b)",
+        r"\balone\b",
+        r", too\b",
+        r"\b(?:lies?|lay|stands?|stood)\b",
+        r"\bso that\b",
+        r"(?:^|[.;:] )(?:One|Those|That) (?:that|of|which|with)\b",
+        r"(?:^|[.] )Of (?!course)",
+    )
+]
 WORD = re.compile(r"[A-Za-z][A-Za-z'-]*")
 COMMENT = re.compile(r"(?:^|\s)//\s?(.*)")
 SCRIPT_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s?(.*)")
-TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE)
+TEST = re.compile(
+    r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE
+)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
 # One text may be several literals in a row. Characters and comments are matched only to skip them.
 STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
@@ -67,8 +75,11 @@ def docstring_of(node):
 def python_prose_of(file):
     """(number, text) of the comments of a Python file, and of the lines of its docstrings."""
     with tokenize.open(file) as opened:
-        prose = [(token.start[0], token.string.lstrip("# ")) for token in tokenize.generate_tokens(opened.readline)
-                 if token.type == tokenize.COMMENT and not token.string.startswith("#!")]
+        prose = [
+            (token.start[0], token.string.lstrip("# "))
+            for token in tokenize.generate_tokens(opened.readline)
+            if token.type == tokenize.COMMENT and not token.string.startswith("#!")
+        ]
     for node in ast.walk(ast.parse(file.read_bytes())):
         if text := docstring_of(node):
             prose += [(text.lineno + below, line.strip()) for below, line in enumerate(text.value.splitlines())]
@@ -119,7 +130,7 @@ def messages_of(file):
         return
     text = file.read_text(encoding="utf-8", errors="replace")
     for match in STRING.finditer(text):
-        if not match[2] or text[text.rfind("\n", 0, match.start()) + 1:match.start()].lstrip().startswith("#include"):
+        if not match[2] or text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip().startswith("#include"):
             continue
         message = "".join(LITERAL.findall(match[2])).replace("\\n", "\n").replace('\\"', '"')
         if " " in message.strip():
@@ -149,15 +160,30 @@ def rate_of(name, files, read, faults, figures):
     rate = 1000 * sum(len(tics_in(read(file))) for file in files) / max(words, 1)
     figures.append(f"{name}: {rate:.1f} tics in 1,000 words ({words:,} words)")
     if rate > MOST:
-        faults.append(f"{name}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE...")
+        faults.append(
+            f"{name}: tics: {rate:.1f} in 1,000 words, and {MOST} is the most: tools/check_words.py --list FILE..."
+        )
+
+
+def paths_of(root):
+    """The paths, relative to root, of the files that git knows."""
+    listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout
+    return [Path(name) for name in listed.splitlines()]
+
+
+def narrow_files_of(root):
+    """The files with a limit for the width of all their lines."""
+    return [
+        root / path
+        for path in paths_of(root)
+        if path.suffix in NARROW or path.name in NARROW_NAMES or path.name.endswith(".cmake.in")
+    ]
 
 
 def files_of(root):
     """{room, other top folder, "root" or "pages": files}, of the files that git knows."""
-    names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout.splitlines()
     found = {}
-    for name in names:
-        path = Path(name)
+    for path in paths_of(root):
         if path.suffix == ".md" and path.name != "CHANGELOG.md":
             found.setdefault("pages", []).append(root / path)
         elif path.suffix in SOURCES and path.parts[0] in TREES:
@@ -171,8 +197,11 @@ def files_of(root):
 
 def too_wide(file, root):
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [f"{file.relative_to(root)}:{number}: width: {len(line)} columns" for number, line in enumerate(lines, 1)
-            if len(line) > WIDTH and (file.suffix != ".md" or number in prose_lines(file))]
+    return [
+        f"{file.relative_to(root)}:{number}: width: {len(line)} columns"
+        for number, line in enumerate(lines, 1)
+        if len(line) > WIDTH and (file.suffix != ".md" or number in prose_lines(file))
+    ]
 
 
 def prose_lines(file):
@@ -189,10 +218,13 @@ def long_helps(root):
 
 def long_names(files, root):
     """The tests whose names have too many words, as lines to print."""
-    return [f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
-            for file in files if file.suffix in SOURCES
-            for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
-            if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS]
+    return [
+        f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
+        for file in files
+        if file.suffix in SOURCES
+        for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
+        if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS
+    ]
 
 
 def check(root):
@@ -205,11 +237,12 @@ def check(root):
             faults += long_names(files, root)
         if room.split("/")[0] in TREES:
             sources += files
-        if room.split("/")[0] in TREES or room == "pages":
+        if room == "pages":
             faults += [fault for file in files for fault in too_wide(file, root)]
         if room == "python":
             rate_of("messages of python", [file for file in files if has_messages(file)], messages_of, faults, figures)
     rate_of("messages", sources, messages_of, faults, figures)
+    faults += [fault for file in narrow_files_of(root) if file.is_file() for fault in too_wide(file, root)]
     return faults + long_helps(root), figures
 
 

@@ -11,10 +11,13 @@ PATH = Path(__file__).resolve().parent / "parameter_path.svg"
 
 LEFT, WIDTH, GAP = 56, 392, 6
 ROW, BOX = 35, 29
-HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" width="980" height="{height}" role="img" aria-labelledby="title desc">
+HEAD = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 {height}" width="980" height="{height}" \
+role="img" aria-labelledby="title desc">
   <title id="title">The rooms of zero.cpp by floor, and the path of a parameter</title>
-  <desc id="desc">Left: the rooms of the program, the plug-ins and the library; an include goes down. Right: shards are gathered
-    into a unit, an operator uses it, gradients fill the unit's flat gradient, which is reduced to shards that update the first.</desc>
+  <desc id="desc">Left: the rooms of the program, the plug-ins and the library; an include goes down. \
+Right: shards are gathered
+    into a unit, an operator uses it, gradients fill the unit's flat gradient, which is reduced to shards \
+that update the first.</desc>
 """
 STYLE = """  <style>
     text { font: 13px system-ui, "DejaVu Sans", sans-serif; fill: #1b2733; }
@@ -45,7 +48,8 @@ STYLE = """  <style>
     }
   </style>
   <defs>
-    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0 L10 5 L0 10 z" class="tip"/></marker>
+    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="8" markerHeight="8" orient="auto">\
+<path d="M0 0 L10 5 L0 10 z" class="tip"/></marker>
   </defs>
 """
 
@@ -57,15 +61,19 @@ def boxes(rooms, kind_of, top):
     lines, left = [], LEFT
     for room, weight in zip(rooms, weights):
         width = weight * unit
-        lines.append(f'  <rect class="{kind_of(room)}" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{BOX}" rx="5"/>'
-                     f'<text class="middle small" x="{left + width / 2:.1f}" y="{top + 19}">{room}</text>')
+        lines.append(
+            f'  <rect class="{kind_of(room)}" x="{left:.1f}" y="{top}" width="{width:.1f}" height="{BOX}" rx="5"/>'
+            f'<text class="middle small" x="{left + width / 2:.1f}" y="{top + 19}">{room}</text>'
+        )
         left += width + GAP
     return lines
 
 
 def floors_of(table):
     """[(floor, rooms)] from the highest floor down."""
-    return [(floor, [room for room in table if table[room] == floor]) for floor in sorted(set(table.values()), reverse=True)]
+    return [
+        (floor, [room for room in table if table[room] == floor]) for floor in sorted(set(table.values()), reverse=True)
+    ]
 
 
 def picture(floors, with_torch):
@@ -82,7 +90,18 @@ def picture(floors, with_torch):
             top += ROW
         top += 14
     height = max(top + 24, 530)
-    return "\n".join([HEAD.format(height=height) + STYLE.rstrip("\n"), '  <rect class="page" width="100%" height="100%"/>', "",
-                      '  <text class="head" x="30" y="34">Rooms by floor: an include goes down</text>', *lines,
-                      f'  <text class="note" x="30" y="{height - 18}">Orange: with torch. The library includes neither the program nor plug-ins.</text>',
-                      "", PATH.read_text(encoding="utf-8").rstrip("\n"), "</svg>", ""])
+    return "\n".join(
+        [
+            HEAD.format(height=height) + STYLE.rstrip("\n"),
+            '  <rect class="page" width="100%" height="100%"/>',
+            "",
+            '  <text class="head" x="30" y="34">Rooms by floor: an include goes down</text>',
+            *lines,
+            f'  <text class="note" x="30" y="{height - 18}">'
+            "Orange: with torch. The library includes neither the program nor plug-ins.</text>",
+            "",
+            PATH.read_text(encoding="utf-8").rstrip("\n"),
+            "</svg>",
+            "",
+        ]
+    )

@@ -28,8 +28,12 @@ fi
 zero=$root/bin/zero
 out=$(realpath -m "${2:-gpu_check_$batch.json}")
 work=$(mktemp -d)
+keep_logs() {
+  [ -z "${ZERO_CHECK_LOGS:-}" ] ||
+    { mkdir -p "$ZERO_CHECK_LOGS" && cp "$work"/*.out "$work"/*.json "$work"/*.err "$ZERO_CHECK_LOGS/"; }
+}
 leave() {
-  [ -z "${ZERO_CHECK_LOGS:-}" ] || { mkdir -p "$ZERO_CHECK_LOGS" && cp "$work"/*.out "$work"/*.json "$work"/*.err "$ZERO_CHECK_LOGS/"; } 2>/dev/null
+  keep_logs 2>/dev/null
   rm -rf "$work"
 }
 trap leave EXIT
@@ -38,7 +42,12 @@ results=$work/results
 gpu=
 
 # torch's folder, found without importing torch.
-torch=$(python3 -c 'import importlib.util as u; s = u.find_spec("torch"); print(s.submodule_search_locations[0] if s else "")' 2>/dev/null || true)
+torch=$(python3 - 2>/dev/null <<'PY' || true
+import importlib.util as u
+s = u.find_spec("torch")
+print(s.submodule_search_locations[0] if s else "")
+PY
+)
 [ -n "$torch" ] || torch=${ZERO_TORCH:-}
 path=$libs${torch:+:$torch/lib}
 for folder in ${torch:+"$torch"/../nvidia/*/lib}; do [ -d "$folder" ] && path=$path:$folder; done
@@ -61,7 +70,9 @@ if noted:
             check.update(status="failed", reason=f"no figures: {error}")
     with open(results, "a") as file:
         file.write(json.dumps(check) + "\n")
-facts = dict(line.rstrip("\n").split("=", 1) for line in open(built) if "=" in line) if os.path.exists(built) else {}
+facts = {}
+if os.path.exists(built):
+    facts = dict(line.rstrip("\n").split("=", 1) for line in open(built) if "=" in line)
 document = {"batch": int(batch), "gpu": gpu or None, "built": facts, "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "checks": [json.loads(line) for line in open(results)]}
 if skipped:
@@ -159,7 +170,8 @@ train() {
   local name=$1 ranks=$2 limit=$3 status=0
   shift 3
   check "$name" "$limit" "$zero" train -n "$ranks" --data.path "$work/text.txt" --run.dir "$work/$name.run" \
-    --checkpoint.every 0 --train.eval_every 0 --train.eval_batches 1 --train.log_every 1 --run.device cuda "$@" || status=$?
+    --checkpoint.every 0 --train.eval_every 0 --train.eval_batches 1 --train.log_every 1 --run.device cuda "$@" ||
+    status=$?
   rm -f "$work/$name.run/"*.safetensors*  # gigabytes for a large model
   [ $status != 0 ] || figures "$name"
   return $status
@@ -185,7 +197,10 @@ if report.get("profile"):
 tiers = {"device": "memory_bytes", "host": "host_memory_bytes", "disk": "disk_bytes"}
 states = ("parameter", "gradient", "master", "moment")
 if report.get("memory_bytes"):
-    row["state_bytes"] = {tier: sum(report[key][0].get(state, 0) for state in states) if report.get(key) else 0 for tier, key in tiers.items()}
+    row["state_bytes"] = {
+        tier: sum(report[key][0].get(state, 0) for state in states) if report.get(key) else 0
+        for tier, key in tiers.items()
+    }
     row["formula_bytes"] = report.get("formula", {}).get("state_bytes")
 if "updated_meanwhile_seconds" in report:
     row["updated_meanwhile_seconds"] = report["updated_meanwhile_seconds"]
@@ -202,7 +217,9 @@ PY
 }
 
 # NAME LIKE RANKS ARGUMENTS...: a small run. It must have the bits of the run LIKE, an earlier one; `-`: of no run.
-small="--model.layers 4 --model.width 128 --model.heads 4 --model.context 128 --train.steps 20 --schedule.warmup 5 --train.batch 8"
+small="--model.layers 4 --model.width 128 --model.heads 4 --model.context 128 --train.steps 20 --schedule.warmup 5"
+small+=" --train.batch 8"
+on_disk="--train.checkpoint_activations true --train.offload_activations disk"
 small_runs=(
   "gpu1_stage3 - 1"
   "host gpu1_stage3 1 --zero.optimizer {host=1}"
@@ -210,7 +227,7 @@ small_runs=(
   "disk gpu1_stage3 1 --zero.optimizer {disk=1} --zero.disk $work/disk"
   "budget gpu1_stage3 1 --zero.device_memory 10MiB"
   "activations_host gpu1_stage3 1 --train.checkpoint_activations true --train.offload_activations host"
-  "activations_disk gpu1_stage3 1 --train.checkpoint_activations true --train.offload_activations disk --zero.disk $work/disk"
+  "activations_disk gpu1_stage3 1 $on_disk --zero.disk $work/disk"
   "nccl gpu1_stage3 1 --comm.transport nccl"
   "gpu2_stage3 - 2 --train.batch 4"
   "gpu2_host gpu2_stage3 2 --train.batch 4 --zero.optimizer {host=1}"
@@ -235,7 +252,8 @@ small_runs=(
 )
 # Their losses against those of the CPU: a GPU multiplies in another order. On the CPU zero.cpp has the bits of plain
 # libtorch (tests/parity).
-near="gpu1_stage3 cpu 2e-3  gpu2_stage3 cpu 2e-3  gpu1_deterministic cpu 2e-3  gpu1_bf16 cpu 5e-2  gpu1_muon cpu_muon 2e-3  gpu2_muon cpu_muon 2e-3"
+near="gpu1_stage3 cpu 2e-3  gpu2_stage3 cpu 2e-3  gpu1_deterministic cpu 2e-3  gpu1_bf16 cpu 5e-2"
+near+="  gpu1_muon cpu_muon 2e-3  gpu2_muon cpu_muon 2e-3"
 
 small_runs() {
   mkdir -p "$work/disk"
@@ -272,16 +290,24 @@ for name, like, *_ in rows:
     same = losses == 0 and runs[name].get("parameters_sha256") == runs[like].get("parameters_sha256")
     bits[name] = {"like": like, "same": same, "apart": losses}
     if not same:
-        what = "has another number of losses" if losses is None else f"differs in bits, losses by {losses:.2e}" if losses else "differs in its last weights"
+        if losses is None:
+            what = "has another number of losses"
+        elif losses:
+            what = f"differs in bits, losses by {losses:.2e}"
+        else:
+            what = "differs in its last weights"
         differ.append(f"{name} {what} ({like})")
 compared = [row for row in zip(near[::3], near[1::3], near[2::3]) if row[0] in runs and row[1] in runs]
 for name, like, most in compared:
     losses = apart(name, like)
-    if losses is None or not losses <= float(most):
-        far.append(f"{name} and {like}: other numbers of losses" if losses is None else f"{name} is off by {losses:.2e}")
+    if losses is None:
+        far.append(f"{name} and {like}: other numbers of losses")
+    elif not losses <= float(most):
+        far.append(f"{name} is off by {losses:.2e}")
 json.dump(bits, open(f"{work}/same_bits.json", "w"))
 for wrong, some in ((differ, bits), (far, compared)):
-    print("failed" if wrong else "passed" if some else "skipped", "; ".join(wrong) if wrong or some else "no two runs to compare")
+    status = "failed" if wrong else "passed" if some else "skipped"
+    print(status, "; ".join(wrong) if wrong or some else "no two runs to compare")
 PY
   local status reason
   {
@@ -295,7 +321,11 @@ right() {
     local built there
     built=$(sed -n 's/^torch_git=//p' "$here/BUILT")
     there=$(sed -n "s/^git_version.*= '\(.*\)'/\1/p" "$torch/version.py" | head -1)
-    if [ "$built" = "$there" ]; then add torch passed 0 ""; else add torch failed 0 "built for torch $built, and $there is here"; fi
+    if [ "$built" = "$there" ]; then
+      add torch passed 0 ""
+    else
+      add torch failed 0 "built for torch $built, and $there is here"
+    fi
   else
     skip torch "no BUILT beside this script, or no torch"
   fi
@@ -321,7 +351,8 @@ bench() {  # NAME ARGUMENTS...
   check "$name" 60 "$zero" bench "$@" --json && add "${name}_figures" passed 0 "" "$work/$name.out"
 }
 gpt() {  # LAYERS WIDTH HEADS BATCH STEPS: bf16, with samples of 1024 tokens, without validation
-  echo "--model.layers $1 --model.width $2 --model.heads $3 --model.context 1024 --train.batch $4 --train.steps $5 --schedule.warmup 2 --train.dtype bf16 --data.validation 0"
+  echo "--model.layers $1 --model.width $2 --model.heads $3 --model.context 1024 --train.batch $4 --train.steps $5" \
+    "--schedule.warmup 2 --train.dtype bf16 --data.validation 0"
 }
 recompute="--train.checkpoint_activations true"
 
@@ -349,7 +380,9 @@ speed() {
   bench muon_768 muon --device cuda --rows 768 --columns 3072
   bench muon_1600 muon --device cuda --rows 1600 --columns 6400
   local rule
-  for rule in adamw muon_direct muon_step adamw8bit lion sgd; do bench "update_$rule" optimizer --device cuda --name $rule --mib 1024; done
+  for rule in adamw muon_direct muon_step adamw8bit lion sgd; do
+    bench "update_$rule" optimizer --device cuda --name $rule --mib 1024
+  done
   # shellcheck disable=SC2046
   train gpt_124m_tf32 1 90 $(gpt 12 768 12 16 8) --model.vocab 50304 --train.dtype fp32 --train.matmul tf32
 }
@@ -360,12 +393,15 @@ foresee() {
   local name=$1 profile=$2
   shift 2
   [ -f "$work/$name.json" ] && [ -f "$work/$profile.run/report.json" ] || return 0  # reported by its own check
-  check "foresee_$name" 60 "$zero" plan --data.path "$work/text.txt" --run.device cuda "$@" --profile "$work/$profile.run" --json || return
+  check "foresee_$name" 60 "$zero" plan --data.path "$work/text.txt" --run.device cuda "$@" \
+    --profile "$work/$profile.run" --json || return
   python3 - "$work/foresee_$name.out" "$work/$name.json" > "$work/foresee_$name.json" <<'PY'
 import json, sys
 text = open(sys.argv[1]).read()
 predicted = json.loads(text[text.index("{"):])["predicted"]
-print(json.dumps({"seconds": predicted["seconds"], "bound": predicted["bound"], "step_seconds_median": json.load(open(sys.argv[2]))["step_seconds_median"]}))
+measured = json.load(open(sys.argv[2]))["step_seconds_median"]
+row = {"seconds": predicted["seconds"], "bound": predicted["bound"], "step_seconds_median": measured}
+print(json.dumps(row))
 PY
   add "foresee_${name}_figures" passed 0 "" "$work/foresee_$name.json"
 }
@@ -375,13 +411,16 @@ largest() {
   local shape flags
   shape="$(gpt 1 4096 32 4 4) $recompute"
   # shellcheck disable=SC2086
-  script largest_plan gpu_largest.py 150 --zero "$zero" --disk "$work/disk" --share "${ZERO_CHECK_SHARE:-40}" -- --data.path "$work/text.txt" $shape || return
-  read -ra flags < <(python3 -c 'import json, sys; print(*json.load(open(sys.argv[1]))["flags"])' "$work/largest_plan.json")
+  script largest_plan gpu_largest.py 150 --zero "$zero" --disk "$work/disk" --share "${ZERO_CHECK_SHARE:-40}" \
+    -- --data.path "$work/text.txt" $shape || return
+  local print_flags='import json, sys; print(*json.load(open(sys.argv[1]))["flags"])'
+  read -ra flags < <(python3 -c "$print_flags" "$work/largest_plan.json")
   # shellcheck disable=SC2086
   train largest 1 240 $shape "${flags[@]}"
 }
 
 offload() {
+  local medium="--layers 24 --width 1024 --heads 16 --batch 8 --vocab 256 --recompute"
   mkdir -p "$work/disk"
   bench copies offload --device cuda --mib 512 --threads "$(nproc)" --dir "$work/disk"
   # shellcheck disable=SC2046,SC2086
@@ -395,11 +434,11 @@ offload() {
     train moments_on_disk 1 120 $(gpt 24 1024 16 8 6) $recompute --zero.optimizer '{disk=1}' --zero.disk "$work/disk"
     train moments_on_host 1 120 $(gpt 24 1024 16 8 8) $recompute --zero.optimizer '{host=1}'
     if python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("deepspeed") is None)'; then
-      plain deepspeed --layers 24 --width 1024 --heads 16 --batch 8 --vocab 256 --recompute --systems ds2-offload,ds3-offload
+      plain deepspeed $medium --systems ds2-offload,ds3-offload
     else
       skip deepspeed "python3 finds no deepspeed: pip install deepspeed==0.19.8"
     fi
-    plain plain_offload --layers 24 --width 1024 --heads 16 --batch 8 --vocab 256 --recompute --systems compute,fsdp2,offload
+    plain plain_offload $medium --systems compute,fsdp2,offload
     train half_on_host 1 120 $(gpt 24 1024 16 8 8) $recompute --zero.optimizer '{host=0.5}'
     train resident 1 120 $(gpt 24 1024 16 8 8) $recompute
     bench collectives comm --device cuda -n 2 --transports shared_memory

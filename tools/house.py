@@ -22,24 +22,35 @@ NUM_STRUCTS = 5
 NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^\s*#[^\n]*', re.S | re.M)
 CLASS = re.compile(r"\b(class|struct)\s+(?:\[\[[^\]]*\]\]\s*)?(\w+)(?:\s+final)?\s*(?::[^;{()]*)?\{")
 ACCESS = re.compile(r"^(?:(public|private|protected)\s*:\s*)")
-NO_MEMBER = re.compile(r"^(using|friend|static_assert|enum|struct|class|template\s*<[^>]*>\s*(struct|class|using)|typedef)\b")
+NO_MEMBER = re.compile(
+    r"^(using|friend|static_assert|enum|struct|class|template\s*<[^>]*>\s*(struct|class|using)|typedef)\b"
+)
 
 
 def texts(revision):
     """{path: text} of the files of zero/, app/ and plugins/, and README.md."""
     if revision is None:
         files = [*(file for tree in TREES for file in ROOT.glob(f"{tree}/**/*")), ROOT / "README.md"]
-        return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8", errors="replace")
-                for file in files if file.is_file()}
-    names = subprocess.run(["git", "-C", str(ROOT), "ls-tree", "-r", "--name-only", revision, *TREES, "README.md"],
-                           check=True, capture_output=True, text=True).stdout.split("\n")[:-1]
+        return {
+            str(file.relative_to(ROOT)): file.read_text(encoding="utf-8", errors="replace")
+            for file in files
+            if file.is_file()
+        }
+    names = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-tree", "-r", "--name-only", revision, *TREES, "README.md"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")[:-1]
     ask = "".join(f"{revision}:{name}\n" for name in names).encode()
-    answer = subprocess.run(["git", "-C", str(ROOT), "cat-file", "--batch"], check=True, capture_output=True, input=ask).stdout
+    answer = subprocess.run(
+        ["git", "-C", str(ROOT), "cat-file", "--batch"], check=True, capture_output=True, input=ask
+    ).stdout
     found, at = {}, 0
     for name in names:
         end = answer.index(b"\n", at)
         size = int(answer[at:end].split()[2])
-        found[name] = answer[end + 1:end + 1 + size].decode("utf-8", errors="replace")
+        found[name] = answer[end + 1 : end + 1 + size].decode("utf-8", errors="replace")
         at = end + 2 + size
     return found
 
@@ -52,7 +63,7 @@ def statements(body):
             depth += 1
         elif letter == "}":
             depth -= 1
-            rest = body[position + 1:].lstrip()
+            rest = body[position + 1 :].lstrip()
             if depth == 0 and "(" in part and rest[:1] not in (";", ",", "{"):  # the end of a function
                 yield part
                 part = ""
@@ -69,12 +80,15 @@ def count(name, kind, body):
     for part in statements(body):
         part = " ".join(part.split())
         while match := ACCESS.match(part):
-            access, part = match[1], part[match.end():]
+            access, part = match[1], part[match.end() :]
         if not part or NO_MEMBER.match(part) or "operator" in part or "~" in part:
             continue
         while part.startswith("[["):
-            part = part[part.index("]]") + 2:].lstrip()
-        is_function = re.match(r"^(?:[^()=]|\([^()]*\)\s*noexcept)*?\b(\w+)\s*\(", part) and "std::function<" not in part.split("=")[0].split("(")[0]
+            part = part[part.index("]]") + 2 :].lstrip()
+        is_function = (
+            re.match(r"^(?:[^()=]|\([^()]*\)\s*noexcept)*?\b(\w+)\s*\(", part)
+            and "std::function<" not in part.split("=")[0].split("(")[0]
+        )
         if is_function and not re.match(r"^[^(]*=", part):
             called = re.match(r"^[^()]*?\b(\w+)\s*\(", part)
             if called and called[1] not in (name, "explicit") and access == "public":
@@ -100,7 +114,7 @@ def classes(files, kind="class"):
                 depth += {"{": 1, "}": -1}.get(text[end], 0)
                 end += 1
             if match[1] == kind:
-                found[match[2]] = count(match[2], match[1], text[match.end():end - 1])
+                found[match[2]] = count(match[2], match[1], text[match.end() : end - 1])
             at = end
     return found
 
@@ -145,9 +159,29 @@ def main(arguments):
     print(table([["", *heads], ["---"] + ["---"] * len(heads)]))
     largest = [largest_of({name: sum(sizes) for name, sizes in each.items()}, NUM_CLASSES) for each in found]
     for place in range(NUM_CLASSES):
-        print(table([[f"class {place + 1}: public names + members",
-                      *("{}: {} + {}".format(each[place][0], *sizes[each[place][0]]) for each, sizes in zip(largest, found))]]))
-    print(table([["classes with more than 15 public names", *(sum(names > 15 for names, _ in each.values()) for each in found)]]))
+        print(
+            table(
+                [
+                    [
+                        f"class {place + 1}: public names + members",
+                        *(
+                            "{}: {} + {}".format(each[place][0], *sizes[each[place][0]])
+                            for each, sizes in zip(largest, found)
+                        ),
+                    ]
+                ]
+            )
+        )
+    print(
+        table(
+            [
+                [
+                    "classes with more than 15 public names",
+                    *(sum(names > 15 for names, _ in each.values()) for each in found),
+                ]
+            ]
+        )
+    )
     found = [{name: sum(sizes) for name, sizes in classes(files, "struct").items()} for files in houses]
     largest = [largest_of(each, NUM_STRUCTS) for each in found]
     for place in range(NUM_STRUCTS):

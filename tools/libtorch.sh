@@ -17,8 +17,9 @@ is_libtorch() {  # FOLDER: a libtorch with headers, of the series for which this
 # Sets ZERO_TORCH, or fails if libtorch must be downloaded.
 find_libtorch() {
   if [ -n "${ZERO_TORCH:-}" ]; then
+    local needed="lib/libtorch_cpu.so and include/torch/"
     is_libtorch "$ZERO_TORCH" ||
-      die "ZERO_TORCH='$ZERO_TORCH' is not a libtorch ${libtorch_version%.*}: it must hold lib/libtorch_cpu.so and include/torch/." \
+      die "ZERO_TORCH='$ZERO_TORCH' is not a libtorch ${libtorch_version%.*}: it must hold $needed." \
           "Correct it, or unset it to fetch libtorch $libtorch_version."
     ZERO_TORCH=$(cd "$ZERO_TORCH" && pwd)
     return 0

@@ -12,8 +12,12 @@ set -euo pipefail
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp/kubernetes-validate"
 version=1.37.0
+install_in_cache() {
+  python3 -m venv "$cache" &&
+    "$cache/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$version"
+}
 if [ "$("$cache/bin/kubernetes-validate" --version 2>/dev/null)" != "$version" ]; then
-  if ! said=$({ python3 -m venv "$cache" && "$cache/bin/pip" install --quiet --disable-pip-version-check "kubernetes-validate==$version"; } 2>&1); then
+  if ! said=$(install_in_cache 2>&1); then
     printf '%s\n' "$said" | tail -n 3
     echo "kubernetes-validate $version cannot be installed here."
     exit 77

@@ -7,7 +7,7 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's python3 if it is another one, has SciPy
-#   browser     one of the browsers of tests/tools/page_test.py is on the PATH
+#   browser     one of the browsers of tests/tools/report_page.py is on the PATH
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/packaging/package_deb.sh),
 # test (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed;
 # otherwise they skip, and say so.
@@ -146,8 +146,8 @@ install_packages() {  # GROUP...
   fi
   if ! can_be_root; then
     [ ${#required[@]} -gt 0 ] || { say "Not installed, and not required: $list"; return 0; }
-    die "Some packages are missing, and installing them needs root or sudo. Let an administrator run this, then try again:" \
-        "  apt-get install $list"
+    local remedy="Let an administrator run this, then try again:"
+    die "Some packages are missing, and installing them needs root or sudo. $remedy" "  apt-get install $list"
   fi
 
   say "Installing with apt-get: $list"
@@ -156,9 +156,10 @@ install_packages() {  # GROUP...
     if apt_offers "$package"; then
       offered+=("$package")
     elif [[ " ${required[*]} " == *" $package "* ]]; then
-      die "apt-get does not offer the package $package." \
-          "Without a network this can't go on; with one, this distribution is too old (Debian 12 and Ubuntu 24.04 work)" \
-          "or a part of its archive is switched off (on Ubuntu: universe). Needed in all: $list"
+      die \
+        "apt-get does not offer the package $package." \
+        "Without a network this can't go on; with one, this distribution is too old (Debian 12 and Ubuntu 24.04 work)" \
+        "or a part of its archive is switched off (on Ubuntu: universe). Needed in all: $list"
     else
       say "This distribution does not offer $package: the tests that use it will be skipped."
     fi
@@ -185,6 +186,7 @@ check_versions() {
   version_at_least 3.24 "$have" || die "CMake $have ($(command -v cmake)) is too old: 3.24 or newer is needed."
   if [[ $("${CXX:-g++}" --version) =~ "Free Software"|GCC ]]; then
     have=$("${CXX:-g++}" -dumpfullversion)
-    version_at_least 12 "$have" || die "GCC $have (${CXX:-g++}) is too old: 12 or newer is needed. Set CXX to a newer one."
+    version_at_least 12 "$have" ||
+      die "GCC $have (${CXX:-g++}) is too old: 12 or newer is needed. Set CXX to a newer one."
   fi
 }

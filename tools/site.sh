@@ -11,8 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp/site"
 version=9.6.14
+install_in_cache() {
+  python3 -m venv "$cache" &&
+    "$cache/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"
+}
 if [ "$("$cache/bin/pip" show mkdocs-material 2>/dev/null | awk '/^Version:/ {print $2}')" != "$version" ]; then
-  if ! said=$({ python3 -m venv "$cache" && "$cache/bin/pip" install --quiet --disable-pip-version-check "mkdocs-material==$version"; } 2>&1); then
+  if ! said=$(install_in_cache 2>&1); then
     printf '%s\n' "$said" | tail -n 3
     echo "mkdocs-material $version cannot be installed here."
     exit 77
@@ -24,10 +28,11 @@ source=build/site/source
 rm -rf "$source"
 mkdir -p "$source"
 cp -r docs README.md CONTRIBUTING.md CHANGELOG.md LICENSE tools/site.css "$source"
-find zero app plugins include \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
+find zero app plugins include \
+  \( -name '*.h' -o -name README.md -o -name main.cpp -o -name verbs.cpp -o -name option_table.cpp \) \
   -exec cp --parents -t "$source" {} +
-cp --parents -t "$source" examples/README.md examples/*/README.md examples/api/*.cpp examples/cluster/* examples/python/*.py \
-  tests/issues/README.md python/README.md
+cp --parents -t "$source" examples/README.md examples/*/README.md examples/api/*.cpp examples/cluster/* \
+  examples/python/*.py tests/issues/README.md python/README.md
 
 case "${1:-}" in
   '') "$cache/bin/mkdocs" build --strict --config-file tools/site.yml ;;

@@ -31,7 +31,9 @@ def reasons(log):
 
 def main(names):
     logs = [Path(name) for name in names]
-    counts = collections.Counter(reason for log in logs if log.exists() for reason in reasons(log.read_text(errors="replace")))
+    counts = collections.Counter(
+        reason for log in logs if log.exists() for reason in reasons(log.read_text(errors="replace"))
+    )
     for reason in sorted(counts):
         print(f"  skipped, {counts[reason]} x: {reason}")
 

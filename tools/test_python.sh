@@ -3,6 +3,8 @@
 #
 #   provide_test_python      sets ZERO_TEST_PYTHON, ZERO_TORCHRUN and ZERO_TEST_DEEPSPEED if they are not set;
 #                            `./test.sh` and `./test.sh full` call it
+#   find_ruff                prints the path of ruff: $ZERO_RUFF, else that of this Python, else the one on the PATH;
+#                            tools/format.sh calls it. Fails if there is none
 #
 # It is in the cache, beside libtorch: 6 GB, because PyTorch's package of Python needs the libraries of CUDA even
 # without a GPU. If it cannot be installed, the tests skip, and say so.
@@ -14,9 +16,22 @@ test_imports=(torch transformers safetensors tensorboard PIL numpy accelerate pe
 # trl and bitsandbytes need 120 MB more. Each has one test.
 [ "${tier:-}" != full ] || { test_modules+=("trl==1.16.*" "bitsandbytes==0.50.*"); test_imports+=(trl bitsandbytes); }
 
+find_ruff() {
+  local own
+  own="$(dirname "${ZERO_TEST_PYTHON:-$test_python/bin/python}")/ruff"
+  if [ -n "${ZERO_RUFF:-}" ]; then
+    echo "$ZERO_RUFF"
+  elif [ -x "$own" ]; then
+    echo "$own"
+  else
+    command -v ruff
+  fi
+}
+
 # Whether the Python finds all modules. It does not import them, because that takes 10 s.
 has_test_modules() {
-  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' "${test_imports[@]}"
+  "$test_python/bin/python" -c 'import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))' \
+    "${test_imports[@]}"
 }
 
 # DeepSpeed's sources, whose defaults a test reads. They are in a separate folder, because accelerate imports any
@@ -33,7 +48,10 @@ add_deepspeed() {
 make_test_python() {
   local free_kib
   free_kib=$(df -Pk "$zero_cache" | awk 'NR == 2 {print $4}')
-  [ "$free_kib" -ge $((10 * 1024 * 1024)) ] || { say "Its creation needs 10 GiB of free space; $zero_cache has $((free_kib / 1024)) MiB."; return 1; }
+  if [ "$free_kib" -lt $((10 * 1024 * 1024)) ]; then
+    say "Its creation needs 10 GiB of free space; $zero_cache has $((free_kib / 1024)) MiB."
+    return 1
+  fi
   rm -rf "$test_python" && python3 -m venv "$test_python" &&
     "$test_python/bin/pip" install -q --only-binary=:all: "${test_modules[@]}" &&
     "$test_python/bin/python" -c 'import torch, transformers, safetensors, tensorboard' && touch "$test_python/complete"
@@ -51,10 +69,15 @@ provide_test_python() {
       add_deepspeed
       has_test_modules || "$test_python/bin/pip" install -q --only-binary=:all: "${test_modules[@]}" ||
         say "The Python of the tests lacks some of ${test_imports[*]}: their tests skip, and say so."
-    ) 9>"$test_python.lock" || { say "There is no Python with torch and transformers: tests that compare with them skip, and say so."; return 0; }
+    ) 9>"$test_python.lock" || {
+      say "There is no Python with torch and transformers: tests that compare with them skip, and say so."
+      return 0
+    }
     export ZERO_TEST_PYTHON="$test_python/bin/python"
   fi
-  if [ -z "${ZERO_TEST_DEEPSPEED:-}" ] && [ -d "$test_deepspeed" ]; then export ZERO_TEST_DEEPSPEED="$test_deepspeed"; fi
+  if [ -z "${ZERO_TEST_DEEPSPEED:-}" ] && [ -d "$test_deepspeed" ]; then
+    export ZERO_TEST_DEEPSPEED="$test_deepspeed"
+  fi
   local torchrun
   torchrun="$(dirname "$ZERO_TEST_PYTHON")/torchrun"
   if [ -z "${ZERO_TORCHRUN:-}" ] && [ -x "$torchrun" ]; then export ZERO_TORCHRUN="$torchrun"; fi

@@ -15,7 +15,9 @@ zero=$PWD/build/release/bin/zero
 
 export PATH="$(dirname "$zero"):/usr/sbin:$PATH"
 command -v slurmctld munged srun >/dev/null || {
-  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends slurmd slurmctld slurm-client munge
+  apt-get update -q &&
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
+      slurmd slurmctld slurm-client munge
 }
 
 folder=$(mktemp -d)
@@ -74,8 +76,8 @@ sinfo
 keys=(examples/shakespeare/shakespeare.toml --train.steps 200 --train.log_every 1 --train.eval_every 0 --run.threads 1)
 "$zero" train "${keys[@]}" -n 4 --comm.transport shared_memory --run.dir "$folder/alone" --overwrite >/dev/null
 export ZERO_COMM_INTERFACE=lo  # both nodes are here, and no name service knows them, so rank 0's address must be given
-sbatch --parsable --ntasks-per-node=2 --output="$folder/job.log" examples/cluster/slurm.sh "${keys[@]}" --run.dir "$folder/run" \
-  --master-addr 127.0.0.1 >"$folder/job"
+sbatch --parsable --ntasks-per-node=2 --output="$folder/job.log" \
+  examples/cluster/slurm.sh "${keys[@]}" --run.dir "$folder/run" --master-addr 127.0.0.1 >"$folder/job"
 steps() { if [ -e "$folder/run/metrics.jsonl" ]; then wc -l <"$folder/run/metrics.jsonl"; else echo 0; fi; }
 for _ in $(seq 600); do [ "$(steps)" -lt 40 ] || break; sleep 0.2; done
 echo "after $(steps) steps: Slurm says that the job's time is over"

@@ -31,6 +31,7 @@ ALL_BITS = (1 << 64) - 1
 @dataclass(frozen=True)
 class Shape:
     """Shape of a GPT, as in [model]; `context` is the length of the longest sample."""
+
     layers: int = 4
     width: int = 128
     heads: int = 4
@@ -48,14 +49,14 @@ EXAMPLE = Shape()
 
 
 def mixed(x):
-    x = ((x ^ (x >> 30)) * 0xbf58476d1ce4e5b9) & ALL_BITS
-    x = ((x ^ (x >> 27)) * 0x94d049bb133111eb) & ALL_BITS
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & ALL_BITS
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & ALL_BITS
     return x ^ (x >> 31)
 
 
 def shuffled_offset(seed, g, count):
     """The place of window g of a run, among `count` places: app/data/sample/sample_order.cpp."""
-    golden = 0x9e3779b97f4a7c15
+    golden = 0x9E3779B97F4A7C15
     return mixed((mixed((seed + golden) & ALL_BITS) + (g + 1) * golden) & ALL_BITS) * count >> 64
 
 
@@ -76,7 +77,7 @@ def texts(evaluated):
     """Bytes for training, and the first `evaluated` windows of the bytes for validation."""
     text = TEXT.read_bytes()
     begin = len(text) - math.ceil(len(text) * VALIDATION)
-    return text[:begin], text[begin:begin + evaluated * CONTEXT + 1]
+    return text[:begin], text[begin : begin + evaluated * CONTEXT + 1]
 
 
 # ---- zero.cpp's side -------------------------------------------------------------------------------------------------
@@ -84,9 +85,20 @@ def texts(evaluated):
 
 def train_flags(folder, samples, keys, warm_up=0):
     """Flags of `zero train` after the command: the file, and keys that make it train as peers do."""
-    always = {"train.global_batch": samples, "train.seed": SEED, "train.sample": 0, "train.eval_every": 0, "train.eval_batches": 0,
-              "data.path": folder / "train.txt", "data.validation": 0, "optimizer.lr": LR, "schedule.name": "constant",
-              "schedule.warmup": warm_up, "run.threads": 1, "checkpoint.every": 0}
+    always = {
+        "train.global_batch": samples,
+        "train.seed": SEED,
+        "train.sample": 0,
+        "train.eval_every": 0,
+        "train.eval_batches": 0,
+        "data.path": folder / "train.txt",
+        "data.validation": 0,
+        "optimizer.lr": LR,
+        "schedule.name": "constant",
+        "schedule.warmup": warm_up,
+        "run.threads": 1,
+        "checkpoint.every": 0,
+    }
     return [CONFIG, *(f"--{key}={value}" for key, value in {**always, **keys}.items())]
 
 
@@ -98,8 +110,16 @@ def prepare(zero, folder, evaluated, shape=EXAMPLE):
     """Writes the two texts, and the first weights of every run: those after a step that changes nothing."""
     for name, text in zip(["train.txt", "validation.txt"], texts(evaluated)):
         (folder / name).write_bytes(text)
-    keys = {"train.steps": 1, "optimizer.lr": 0, "run.dir": first_weights(folder).parent, "data.context": CONTEXT, **shape.keys()}
-    done = subprocess.run([zero, "train", *train_flags(folder, 1, keys), "-n", "1"], cwd=ROOT, capture_output=True, text=True)
+    keys = {
+        "train.steps": 1,
+        "optimizer.lr": 0,
+        "run.dir": first_weights(folder).parent,
+        "data.context": CONTEXT,
+        **shape.keys(),
+    }
+    done = subprocess.run(
+        [zero, "train", *train_flags(folder, 1, keys), "-n", "1"], cwd=ROOT, capture_output=True, text=True
+    )
     if done.returncode != 0:
         sys.exit(done.stdout + done.stderr)
 
@@ -115,6 +135,7 @@ def make_gpt(shape=EXAMPLE):
     """A GPT in PyTorch: model.blocks has its blocks, model(tokens, targets) is the mean loss."""
     import torch
     from torch import nn
+
     width, heads, vocab = shape.width, shape.heads, shape.vocab
 
     class Block(nn.Module):
@@ -126,7 +147,9 @@ def make_gpt(shape=EXAMPLE):
 
         def forward(self, x):
             b, t, _ = x.shape
-            q, k, v = (y.view(b, t, heads, width // heads).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1))
+            q, k, v = (
+                y.view(b, t, heads, width // heads).transpose(1, 2) for y in self.attention(self.ln_1(x)).chunk(3, -1)
+            )
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + self.out(y.transpose(1, 2).reshape(b, t, width))
             return x + self.down(nn.functional.gelu(self.up(self.ln_2(x)), approximate="tanh"))
@@ -146,8 +169,16 @@ def make_gpt(shape=EXAMPLE):
 
 def name_in_file(name):
     """The name that a parameter of make_gpt() has in a GPT-2's file."""
-    for here, there in [("tokens.", "wte."), ("places.", "wpe."), ("norm.", "ln_f."), ("blocks.", "h."), (".attention.", ".attn.c_attn."),
-                        (".out.", ".attn.c_proj."), (".up.", ".mlp.c_fc."), (".down.", ".mlp.c_proj.")]:
+    for here, there in [
+        ("tokens.", "wte."),
+        ("places.", "wpe."),
+        ("norm.", "ln_f."),
+        ("blocks.", "h."),
+        (".attention.", ".attn.c_attn."),
+        (".out.", ".attn.c_proj."),
+        (".up.", ".mlp.c_fc."),
+        (".down.", ".mlp.c_proj."),
+    ]:
         name = name.replace(here, there)
     return f"transformer.{name}"
 
@@ -155,6 +186,7 @@ def name_in_file(name):
 def load(model, file):
     """Loads fp32 weights from a safetensors file; a GPT-2's matrices are transposed there."""
     import torch
+
     data = Path(file).read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:begin])
@@ -162,7 +194,9 @@ def load(model, file):
         for name, p in model.named_parameters():
             entry = header.pop(name_in_file(name))
             first, last = entry["data_offsets"]
-            values = torch.frombuffer(bytearray(data[begin + first:begin + last]), dtype=torch.float32).view(entry["shape"])
+            values = torch.frombuffer(bytearray(data[begin + first : begin + last]), dtype=torch.float32).view(
+                entry["shape"]
+            )
             p.copy_(values.T if name.startswith("blocks.") and p.dim() == 2 else values)
     if set(header) - {"__metadata__"}:
         raise ValueError(f"{file} has weights that the peer's model lacks: {', '.join(header)}")
@@ -173,10 +207,13 @@ ADAMW = {"lr": LR, "betas": (0.9, 0.99), "eps": 1e-8}
 
 def decayed(model):
     """Parameter groups of a model, with the weight decay of `zero train` for a GPT: only matrices decay."""
-    return [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
-            {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    return [
+        {"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": 0.1},
+        {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0},
+    ]
 
 
 def adamw_of(model):
     import torch
+
     return torch.optim.AdamW(decayed(model), **ADAMW, fused=True)

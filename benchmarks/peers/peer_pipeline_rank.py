@@ -23,6 +23,7 @@ def stage_of(model, rank):
     """The half of the model that a rank computes. The second has the head's copy as `tokens`."""
     import torch
     from torch import nn
+
     half = len(model.blocks) // 2
 
     class First(nn.Module):
@@ -48,6 +49,7 @@ def clip(stage, rank, most):
     """Clips the norm over both stages; the tied matrix counts once."""
     import torch
     import torch.distributed as dist
+
     own = [p.grad for name, p in stage.named_parameters() if rank == 0 or name != "tokens.weight"]
     squares = torch.stack([g.square().sum() for g in own]).sum()
     dist.all_reduce(squares)
@@ -60,6 +62,7 @@ def main(order, micro_batches, steps, samples, folder, report, addresses, **_):
     import torch
     import torch.distributed as dist
     from torch.distributed import pipelining
+
     torch.set_num_threads(1)
     rank, folder = int(os.environ["RANK"]), Path(folder)
     dist.init_process_group("gloo", init_method=f"tcp://{addresses[0]}:29600", rank=rank, world_size=2)
@@ -73,13 +76,15 @@ def main(order, micro_batches, steps, samples, folder, report, addresses, **_):
         return torch.nn.functional.cross_entropy(logits.view(-1, logits.size(-1)), targets.reshape(-1))
 
     kinds = {"gpipe": pipelining.ScheduleGPipe, "1f1b": pipelining.Schedule1F1B}
-    schedule = kinds[order](pipelining.PipelineStage(stage, rank, 2, torch.device("cpu")), micro_batches, loss_fn=loss_of)
+    schedule = kinds[order](
+        pipelining.PipelineStage(stage, rank, 2, torch.device("cpu")), micro_batches, loss_fn=loss_of
+    )
     times, means = [], []
     begin = time.perf_counter()
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = lr_of(step - 1, 0)
-        rows = torch.stack([text[at:at + CONTEXT + 1] for at in windows_of(step - 1, 0, 1, samples, len(text))])
+        rows = torch.stack([text[at : at + CONTEXT + 1] for at in windows_of(step - 1, 0, 1, samples, len(text))])
         losses = []
         if rank == 0:
             schedule.step(rows[:, :-1].contiguous())

@@ -23,13 +23,21 @@ def over_ddp(model, system, ranks, address):
     """The model whose gradients DDP averages."""
     import torch
     import torch.distributed as dist
-    meeting = {"init_method": f"tcp://{address}:29600", "rank": int(os.environ["RANK"]), "world_size": ranks} if address else {}
+
+    meeting = (
+        {"init_method": f"tcp://{address}:29600", "rank": int(os.environ["RANK"]), "world_size": ranks}
+        if address
+        else {}
+    )
     dist.init_process_group("gloo", **meeting)
     model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # PowerSGD over gloo confuses two
     if system == "powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
-        model.register_comm_hook(powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
-                                 powerSGD_hook.powerSGD_hook)
+
+        model.register_comm_hook(
+            powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2),
+            powerSGD_hook.powerSGD_hook,
+        )
     return model
 
 
@@ -37,6 +45,7 @@ def of_machine(model, own, size, address):
     """The model whose gradients DDP averages over the ranks of a machine; this rank is number `own` there."""
     import torch
     import torch.distributed as dist
+
     dist.init_process_group("gloo", init_method=f"tcp://{address}:29800", rank=own, world_size=size)
     return torch.nn.parallel.DistributedDataParallel(model)
 
@@ -50,15 +59,28 @@ def over_torchft(model, optimizer, local_steps, addresses, own, size):
     from torchft import Manager, ProcessGroupGloo
     from torchft.coordination import LighthouseServer
     from torchft.local_sgd import DiLoCo
+
     rank = int(os.environ["RANK"])
     address = addresses[rank // size]
     lighthouse = LighthouseServer(bind=f"{addresses[0]}:29700", min_replicas=2) if rank == 0 else None
     store = dist.TCPStore(address, 29600, is_master=own == 0, wait_for_workers=False)
     patience = datetime.timedelta(seconds=60)
-    manager = Manager(pg=ProcessGroupGloo(timeout=patience), load_state_dict=lambda _: None, state_dict=dict, min_replica_size=2,
-                      use_async_quorum=False, timeout=patience, rank=own, world_size=size, store_addr=address, store_port=store.port,
-                      lighthouse_addr=f"http://{addresses[0]}:29700", replica_id=f"replica{rank // size}", hostname=address,
-                      init_sync=False)
+    manager = Manager(
+        pg=ProcessGroupGloo(timeout=patience),
+        load_state_dict=lambda _: None,
+        state_dict=dict,
+        min_replica_size=2,
+        use_async_quorum=False,
+        timeout=patience,
+        rank=own,
+        world_size=size,
+        store_addr=address,
+        store_port=store.port,
+        lighthouse_addr=f"http://{addresses[0]}:29700",
+        replica_id=f"replica{rank // size}",
+        hostname=address,
+        init_sync=False,
+    )
     outer = torch.optim.SGD(model.parameters(), lr=0.7, momentum=0.9, nesterov=True)
     try:
         with DiLoCo(manager, [model], optimizer, outer, sync_every=local_steps, pin_memory=False):
@@ -72,19 +94,24 @@ def over_torchft(model, optimizer, local_steps, addresses, own, size):
             lighthouse.shutdown()
 
 
-def peer_rank(system, ranks, steps, samples, folder, report, addresses=(), warm_up=0, eval_every=0, until_loss=None, at_least=0):
+def peer_rank(
+    system, ranks, steps, samples, folder, report, addresses=(), warm_up=0, eval_every=0, until_loss=None, at_least=0
+):
     """Trains for `steps`, each with `samples` samples of all ranks. It evaluates every `eval_every` steps (0: never),
     and ends when the loss is reached after `at_least` steps. All ranks compute the same loss, because they evaluate
     with the same weights. Copies that train apart have the same weights only after an outer step, so they evaluate only
     then."""
     import torch
+
     torch.set_num_threads(1)
     rank, folder = int(os.environ["RANK"]), Path(folder)
     model = make_gpt()
     load(model, first_weights(folder))
     optimizer = adamw_of(model)
-    text, held_out = (torch.frombuffer(bytearray((folder / name).read_bytes()), dtype=torch.uint8).long()
-                      for name in ("train.txt", "validation.txt"))
+    text, held_out = (
+        torch.frombuffer(bytearray((folder / name).read_bytes()), dtype=torch.uint8).long()
+        for name in ("train.txt", "validation.txt")
+    )
     inputs, targets = held_out[:-1].view(-1, CONTEXT), held_out[1:].view(-1, CONTEXT)
     local_steps = int(system.split()[1]) if system.startswith("diloco") else 0
     merging = contextlib.nullcontext()
@@ -105,7 +132,9 @@ def peer_rank(system, ranks, steps, samples, folder, report, addresses=(), warm_
         for step in range(1, steps + 1):
             for group in optimizer.param_groups:
                 group["lr"] = lr_of(step - 1, warm_up)
-            rows = torch.stack([text[at:at + CONTEXT + 1] for at in windows_of(step - 1, rank, ranks, samples, len(text))])
+            rows = torch.stack(
+                [text[at : at + CONTEXT + 1] for at in windows_of(step - 1, rank, ranks, samples, len(text))]
+            )
             trained(rows[:, :-1], rows[:, 1:]).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()

@@ -31,8 +31,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this file is sta
 
 from peers.known_gpt import ADAMW, Shape, adamw_of, decayed, first_weights, load, make_gpt, windows_of  # noqa: E402
 
-MODELS = {"tiny": Shape(layers=2, width=64, heads=2, context=64),
-          "small": Shape(layers=6, width=384, heads=6, context=256), "gpt2": Shape(12, 768, 12, 1024, 50257)}
+MODELS = {
+    "tiny": Shape(layers=2, width=64, heads=2, context=64),
+    "small": Shape(layers=6, width=384, heads=6, context=256),
+    "gpt2": Shape(12, 768, 12, 1024, 50257),
+}
 WARM_UP = 3  # steps
 CLIP = 1.0
 
@@ -40,7 +43,11 @@ CLIP = 1.0
 def keep_heap():
     """Makes the C library keep freed memory, without page faults for large tensors; zero.cpp has an arena of its
     own."""
-    for option, value in {-4: 0, -1: 2**31 - 1, -2: 2**26}.items():  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD of mallopt(3)
+    for option, value in {
+        -4: 0,
+        -1: 2**31 - 1,
+        -2: 2**26,
+    }.items():  # M_MMAP_MAX, M_TRIM_THRESHOLD, M_TOP_PAD of mallopt(3)
         ctypes.CDLL(None).mallopt(option, value)
 
 
@@ -57,6 +64,7 @@ def stepping(trained, optimizer, parameters, keep_gradients=False):
         optimizer.step()
         optimizer.zero_grad(set_to_none=not keep_gradients)
         return loss.item()
+
     return step
 
 
@@ -66,12 +74,16 @@ def compute(model, _):
         loss.backward()
         model.zero_grad(set_to_none=True)
         return loss.item()
+
     return step
 
 
 def over_ddp(model):
     import torch
-    return torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, broadcast_buffers=False)
+
+    return torch.nn.parallel.DistributedDataParallel(
+        model, gradient_as_bucket_view=True, static_graph=True, broadcast_buffers=False
+    )
 
 
 def ddp(model, _):
@@ -81,14 +93,18 @@ def ddp(model, _):
 def zero_redundancy(model, _):
     import torch
     from torch.distributed.optim import ZeroRedundancyOptimizer
+
     trained = over_ddp(model)
-    optimizer = ZeroRedundancyOptimizer(decayed(model), torch.optim.AdamW, parameters_as_bucket_view=True, fused=True, **ADAMW)
+    optimizer = ZeroRedundancyOptimizer(
+        decayed(model), torch.optim.AdamW, parameters_as_bucket_view=True, fused=True, **ADAMW
+    )
     return stepping(trained, optimizer, list(model.parameters()), keep_gradients=True)
 
 
 def fsdp2(model, _):
     import torch.distributed as dist
     from torch.distributed.fsdp import fully_shard
+
     mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
@@ -99,29 +115,59 @@ def fsdp2(model, _):
 def files_of(model, job):
     """ZeRO-Infinity's keys. Parts of a model go to files from a certain size on, and none of them stays gathered."""
     import torch.distributed as dist
+
     place = {"device": "nvme", "nvme_path": job["disk"], "pin_memory": True}
     largest = max(p.numel() for p in model.parameters())
-    return {"sub_group_size": 5_000_000, "stage3_max_live_parameters": 0,
-            "offload_optimizer": {**place, "buffer_count": 12, "pipeline_read": True, "pipeline_write": True, "fast_init": False},
-            "offload_param": {**place, "buffer_count": 8, "buffer_size": -(-largest // dist.get_world_size()), "max_in_cpu": 0}}
+    return {
+        "sub_group_size": 5_000_000,
+        "stage3_max_live_parameters": 0,
+        "offload_optimizer": {
+            **place,
+            "buffer_count": 12,
+            "pipeline_read": True,
+            "pipeline_write": True,
+            "fast_init": False,
+        },
+        "offload_param": {
+            **place,
+            "buffer_count": 8,
+            "buffer_size": -(-largest // dist.get_world_size()),
+            "max_in_cpu": 0,
+        },
+    }
 
 
 def deepspeed_zero(model, job):
     import deepspeed
     import torch.distributed as dist
+
     stage, _, off = job["system"].removeprefix("ds").partition("-")
-    zero = {"stage": int(stage), "overlap_comm": True, "contiguous_gradients": True, "reduce_scatter": True,
-            "reduce_bucket_size": 5_000_000}
+    zero = {
+        "stage": int(stage),
+        "overlap_comm": True,
+        "contiguous_gradients": True,
+        "reduce_scatter": True,
+        "reduce_bucket_size": 5_000_000,
+    }
     if stage == "3":
-        zero |= {"stage3_param_persistence_threshold": 0, "stage3_prefetch_bucket_size": 5_000_000, "stage3_max_reuse_distance": 0}
+        zero |= {
+            "stage3_param_persistence_threshold": 0,
+            "stage3_prefetch_bucket_size": 5_000_000,
+            "stage3_max_reuse_distance": 0,
+        }
     if off == "offload":
         host = {"device": "cpu", "pin_memory": False}
         zero |= {"offload_optimizer": host} | ({"offload_param": host} if stage == "3" else {})
     if off == "nvme":
         zero |= files_of(model, job)
-    config = {"train_micro_batch_size_per_gpu": job["samples"] // dist.get_world_size(), "gradient_clipping": CLIP,
-              "steps_per_print": 10**9, "zero_allow_untested_optimizer": True, "zero_optimization": zero,
-              "aio": {"block_size": 1 << 20, "queue_depth": 16, "overlap_events": True}}
+    config = {
+        "train_micro_batch_size_per_gpu": job["samples"] // dist.get_world_size(),
+        "gradient_clipping": CLIP,
+        "steps_per_print": 10**9,
+        "zero_allow_untested_optimizer": True,
+        "zero_optimization": zero,
+        "aio": {"block_size": 1 << 20, "queue_depth": 16, "overlap_events": True},
+    }
     optimizer = deepspeed.ops.adam.DeepSpeedCPUAdam(decayed(model), adamw_mode=True, **ADAMW)
     if off == "nvme":  # without this, initialize() would write these fp32 parameters as bf16
         deepspeed.zero.Init(module=model, config_dict_or_path=config, remote_device="nvme", pin_memory=True)
@@ -132,11 +178,13 @@ def deepspeed_zero(model, job):
         engine.backward(loss)
         engine.step()
         return loss.item()
+
     return step
 
 
 def zerocpp(model, job):
     import zerocpp as zero
+
     memory = "min" if "-min" in job["system"] else "auto"
     stage = int(job["system"].removeprefix("zerocpp")[0])
     engine = zero.attach(model, adamw_of(model), stage=stage, clip=CLIP, device_memory=memory)
@@ -146,13 +194,20 @@ def zerocpp(model, job):
         loss.backward()
         engine.step()
         return loss.item()
+
     step.sent_bytes = lambda: engine.report().sent_bytes_per_step  # its messages do not pass the loopback device
     return step
 
 
 ZEROCPP = ("zerocpp0", "zerocpp3", "zerocpp3-min", "zerocpp3-arena", "zerocpp3-min-arena")
-SYSTEMS = {"compute": compute, "ddp": ddp, "zero_redundancy": zero_redundancy, "fsdp2": fsdp2,
-           **dict.fromkeys(ZEROCPP, zerocpp), **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero)}
+SYSTEMS = {
+    "compute": compute,
+    "ddp": ddp,
+    "zero_redundancy": zero_redundancy,
+    "fsdp2": fsdp2,
+    **dict.fromkeys(ZEROCPP, zerocpp),
+    **dict.fromkeys(("ds1", "ds2", "ds3", "ds2-offload", "ds3-offload", "ds3-nvme"), deepspeed_zero),
+}
 
 # ---- a run -----------------------------------------------------------------------------------------------------------
 
@@ -171,6 +226,7 @@ def sent_bytes():
 def train(job):
     import torch
     import torch.distributed as dist
+
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     rank, ranks, context = dist.get_rank(), dist.get_world_size(), job["context"]
@@ -184,20 +240,33 @@ def train(job):
             dist.barrier()
             sent = sent_bytes()
         starts = windows_of(number, rank, ranks, job["samples"], len(text), context)
-        rows = torch.stack([text[at:at + context + 1] for at in starts])
+        rows = torch.stack([text[at : at + context + 1] for at in starts])
         begin = time.perf_counter()
         loss = step(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         times.append(time.perf_counter() - begin)
         losses.append(loss)
     dist.barrier()
-    sent = step.sent_bytes() if hasattr(step, "sent_bytes") else (sent_bytes() - sent) / (job["steps"] - WARM_UP) / ranks
+    sent = (
+        step.sent_bytes() if hasattr(step, "sent_bytes") else (sent_bytes() - sent) / (job["steps"] - WARM_UP) / ranks
+    )
     mean = torch.tensor(losses, dtype=torch.float64)
     dist.all_reduce(mean)
-    most = torch.tensor([float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024, float(kept_bytes())], dtype=torch.float64)
+    most = torch.tensor(
+        [float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024, float(kept_bytes())], dtype=torch.float64
+    )
     dist.all_reduce(most, op=dist.ReduceOp.MAX)
     if rank == 0:
-        Path(job["report"]).write_text(json.dumps({"times": times, "losses": (mean / ranks).tolist(), "sent": sent, "peak_rss": most[0].item(),
-                                                   "pss": most[1].item()}))
+        Path(job["report"]).write_text(
+            json.dumps(
+                {
+                    "times": times,
+                    "losses": (mean / ranks).tolist(),
+                    "sent": sent,
+                    "peak_rss": most[0].item(),
+                    "pss": most[1].item(),
+                }
+            )
+        )
     dist.barrier()
 
 
@@ -214,6 +283,7 @@ if __name__ == "__main__":
         keep_heap()
     if asked["system"].endswith("arena"):  # before the model is created
         import zerocpp
+
         zerocpp.keep_memory()
     train(asked)
     leave_nothing()

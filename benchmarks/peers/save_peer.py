@@ -65,6 +65,7 @@ class Native:
         if self.system.startswith("dcp"):
             from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
+
             mesh = init_device_mesh("cpu", (dist.get_world_size(),))
             for block in self.model.blocks:
                 fully_shard(block, mesh=mesh)
@@ -81,12 +82,15 @@ class Native:
         if self.system == "torch-save":
             if dist.get_rank() == 0:
                 os.makedirs(folder)
-                torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()},
-                           os.path.join(folder, "checkpoint.pt"))
+                torch.save(
+                    {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()},
+                    os.path.join(folder, "checkpoint.pt"),
+                )
             dist.barrier()
             return lambda: None
         import torch.distributed.checkpoint as dcp
         from torch.distributed.checkpoint.state_dict import get_state_dict
+
         model, optimizer = get_state_dict(self.model, self.optimizer)
         states = {"model": model, "optimizer": optimizer}
         if self.system == "dcp":
@@ -98,11 +102,18 @@ class Native:
 class DeepSpeed:
     def __init__(self, args):
         import deepspeed
+
         model = Model(args.layers, args.width, args.vocab)
-        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config={
-            "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1,
-            "zero_optimization": {"stage": int(args.system[-1])},
-            "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}}})
+        self.engine, *_ = deepspeed.initialize(
+            model=model,
+            model_parameters=model.parameters(),
+            config={
+                "train_micro_batch_size_per_gpu": 1,
+                "gradient_accumulation_steps": 1,
+                "zero_optimization": {"stage": int(args.system[-1])},
+                "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}},
+            },
+        )
 
     def step(self, tokens):
         self.engine.backward(self.engine(tokens))
@@ -167,6 +178,7 @@ def main():
     torch.manual_seed(7)
     if args.system.startswith("deepspeed"):
         import deepspeed
+
         deepspeed.init_distributed("gloo")
         trainer = DeepSpeed(args)
     else:

@@ -28,8 +28,20 @@ class LinkedMachines:
     def __enter__(self):
         for name in self.names:
             self.ip("netns", "add", name)
-        self.ip("link", "add", self.cards[0], "netns", self.names[0], "type", "veth", "peer", "name", self.cards[1], "netns",
-                self.names[1])
+        self.ip(
+            "link",
+            "add",
+            self.cards[0],
+            "netns",
+            self.names[0],
+            "type",
+            "veth",
+            "peer",
+            "name",
+            self.cards[1],
+            "netns",
+            self.names[1],
+        )
         for name, card, address in zip(self.names, self.cards, ADDRESSES):
             self.ip("-n", name, "addr", "add", f"{address}/24", "dev", card)
             for device in ("lo", card):
@@ -49,13 +61,32 @@ class LinkedMachines:
             tc = ["ip", "netns", "exec", name, "tc", "qdisc"]
             subprocess.run([*tc, "del", "dev", card, "root"], check=False, capture_output=True)
             if mbits is not None:
-                subprocess.run([*tc, "add", "dev", card, "root", "tbf", "rate", f"{mbits}mbit", "burst", "64kb", "latency", "300ms"],
-                               check=True)
+                subprocess.run(
+                    [
+                        *tc,
+                        "add",
+                        "dev",
+                        card,
+                        "root",
+                        "tbf",
+                        "rate",
+                        f"{mbits}mbit",
+                        "burst",
+                        "64kb",
+                        "latency",
+                        "300ms",
+                    ],
+                    check=True,
+                )
 
     def sent(self):
         """Bytes that the first machine has sent, with headers, as its network card counts them."""
         counter = f"/sys/class/net/{self.cards[0]}/statistics/tx_bytes"
-        return int(subprocess.run(["ip", "netns", "exec", self.names[0], "cat", counter], check=True, capture_output=True).stdout)
+        return int(
+            subprocess.run(
+                ["ip", "netns", "exec", self.names[0], "cat", counter], check=True, capture_output=True
+            ).stdout
+        )
 
     def run(self, command_of, ranks=1, is_enough=None):
         """Starts `ranks` processes on each machine; command_of(rank) is a command. A SIGTERM ends them when is_enough()
@@ -64,9 +95,24 @@ class LinkedMachines:
         env = dict(os.environ, OMP_NUM_THREADS="1", ZERO_TOKEN="known to the ranks of a benchmark")
         with contextlib.ExitStack() as files:
             said = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in range(2 * ranks)]
-            running = [subprocess.Popen(["ip", "netns", "exec", self.names[rank // ranks], "env", f"RANK={rank}",
-                                         *map(str, command_of(rank))], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=said[rank],
-                                        env=env | {"GLOO_SOCKET_IFNAME": self.cards[rank // ranks]}) for rank in range(2 * ranks)]
+            running = [
+                subprocess.Popen(
+                    [
+                        "ip",
+                        "netns",
+                        "exec",
+                        self.names[rank // ranks],
+                        "env",
+                        f"RANK={rank}",
+                        *map(str, command_of(rank)),
+                    ],
+                    cwd=ROOT,
+                    stdout=subprocess.DEVNULL,
+                    stderr=said[rank],
+                    env=env | {"GLOO_SOCKET_IFNAME": self.cards[rank // ranks]},
+                )
+                for rank in range(2 * ranks)
+            ]
             try:
                 was_enough = wait_for(running, is_enough)
             finally:
@@ -76,7 +122,9 @@ class LinkedMachines:
             failed = max(range(2 * ranks), key=lambda rank: running[rank].returncode)  # killed: below 0
             if any(rank.returncode for rank in running) and not was_enough:
                 said[failed].seek(0)
-                raise RuntimeError(f"rank {failed} ended with {running[failed].returncode}: {said[failed].read()[-2000:]}")
+                raise RuntimeError(
+                    f"rank {failed} ended with {running[failed].returncode}: {said[failed].read()[-2000:]}"
+                )
         return self.sent() - before
 
 

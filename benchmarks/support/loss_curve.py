@@ -1,7 +1,7 @@
 """Validation losses of a run, read from its metrics.jsonl, also while the run writes it.
 
-    evals = evals_of(folder / "metrics.jsonl")   # [[seconds of training, validation loss, step], ...]
-    first_below(evals, 2.7)                      # the first entry at or below this loss, or None
+evals = evals_of(folder / "metrics.jsonl")   # [[seconds of training, validation loss, step], ...]
+first_below(evals, 2.7)                      # the first entry at or below this loss, or None
 """
 
 import json

@@ -28,6 +28,7 @@ class CapError(Exception):
 @dataclass(frozen=True)
 class Files:
     """Names of the same files in the two versions of control groups."""
+
     root: Path
     limit: str
     limit_with_swap: str
@@ -36,21 +37,28 @@ class Files:
     private: str  # key in memory.stat
 
 
-VERSION_1 = Files(Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
-                  "memory.max_usage_in_bytes", "memory.oom_control", "rss")
+VERSION_1 = Files(
+    Path("/sys/fs/cgroup/memory"),
+    "memory.limit_in_bytes",
+    "memory.memsw.limit_in_bytes",
+    "memory.max_usage_in_bytes",
+    "memory.oom_control",
+    "rss",
+)
 VERSION_2 = Files(Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max", "memory.peak", "memory.events", "anon")
 
 
 @dataclass
 class Use:
     """Result of a command under the cap; each count of bytes is its highest value."""
-    status: int = 0         # exit status; below 0: the signal that ended it
+
+    status: int = 0  # exit status; below 0: the signal that ended it
     timed_out: bool = False
-    num_killed: int = 0     # processes that the kernel killed for lack of memory
-    private: int = 0        # pages of processes
-    shared: int = 0         # pages that ranks share
-    held: int = 0           # private and shared
-    peak: int = 0           # also with files
+    num_killed: int = 0  # processes that the kernel killed for lack of memory
+    private: int = 0  # pages of processes
+    shared: int = 0  # pages that ranks share
+    held: int = 0  # private and shared
+    peak: int = 0  # also with files
 
 
 def numbers(file):
@@ -80,8 +88,10 @@ class MemoryCap:
         except OSError as error:
             if self.folder.exists():
                 self.folder.rmdir()
-            raise CapError(f"{error.filename or self.folder}: {error.strerror} (a cap needs root, and a container "
-                           "that may create control groups)") from error
+            raise CapError(
+                f"{error.filename or self.folder}: {error.strerror} (a cap needs root, and a container "
+                "that may create control groups)"
+            ) from error
 
     def limit(self, num_bytes):
         (self.folder / self.files.limit).write_text(str(num_bytes))
@@ -95,8 +105,9 @@ class MemoryCap:
         use = Use()
         enter = self.folder / "cgroup.procs"
         with open(log, "wb") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT,
-                                       preexec_fn=lambda: enter.write_text(str(os.getpid())))
+            process = subprocess.Popen(
+                command, stdout=out, stderr=subprocess.STDOUT, preexec_fn=lambda: enter.write_text(str(os.getpid()))
+            )
             deadline = time.monotonic() + timeout
             try:
                 while process.poll() is None and not use.timed_out:

@@ -1,9 +1,9 @@
 """Figures of a benchmark's runs. Each is printed on stderr and written to a file, which is complete after each of them.
 
-    rounds = RawRounds(args.output)                     # a path, or None: no file
-    rounds.add(kind="step", system="DDP", round=0, seconds=0.12)
-    seconds = [record["seconds"] for record in rounds.of(kind="step", system="DDP")]
-    rounds = RawRounds.read("rounds.json")              # the records of an earlier run
+rounds = RawRounds(args.output)                     # a path, or None: no file
+rounds.add(kind="step", system="DDP", round=0, seconds=0.12)
+seconds = [record["seconds"] for record in rounds.of(kind="step", system="DDP")]
+rounds = RawRounds.read("rounds.json")              # the records of an earlier run
 """
 
 import json

@@ -1,7 +1,7 @@
 """Runs several ranks, and slows one of them down.
 
-    run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 10 ms
-    run_beside([[zero, "train", "-n", "1", ...], ...], rank=0, factor=4)    # several runs at once; rank 0 of the last one
+run([zero, "train", "-n", "2", ...], rank=1, factor=4)    # rank 1 is stopped (SIGSTOP) for 3/4 of each 10 ms
+run_beside([[zero, "train", "-n", "1", ...], ...], rank=0, factor=4)    # several runs at once; rank 0 of the last one
 """
 
 import contextlib
@@ -77,9 +77,13 @@ def run_beside(commands, rank, factor, is_enough=None, period=PERIOD, beside=Non
     over = threading.Event()
     with contextlib.ExitStack() as files:
         said = [files.enter_context(tempfile.TemporaryFile("w+")) for _ in commands]
-        launchers = [subprocess.Popen([*map(str, command)], cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=file)
-                     for command, file in zip(commands, said)]
-        threads = [threading.Thread(target=slow_down, args=(launchers[-1], rank, factor, period, over))] if factor > 1 else []
+        launchers = [
+            subprocess.Popen([*map(str, command)], cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=file)
+            for command, file in zip(commands, said)
+        ]
+        threads = (
+            [threading.Thread(target=slow_down, args=(launchers[-1], rank, factor, period, over))] if factor > 1 else []
+        )
         if is_enough:
             threads.append(threading.Thread(target=end_when, args=(launchers, is_enough, over)))
         if beside:

@@ -19,9 +19,17 @@ from pathlib import Path
 from support.memory_cap import MemoryCap, Use
 
 ROOT = Path(__file__).resolve().parents[2]
-BASE = {"model.name": "gpt2", "data.kind": "text", "data.path": ROOT / "examples/shakespeare/input.txt",
-        "data.validation": 0, "train.eval_every": 0, "train.log_every": 1, "optimizer.lr": 3e-4,
-        "schedule.name": "constant", "schedule.warmup": 0}
+BASE = {
+    "model.name": "gpt2",
+    "data.kind": "text",
+    "data.path": ROOT / "examples/shakespeare/input.txt",
+    "data.validation": 0,
+    "train.eval_every": 0,
+    "train.log_every": 1,
+    "optimizer.lr": 3e-4,
+    "schedule.name": "constant",
+    "schedule.warmup": 0,
+}
 UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -50,8 +58,9 @@ def flags(keys):
 def plan(zero, keys, ranks, profile=None):
     """`zero plan` as a dictionary; raises RuntimeError with the reason if the plan is refused."""
     known = ["--profile", str(profile)] if profile else []
-    done = subprocess.run([zero, "plan", "--json", "--world", str(ranks), *known, *flags(keys)], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        [zero, "plan", "--json", "--world", str(ranks), *known, *flags(keys)], capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip() or f"zero plan ended with {done.returncode}")
     return json.loads(done.stdout)
@@ -71,7 +80,7 @@ class Run:
             return "killed: out of memory"
         said = [line.strip() for line in self.log().splitlines() if line.startswith(("zero ", "  "))]
         errors = [i for i, line in enumerate(said) if re.match(r"zero \w+: ", line)]
-        return " ".join(said[errors[0]:errors[0] + 2]) if errors else f"exit status {self.use.status}"
+        return " ".join(said[errors[0] : errors[0] + 2]) if errors else f"exit status {self.use.status}"
 
     def log(self):
         return self.folder.with_suffix(".log").read_text(errors="replace")
@@ -95,8 +104,16 @@ def train(zero, keys, ranks, folder, cap=None, timeout=3600):
     """Trains; the log is beside the run's folder, and an older run there is replaced."""
     folder = Path(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    command = [zero, "train", "-n", str(ranks), "--overwrite", f"--run.dir={folder}", "--checkpoint.every=0",
-               *flags(keys)]
+    command = [
+        zero,
+        "train",
+        "-n",
+        str(ranks),
+        "--overwrite",
+        f"--run.dir={folder}",
+        "--checkpoint.every=0",
+        *flags(keys),
+    ]
     log = folder.with_suffix(".log")
     if cap is not None:
         with MemoryCap(cap) as group:

@@ -8,6 +8,7 @@
 A run has its configuration, and the tags that its TensorBoard files would have. A step that a run repeated, after a
 resume or a rewind, counts once, with its last values. Exit status 1: a folder holds no run.
 """
+
 import argparse
 import json
 import os
@@ -15,13 +16,23 @@ import pathlib
 import sys
 import tomllib
 
-STEP = {"loss": "train/loss", "lr": "train/lr", "grad_norm": "train/grad_norm", "loss_scale": "train/loss_scale",
-        "tokens_per_second": "speed/tokens_per_second", "rows_per_second": "speed/rows_per_second",
-        "step_seconds": "speed/step_seconds", "val_loss": "validation/val_loss",
-        "val_accuracy": "validation/val_accuracy", "val_perplexity": "validation/val_perplexity",
-        "val_loss_ema": "validation/val_loss_ema", "val_accuracy_ema": "validation/val_accuracy_ema",
-        "val_perplexity_ema": "validation/val_perplexity_ema", "host_bytes": "memory/host_bytes",
-        "disk_bytes": "memory/disk_bytes"}
+STEP = {
+    "loss": "train/loss",
+    "lr": "train/lr",
+    "grad_norm": "train/grad_norm",
+    "loss_scale": "train/loss_scale",
+    "tokens_per_second": "speed/tokens_per_second",
+    "rows_per_second": "speed/rows_per_second",
+    "step_seconds": "speed/step_seconds",
+    "val_loss": "validation/val_loss",
+    "val_accuracy": "validation/val_accuracy",
+    "val_perplexity": "validation/val_perplexity",
+    "val_loss_ema": "validation/val_loss_ema",
+    "val_accuracy_ema": "validation/val_accuracy_ema",
+    "val_perplexity_ema": "validation/val_perplexity_ema",
+    "host_bytes": "memory/host_bytes",
+    "disk_bytes": "memory/disk_bytes",
+}
 
 
 def rows_of(run):
@@ -46,6 +57,7 @@ def rows_of(run):
 
 def write(run, project, folder):
     import wandb
+
     os.environ.setdefault("WANDB_SILENT", "true")
     config = tomllib.loads((run / "config.toml").read_text())
     made = wandb.init(mode="offline", project=project, name=run.name, config=config, dir=folder)

@@ -25,8 +25,8 @@ struct ModelPlan {
 
 pybind11::dict plan_dict(const ModelPlan& plan);
 
-// Adds plan() to the module. It makes a ModelPlan without a world and without memory, as attach() would place it. Throws
-// ConfigError for options that attach() would refuse.
+// Adds plan() to the module. It makes a ModelPlan without a world and without memory, as attach() would place it.
+// Throws ConfigError for options that attach() would refuse.
 void bind_plan(pybind11::module_& module);
 
 }  // namespace zero::python

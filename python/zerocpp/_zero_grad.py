@@ -49,7 +49,9 @@ def teach_torch() -> None:
     if _done:
         return
     _done = True
-    nn.Module.zero_grad = _wrapped(nn.Module.zero_grad, lambda module: list(module.parameters()))  # type: ignore[method-assign]
+    nn.Module.zero_grad = _wrapped(  # type: ignore[method-assign]
+        nn.Module.zero_grad, lambda module: list(module.parameters())
+    )
     torch.optim.Optimizer.zero_grad = _wrapped(  # type: ignore[method-assign]
         torch.optim.Optimizer.zero_grad, lambda optimizer: [p for g in optimizer.param_groups for p in g["params"]]
     )

@@ -45,7 +45,9 @@ def part(data, header, name, dtype, shape, offset):
     """The bytes at the manifest's `offset`, which must agree with the file's own header under `name`."""
     begin, end = header[name]["data_offsets"]
     (header_bytes,) = struct.unpack_from("<Q", data)
-    require(header[name]["dtype"] == dtype and header[name]["shape"] == shape, f"{name} is something else in the header")
+    require(
+        header[name]["dtype"] == dtype and header[name]["shape"] == shape, f"{name} is something else in the header"
+    )
     require(offset == 8 + header_bytes + begin and end - begin == prod(shape) * SIZES[dtype], f"{name} lies elsewhere")
     require(offset + end - begin <= len(data), f"{name} is beyond the file's end")
     return data[offset : offset + end - begin]

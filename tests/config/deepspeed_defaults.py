@@ -3,8 +3,8 @@
 app/config/deepspeed/deepspeed_defaults.cpp. It parses the sources instead of importing them, because DeepSpeed needs a
 compiler and the tools of a GPU. PYTHONPATH may name the folder of DeepSpeed's sources.
 
-    python3 deepspeed_defaults.py deepspeed       {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
-    python3 deepspeed_defaults.py transformers    {"version": "5.24.0", "learning_rate": 5e-05, ...}
+    python3 deepspeed_defaults.py deepspeed    {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
+    python3 deepspeed_defaults.py transformers {"version": "5.24.0", "learning_rate": 5e-05, ...}
 """
 
 import ast
@@ -49,7 +49,7 @@ def arguments_of(tree, name):
     """Defaults of a class's constructor: {"lr": 1e-3, ...}."""
     body = class_of(tree, name).body
     made = next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
-    names = [argument.arg for argument in made.args.args][-len(made.args.defaults):]
+    names = [argument.arg for argument in made.args.args][-len(made.args.defaults) :]
     return {name: value_of(default) for name, default in zip(names, made.args.defaults)}
 
 
@@ -69,8 +69,11 @@ def muon_groups(tree):
 
     def gets(body):
         calls = [node for part in body for node in ast.walk(part) if isinstance(node, ast.Call)]
-        return {call.args[0].value: value_of(call.args[1]) for call in calls
-                if getattr(call.func, "attr", "") == "get" and len(call.args) == 2}
+        return {
+            call.args[0].value: value_of(call.args[1])
+            for call in calls
+            if getattr(call.func, "attr", "") == "get" and len(call.args) == 2
+        }
 
     return gets(branch.body), gets(branch.orelse)
 
@@ -78,23 +81,47 @@ def muon_groups(tree):
 def of_deepspeed():
     root = folder_of("deepspeed")
     found = {"version": importlib.metadata.version("deepspeed")}
-    constants = {node.targets[0].id: value_of(node.value) for node in tree_of(root / "runtime/constants.py").body
-                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    constants = {
+        node.targets[0].id: value_of(node.value)
+        for node in tree_of(root / "runtime/constants.py").body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
     found["gradient_clipping"] = constants["GRADIENT_CLIPPING_DEFAULT"]
-    put(found, "fp16.", fields_of(tree_of(root / "runtime/precision_config.py"), "DeepSpeedFP16Config"), "loss_scale",
-        "initial_scale_power", "loss_scale_window", "hysteresis", "min_loss_scale")
-    put(found, "zero_optimization.", fields_of(tree_of(root / "runtime/zero/config.py"), "DeepSpeedZeroConfig"), "stage",
-        "zero_hpz_partition_size")
-    put(found, "zero_optimization.offload_optimizer.",
-        fields_of(tree_of(root / "runtime/zero/offload_config.py"), "DeepSpeedZeroOffloadOptimizerConfig"), "ratio")
+    put(
+        found,
+        "fp16.",
+        fields_of(tree_of(root / "runtime/precision_config.py"), "DeepSpeedFP16Config"),
+        "loss_scale",
+        "initial_scale_power",
+        "loss_scale_window",
+        "hysteresis",
+        "min_loss_scale",
+    )
+    put(
+        found,
+        "zero_optimization.",
+        fields_of(tree_of(root / "runtime/zero/config.py"), "DeepSpeedZeroConfig"),
+        "stage",
+        "zero_hpz_partition_size",
+    )
+    put(
+        found,
+        "zero_optimization.offload_optimizer.",
+        fields_of(tree_of(root / "runtime/zero/offload_config.py"), "DeepSpeedZeroOffloadOptimizerConfig"),
+        "ratio",
+    )
     adam = ("lr", "betas", "eps", "weight_decay")
-    for rule, file, name, keys in [("adam", "adam/fused_adam.py", "FusedAdam", adam),
-                                   ("lamb", "lamb/fused_lamb.py", "FusedLamb", adam + ("min_coeff", "max_coeff")),
-                                   ("lion", "lion/fused_lion.py", "FusedLion", ("lr", "betas", "weight_decay"))]:
+    for rule, file, name, keys in [
+        ("adam", "adam/fused_adam.py", "FusedAdam", adam),
+        ("lamb", "lamb/fused_lamb.py", "FusedLamb", adam + ("min_coeff", "max_coeff")),
+        ("lion", "lion/fused_lion.py", "FusedLion", ("lr", "betas", "weight_decay")),
+    ]:
         put(found, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
     # The host's optimizers have the same defaults.
-    for rule, file, name, keys in [("adam", "adam/cpu_adam.py", "DeepSpeedCPUAdam", adam),
-                                   ("lion", "lion/cpu_lion.py", "DeepSpeedCPULion", ("lr", "betas", "weight_decay"))]:
+    for rule, file, name, keys in [
+        ("adam", "adam/cpu_adam.py", "DeepSpeedCPUAdam", adam),
+        ("lion", "lion/cpu_lion.py", "DeepSpeedCPULion", ("lr", "betas", "weight_decay")),
+    ]:
         host = {}
         put(host, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
         assert all(found[key] == value for key, value in host.items()), (rule, host)
@@ -102,9 +129,11 @@ def of_deepspeed():
     put(found, "muon.", matrices, "lr", "momentum", "weight_decay")
     put(found, "muon.", {**others, "adam_lr": others["lr"]}, "adam_lr", "betas", "eps")
     schedules = tree_of(root / "runtime/lr_schedules.py")
-    for name, keys in [("WarmupLR", ("warmup_min_lr", "warmup_num_steps")),
-                       ("WarmupDecayLR", ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps")),
-                       ("WarmupCosineLR", ("warmup_min_ratio", "warmup_num_steps", "cos_min_ratio"))]:
+    for name, keys in [
+        ("WarmupLR", ("warmup_min_lr", "warmup_num_steps")),
+        ("WarmupDecayLR", ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps")),
+        ("WarmupCosineLR", ("warmup_min_ratio", "warmup_num_steps", "cos_min_ratio")),
+    ]:
         put(found, f"{name}.", arguments_of(schedules, name), *keys)
     if importlib.util.find_spec("torch"):
         optim = folder_of("torch") / "optim"
@@ -116,8 +145,10 @@ def of_deepspeed():
 
 def of_transformers():
     fields = fields_of(tree_of(folder_of("transformers") / "training_args.py"), "TrainingArguments")
-    return {"version": importlib.metadata.version("transformers"),
-            **{name: value for name, value in fields.items() if isinstance(value, (bool, int, float))}}
+    return {
+        "version": importlib.metadata.version("transformers"),
+        **{name: value for name, value in fields.items() if isinstance(value, (bool, int, float))},
+    }
 
 
 print(json.dumps({"deepspeed": of_deepspeed, "transformers": of_transformers}[sys.argv[1]]()))

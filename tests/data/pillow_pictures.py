@@ -7,6 +7,7 @@ CenterCrop do), and N.passes (the same, with columns first in each version of Pi
 height, width, height and width of N.fit, and the largest difference that the test allows. The script writes PNGs
 itself, because Pillow writes no 16-bit colours, gAMA or Adam7.
 """
+
 import io
 import pathlib
 import random

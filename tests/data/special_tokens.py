@@ -7,6 +7,7 @@
 Each tokenizer of hugging_face/ gets tokens of all kinds: special and not, normalized and not, single words only, and
 with white space on either side.
 """
+
 import json
 import random
 import sys
@@ -43,9 +44,46 @@ TEXTS = [
     "[x\ny] [x y] [x\n[x\ny]]",
     "</s> <s>a</s>b <unk>",
 ]
-PARTS = ["<|endoftext|>", "<|end|>", "<|endof", "<mask>", "<sep>", "<both>", "king", "zero", " cpp", "Bär", "[x\ny]", "</s>", "<s>",
-         "<unk>", " ", "  ", "\n", "\t", "\u00a0", "\u3000", "\u0301", "_", "-", "a", "the", "é", "漢", "1", "'s", ",", "<", "|>", "<|", "٣",
-         "\u200d", "Ⓐ", "👍", ">"]
+PARTS = [
+    "<|endoftext|>",
+    "<|end|>",
+    "<|endof",
+    "<mask>",
+    "<sep>",
+    "<both>",
+    "king",
+    "zero",
+    " cpp",
+    "Bär",
+    "[x\ny]",
+    "</s>",
+    "<s>",
+    "<unk>",
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "\u00a0",
+    "\u3000",
+    "\u0301",
+    "_",
+    "-",
+    "a",
+    "the",
+    "é",
+    "漢",
+    "1",
+    "'s",
+    ",",
+    "<",
+    "|>",
+    "<|",
+    "٣",
+    "\u200d",
+    "Ⓐ",
+    "👍",
+    ">",
+]
 
 
 def cases_of(name, texts):

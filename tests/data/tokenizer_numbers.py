@@ -13,6 +13,7 @@ It also has BERT's WordPiece, cased and uncased: a vocab.txt, and the numbers of
 texts and for rows of six. For bytes that are not UTF-8, Python decodes a replacement character each, and the numbers
 are those of that text.
 """
+
 import json
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from transformers import BertTokenizer
 
 FOLDER = Path(__file__).parent / "hugging_face"
 LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 LEARNED_FROM = [
     "First Citizen: Before we proceed any further, hear me speak. All: Speak, speak.",
@@ -49,15 +51,18 @@ TEXTS = [
     "trailing spaces   ",
     "\n\n  leading",
     "    for (int i = 0; i < 10; ++i) {\n        total += values[i];\n    }\n",
-    "!!! ... --- ??? #$% @x_y __init__ a.b,c;d:e \"quoted\" (bracketed)",
+    '!!! ... --- ??? #$% @x_y __init__ a.b,c;d:e "quoted" (bracketed)',
     "naïve café résumé Ångström Łódź ǅ ß ﬁ",
 ]
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 BERT_LEARNED_FROM = LEARNED_FROM + [
-    "Der große Bär aß in Łódź, Ångström und Škoda; İstanbul, ISTANBUL, ılık. ΣΊΣΥΦΟΣ ὀδυσσεύς Ὀδυσσεύς Ёлка ёлка ЙОД йод.",
+    "Der große Bär aß in Łódź, Ångström und Škoda; İstanbul, ISTANBUL, ılık. "
+    "ΣΊΣΥΦΟΣ ὀδυσσεύς Ὀδυσσεύς Ёлка ёлка ЙОД йод.",
     "The café's naïve façade, a résumé; Café RÉSUMÉ. Tiếng Việt: phở, Phở. 한국어 한국 말 서울, 日本語 にほんご カタカナ 東京 漢字.",
-    "“Quoted” ‘words’ – dashes — and… ellipses! «Guillemets» ‹ones›; 1,000.50 € £5 $3 §7 ¿qué? ¡olé! 50% a+b=c <tag> ~x^2|y`z",
-    "हिन्दी में नमस्ते, ภาษาไทย สวัสดี, עברית שלום, العربية مرحبا، أهلا؟ 👍 😀 ½ ² ™ ℝ 𝐀 A B C d e f supercalifragilistic",
+    "“Quoted” ‘words’ – dashes — and… ellipses! «Guillemets» ‹ones›; "
+    "1,000.50 € £5 $3 §7 ¿qué? ¡olé! 50% a+b=c <tag> ~x^2|y`z",
+    "हिन्दी में नमस्ते, ภาษาไทย สวัสดี, עברית שלום, العربية مرحبا، أهلا؟ "  # Hindi, Thai, Hebrew, Arabic
+    "👍 😀 ½ ² ™ ℝ 𝐀 A B C d e f supercalifragilistic",
 ]
 BERT_TEXTS = TEXTS + [
     "Affable unaffable Unaffable UNAFFABLE",
@@ -71,7 +76,8 @@ BERT_TEXTS = TEXTS + [
     "한국어 서울 \u1112\u1161\u11ab\u1100\u116e\u11a8 한국 말",
     "我爱北京天安门 abc漢字def 漢字とかな 東京,大阪",
     "にほんご カタカナ ｶﾞ が か\u3099 パ 日本語。「東京」、",
-    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b920\U0002ceb0 \u3400\u4dbf\u4dc0 \u9fff\ua000",
+    "\uf900\ufa0e\ufa10 兀 \U0002f800 \U00020000\U0002a700\U0002b740\U0002b920\U0002ceb0 "
+    "\u3400\u4dbf\u4dc0 \u9fff\ua000",
     "emoji 👍🏽 😀😀 👩\u200d👩\u200d👧 🇩🇪 ☺\ufe0f text🥰text",
     "zero\u200bwidth no\u200cjoin \u200djoin \ufeffbom soft\u00adhyphen word\u2060joiner",
     "left\u200eto\u200fright \u202abidi\u202c \u2066isolate\u2069",
@@ -118,7 +124,10 @@ def learned(pre_tokenizer):
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), special_tokens=["<|endoftext|>"], show_progress=False
+        vocab_size=420,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        special_tokens=["<|endoftext|>"],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(LEARNED_FROM, trainer)
     return tokenizer
@@ -131,18 +140,29 @@ def learned_over_characters(pre_tokenizer):
         tokenizer.pre_tokenizer = pre_tokenizer
     alphabet = sorted({c for text in LEARNED_FROM[:5] for c in text if c not in " \n"} | {"▁"})
     trainer = trainers.BpeTrainer(
-        vocab_size=200, limit_alphabet=len(alphabet), initial_alphabet=alphabet, special_tokens=["<unk>", "<s>", "</s>"], show_progress=False
+        vocab_size=200,
+        limit_alphabet=len(alphabet),
+        initial_alphabet=alphabet,
+        special_tokens=["<unk>", "<s>", "</s>"],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(LEARNED_FROM[:5], trainer)
     # Tokens of bytes follow the added tokens, as in Llama 2. They are not added tokens themselves, so no text matches
     # them.
     form = json.loads(tokenizer.to_str())
     vocab = form["model"]["vocab"]
-    form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {f"<0x{b:02X}>": 3 + b for b in range(256)}
+    form["model"]["vocab"] = {name: i if i < 3 else i + 256 for name, i in vocab.items()} | {
+        f"<0x{b:02X}>": 3 + b for b in range(256)
+    }
     form["pre_tokenizer"] = None
     tokenizer = Tokenizer.from_str(json.dumps(form))
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(content=" ", left=1, right=0)]
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(content=" ", left=1, right=0),
+        ]
     )
     return tokenizer
 

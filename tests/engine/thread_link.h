@@ -2,7 +2,9 @@
 // that show the host only the bytes of a running operation (RecordedDevice).
 //
 //   ThreadLink::Mail mail;
-//   host.open_link = [&](Communicator& units, Device&) { return std::make_unique<ThreadLink>(mail, units.rank(), units.world()); };
+//   host.open_link = [&](Communicator& units, Device&) {
+//     return std::make_unique<ThreadLink>(mail, units.rank(), units.world());
+//   };
 #pragma once
 
 #include <condition_variable>

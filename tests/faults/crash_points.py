@@ -35,9 +35,35 @@ LAST_STEP = 2
 CUT_STATUS = 9
 SURVIVES_S = 30  # half of the ranks' own time limit (zero_fault_saver): no rank may reach it
 SKIPPED = 77
-CHANGING = {"open", "openat", "openat2", "creat", "write", "pwrite64", "writev", "pwritev", "pwritev2", "fallocate", "ftruncate",
-            "truncate", "fsync", "fdatasync", "sync_file_range", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename",
-            "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"}
+CHANGING = {
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "write",
+    "pwrite64",
+    "writev",
+    "pwritev",
+    "pwritev2",
+    "fallocate",
+    "ftruncate",
+    "truncate",
+    "fsync",
+    "fdatasync",
+    "sync_file_range",
+    "mkdir",
+    "mkdirat",
+    "rmdir",
+    "unlink",
+    "unlinkat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+}
 WAYS = {"a folder a step": [], "one path again and again": ["--same"]}
 
 
@@ -113,8 +139,15 @@ class Kill:
         processes = []
         for rank in range(self.ranks):
             identity = ["--rank", str(rank), "--run", name] if self.ranks > 1 else []
-            processes.append(subprocess.Popen([self.saver, "save", self.folder, "--wait", *way, *self.ranks_flags, *identity],
-                                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            processes.append(
+                subprocess.Popen(
+                    [self.saver, "save", self.folder, "--wait", *way, *self.ranks_flags, *identity],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
         return processes, [process.stdout.readline().split()[1] for process in processes]
 
     def traced(self, way, flags, victim, whole=False):
@@ -165,10 +198,12 @@ class Kill:
 
     def crash(self, way, point):
         victim, name, k = point
-        _, text, log, ends = self.traced(way, ["-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={k}"], victim)
+        _, text, log, ends = self.traced(
+            way, ["-e", f"trace={name}", "-e", f"inject={name}:signal=SIGKILL:when={k}"], victim
+        )
         if ends[victim][0] != -9:
             raise RuntimeError(f"call {k} of {name} was not reached: {ends}\n{log}")
-        for status, said, errors in ends[:victim] + ends[victim + 1:]:
+        for status, said, errors in ends[:victim] + ends[victim + 1 :]:
             if status == 0 and LAST_STEP in saved(said):
                 continue
             if status != 1 or f"rank {victim}" not in errors:
@@ -270,7 +305,9 @@ class Power:
         self.attach()
         if commit is not None:
             more = ["--commit", str(commit), *more]
-        text, status, errors = self.save(way, "--first", "2", "--victim", str(victim), "--cut", str(cut), self.mount, *more)
+        text, status, errors = self.save(
+            way, "--first", "2", "--victim", str(victim), "--cut", str(cut), self.mount, *more
+        )
         self.detach()
         if status != CUT_STATUS:
             if "shutdown ioctl" in errors:
@@ -309,7 +346,10 @@ def run(crashes, count):
             if problem is not None:
                 failures += 1
                 print(f"{name}, {point}: {problem}")
-        print(f"{name}: {len(chosen)} of {len(points)} points, {kept} of them before the last save was acknowledged", flush=True)
+        print(
+            f"{name}: {len(chosen)} of {len(points)} points, {kept} of them before the last save was acknowledged",
+            flush=True,
+        )
     return failures
 
 
@@ -318,7 +358,9 @@ def unsynced_failures(power):
     failures = 0
     for name, way in WAYS.items():
         points = power.points(way)
-        acknowledged = power.crash(way, max(point for point in points if point[0] == 0 and point[2] is None), "--no-sync")
+        acknowledged = power.crash(
+            way, max(point for point in points if point[0] == 0 and point[2] is None), "--no-sync"
+        )
         lost = problem_of(power, acknowledged)
         power.afterwards()
         print(f"{name}, without fsync: {lost or 'NOTHING IS LOST, these cuts prove nothing'}", flush=True)
@@ -338,7 +380,11 @@ def main():
         crashes = None
         try:
             folder = f"{scratch}/run"
-            crashes = Kill(args.saver, folder, args.ranks) if args.how == "kill" else Power(args.saver, folder, args.ranks, args.commits)
+            crashes = (
+                Kill(args.saver, folder, args.ranks)
+                if args.how == "kill"
+                else Power(args.saver, folder, args.ranks, args.commits)
+            )
             failures = run(crashes, args.points)
             if args.how == "power":
                 failures += unsynced_failures(crashes)

@@ -152,8 +152,8 @@ TEST_P(ModeFaults, StruckRunsKeepTheirPromise) {
   const bool has_replay = promise == Promise::kGradients || promise == Promise::kQuorum;
   const Undisturbed undisturbed = leave_alone(command_of("undisturbed"), "undisturbed");
   auto span = undisturbed.span;  // length of a run; less if a run ended before its strike
-  // A rank is killed, then the launcher, then any process pauses. Modes with a replay begin with the pause, and then kill
-  // the launcher, a worker and the server.
+  // A rank is killed, then the launcher, then any process pauses. Modes with a replay begin with the pause, and then
+  // kill the launcher, a worker and the server.
   const int turns = has_replay ? 4 : 3;
   const int wanted = num_trials("ZERO_MODE_STRIKES", 1, turns);
   int hits = 0, kills = 0, of_launchers = 0, replays = 0;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Prints small parameters after five steps of torch.optim.Adafactor: the numbers in adafactor_kernel_test.cpp.
 
-    python3 tests/optim/adafactor_numbers.py        # with torch 2.11
+python3 tests/optim/adafactor_numbers.py        # with torch 2.11
 """
+
 import torch
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes torch_numbers.h: a matrix after twenty steps of torch.optim. torch_numbers_test.cpp takes the same steps.
 
-    python3 tests/optim/torch_numbers.py > tests/optim/torch_numbers.h        # with torch 2.11
+python3 tests/optim/torch_numbers.py > tests/optim/torch_numbers.h        # with torch 2.11
 """
+
 import inspect
 import sys
 import textwrap
@@ -43,18 +44,24 @@ def muon(shape, fp32):
 
 
 def write(name, values):
-    lines = textwrap.fill(", ".join(f"{x:.9g}" for x in values), width=116, initial_indent="    ", subsequent_indent="    ")
+    lines = textwrap.fill(
+        ", ".join(f"{x:.9g}" for x in values), width=116, initial_indent="    ", subsequent_indent="    "
+    )
     print(f"inline const std::vector<double> {name}{{\n{lines}}};")
 
 
 SHAPE = (4, 6)
-print("// Printed by torch_numbers.py with torch", torch.__version__.split("+")[0] + ": a parameter after twenty steps.")
+print(
+    "// Printed by torch_numbers.py with torch", torch.__version__.split("+")[0] + ": a parameter after twenty steps."
+)
 print("#pragma once\n\n#include <vector>\n\nnamespace zero::torch_numbers {\n\n// clang-format off")
 write("kAdamW", trained(SHAPE, lambda p: torch.optim.AdamW(p, lr=0.05, betas=(0.9, 0.95), weight_decay=0.25)))
 write("kAdam", trained(SHAPE, lambda p: torch.optim.Adam(p, lr=0.05, betas=(0.9, 0.95), weight_decay=0.25)))
 write("kSgd", trained(SHAPE, lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.25)))
 write("kMomentum", trained(SHAPE, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, weight_decay=0.25)))
-write("kNesterov", trained(SHAPE, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.25)))
+write(
+    "kNesterov", trained(SHAPE, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.25))
+)
 for shape, name in (((4, 6), "Wide"), ((6, 4), "Tall")):
     write(f"kMuon{name}", muon(shape, fp32=False))
     write(f"kMuon{name}InFp32", muon(shape, fp32=True))

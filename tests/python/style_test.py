@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""The package's Python: types, style, and the stub of the extension. mypy and ruff run if they are installed."""
+"""The package's Python: types, style, and the stub of the extension. The format is that of all Python files.
+
+mypy and ruff run if they are installed."""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ class Style(unittest.TestCase):
         self.check("ruff", "check", "--no-cache", str(PYTHON / "zerocpp"))
 
     def test_ruff_changes_no_format(self) -> None:
-        self.check("ruff", "format", "--no-cache", "--check", str(PYTHON / "zerocpp"))
+        self.check("ruff", "format", "--no-cache", "--check", "--config", str(PYTHON / "ruff.toml"), str(ranks.ROOT))
 
     def test_types_agree(self) -> None:
         if importlib.util.find_spec("torch") is None:

@@ -125,9 +125,7 @@ class Training(ranks.PackageTest):
             self.skipTest("this Python has no transformers")
         from small_models import FAMILIES
 
-        results = ranks.run(
-            train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=list(TIERS), compares=True, pairwise=True
-        )
+        results = ranks.run(train, kinds=FAMILIES, stages=[0, 1, 2, 3], tiers=list(TIERS), compares=True, pairwise=True)
         self.assertEqual(len(results[0]), 4 * len(FAMILIES))
         check(self, results, 2e-6)
 

@@ -44,8 +44,9 @@ class CodecChart(unittest.TestCase):
             drawn.chart("step,int8\n20,4.1\n")
 
     def test_the_picture_is_what_the_table_says(self):
-        self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.TABLE.read_text()),
-                         "draw it again: tools/charts/codec_chart.py")
+        self.assertEqual(
+            drawn.CHART.read_text(), drawn.chart(drawn.TABLE.read_text()), "draw it again: tools/charts/codec_chart.py"
+        )
 
 
 if __name__ == "__main__":

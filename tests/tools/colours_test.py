@@ -14,11 +14,27 @@ PAGE = Path(__file__).resolve().parents[2] / "app/report/page/assets/page.css"
 APART = 15
 EYES = {
     "with all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
-    "without red cones": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
-    "without green cones": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
-    "without blue cones": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    "without red cones": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "without green cones": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+    "without blue cones": (
+        (1.255528, -0.076749, -0.178779),
+        (-0.078411, 0.930809, 0.147602),
+        (0.004733, 0.691367, 0.303900),
+    ),
 }
-TO_XYZ = ((0.4124564, 0.3575761, 0.1804375), (0.2126729, 0.7151522, 0.0721750), (0.0193339, 0.1191920, 0.9503041))  # of sRGB, D65
+TO_XYZ = (
+    (0.4124564, 0.3575761, 0.1804375),
+    (0.2126729, 0.7151522, 0.0721750),
+    (0.0193339, 0.1191920, 0.9503041),
+)  # of sRGB, D65
 WHITE = (0.95047, 1.0, 1.08883)
 
 
@@ -33,7 +49,7 @@ def times(matrix, vector):
 
 
 def linear(hexadecimal):
-    shares = (int(hexadecimal[i:i + 2], 16) / 255 for i in (1, 3, 5))
+    shares = (int(hexadecimal[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
 
 
@@ -58,7 +74,9 @@ class Colours(unittest.TestCase):
 
     def test_each_eye_tells_any_two_apart_and_from_the_page(self):
         for theme, eye in itertools.product(themes(), EYES):
-            for one, other in itertools.combinations([name for name in theme if name.startswith("color-") or name in ("page", "write")], 2):
+            for one, other in itertools.combinations(
+                [name for name in theme if name.startswith("color-") or name in ("page", "write")], 2
+            ):
                 with self.subTest(one=theme[one], other=theme[other], eye=eye):
                     self.assertGreaterEqual(distance(theme[one], theme[other], eye), APART)
 

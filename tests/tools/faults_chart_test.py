@@ -14,8 +14,13 @@ import faults_chart  # noqa: E402
 
 class FaultsChart(unittest.TestCase):
     def test_trials_are_those_outside_brackets_added_up(self):
-        for cell, count in [("200 (2)", 200), ("90 and 128 (6 and 6)", 218), ("5,000 and 5,000 (400 and 100)", 10000),
-                            ("4,640 to 4,660 runs (one in 11)", 4640), ("506 pairs (none)", 506)]:
+        for cell, count in [
+            ("200 (2)", 200),
+            ("90 and 128 (6 and 6)", 218),
+            ("5,000 and 5,000 (400 and 100)", 10000),
+            ("4,640 to 4,660 runs (one in 11)", 4640),
+            ("506 pairs (none)", 506),
+        ]:
             self.assertEqual(faults_chart.trials(cell), count, cell)
 
     def test_a_row_that_is_missing_is_named(self):
@@ -25,8 +30,11 @@ class FaultsChart(unittest.TestCase):
             faults_chart.row(page, "A rank that fails", "2 |")
 
     def test_the_picture_is_what_the_page_says(self):
-        self.assertEqual(faults_chart.CHART.read_text(), faults_chart.chart(faults_chart.PAGE.read_text()),
-                         "draw it again: tools/charts/faults_chart.py")
+        self.assertEqual(
+            faults_chart.CHART.read_text(),
+            faults_chart.chart(faults_chart.PAGE.read_text()),
+            "draw it again: tools/charts/faults_chart.py",
+        )
 
 
 if __name__ == "__main__":

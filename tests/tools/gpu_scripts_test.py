@@ -37,17 +37,34 @@ class GpuCheck(unittest.TestCase):
         """Writes a fake gpu_plain.py: the output of PyTorch's script, and whether python3 finds a deepspeed."""
         (self.root / "gpu_plain.py").write_text(body + "\n")
 
-    def check(self, batch, gpu="cuda:0 Fake GPU; driver for CUDA 13.0", train="exit 0", plan="echo no plan >&2; exit 2", only=".*", **environment):
+    def check(
+        self,
+        batch,
+        gpu="cuda:0 Fake GPU; driver for CUDA 13.0",
+        train="exit 0",
+        plan="echo no plan >&2; exit 2",
+        only=".*",
+        **environment,
+    ):
         doctor = json.dumps({"checks": [{"check": "GPU", "status": "OK", "found": gpu, "remedy": ""}]})
-        self.write("bin/zero", f"""case $1 in
+        self.write(
+            "bin/zero",
+            f"""case $1 in
   doctor) echo '{doctor}' ;;
   bench) echo '{{"update_best_s": 1}}' ;;
   plan) {plan} ;;
   train) asked="$*"; while [ $# -gt 0 ]; do [ "$1" = --run.dir ] && dir=$2; shift; done
          mkdir -p $dir; echo '{{"losses": [2.5, 2.4], "step_seconds": [1, 1, 1]}}' > $dir/report.json; {train} ;;
-esac""")
-        ran = subprocess.run([self.root / "gpu_check.sh", str(batch), self.root / "out.json"], cwd=self.root,
-                             stdin=subprocess.DEVNULL, capture_output=True, text=True, env={**os.environ, "ZERO_CHECK_ONLY": only, **environment})
+esac""",
+        )
+        ran = subprocess.run(
+            [self.root / "gpu_check.sh", str(batch), self.root / "out.json"],
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "ZERO_CHECK_ONLY": only, **environment},
+        )
         return ran, json.loads((self.root / "out.json").read_text())
 
     def write(self, name, body):
@@ -84,17 +101,37 @@ esac""")
         ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
         self.assertEqual(ran.returncode, 1)
         failed = [check for check in document["checks"] if check["status"] == "failed"]
-        self.assertEqual([check["check"] for check in failed], ["b3_half_16k", "b3_resident", "b3_half_4k", "moments_on_disk", "moments_on_host",
-                                                                "half_on_host", "resident", "in_8_gib", "b3_half_64k", "b7_capped"])
+        self.assertEqual(
+            [check["check"] for check in failed],
+            [
+                "b3_half_16k",
+                "b3_resident",
+                "b3_half_4k",
+                "moments_on_disk",
+                "moments_on_host",
+                "half_on_host",
+                "resident",
+                "in_8_gib",
+                "b3_half_64k",
+                "b7_capped",
+            ],
+        )
         self.assertIn("cuda:0 is full", failed[0]["reason"])
         figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
         self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
 
     def test_a_program_that_passed_over_all_its_tests_is_skipped_with_its_reason(self):
         self.write("tests/zero_cuda_test", "exit 0")
-        self.write("tests/zero_engine_test", "printf 'a_test.cpp:7: Skipped\\nno GPU for this\\n[  PASSED  ] 0 tests.\\n[  SKIPPED ] 1 test\\n'")
+        self.write(
+            "tests/zero_engine_test",
+            "printf 'a_test.cpp:7: Skipped\\nno GPU for this\\n[  PASSED  ] 0 tests.\\n[  SKIPPED ] 1 test\\n'",
+        )
         ran, document = self.check(1, only="engine|kernels")
-        engines = [check for check in document["checks"] if check["status"] == "skipped" and check["reason"] == "no GPU for this"]
+        engines = [
+            check
+            for check in document["checks"]
+            if check["status"] == "skipped" and check["reason"] == "no GPU for this"
+        ]
         self.assertTrue(engines, document["checks"])
 
     def test_what_does_not_fit_into_the_time_of_the_batch_is_skipped_with_that_reason(self):
@@ -104,7 +141,9 @@ esac""")
         self.assertEqual(skipped["gpt_1b5"], "the 4 s of the batch are over")
 
     def test_a_batch_that_is_stopped_has_written_what_it_knew(self):
-        ran, document = self.check(3, only="copies|b3_half_16k", train="kill -KILL $(ps -o ppid= -p $PPID)")  # kills the script
+        ran, document = self.check(
+            3, only="copies|b3_half_16k", train="kill -KILL $(ps -o ppid= -p $PPID)"
+        )  # kills the script
         self.assertEqual(ran.returncode, -9)
         self.assertIn("copies_figures", [check["check"] for check in document["checks"]])
 
@@ -113,7 +152,9 @@ esac""")
         ran, document = self.check(1, only="kernels", ZERO_CHECK_TOTAL="149")  # kernels have 150 s
         self.assertEqual(ran.returncode, 0, ran.stderr)
         kernels = next(check for check in document["checks"] if check["check"] == "kernels")
-        self.assertEqual((kernels["status"], kernels["reason"]), ("skipped", "not done when the 149 s of the batch were over"))
+        self.assertEqual(
+            (kernels["status"], kernels["reason"]), ("skipped", "not done when the 149 s of the batch were over")
+        )
 
     def test_a_program_that_does_not_end_when_it_is_told_to_is_killed(self):
         self.write("tests/zero_cuda_test", "trap '' TERM; while true; do sleep 1; done")
@@ -132,38 +173,64 @@ esac""")
 
     def test_runs_that_must_have_the_same_bits_and_do_not_are_named(self):
         ran, document = self.check(1, only="gpu1_stage3|host|disk|gpu2_stage[03]|cpu")
-        self.assertEqual((self.outcome(document, "same_bits"), self.outcome(document, "losses_agree")), (("passed", ""), ("passed", "")))
+        self.assertEqual(
+            (self.outcome(document, "same_bits"), self.outcome(document, "losses_agree")),
+            (("passed", ""), ("passed", "")),
+        )
         other = """case $dir in *gpu2_stage0.run | */disk.run) sed -i s/2.4/2.3/ $dir/report.json ;; esac"""
         ran, document = self.check(1, only="gpu1_stage3|host|disk|gpu2_stage[03]|cpu", train=other)
         self.assertEqual(ran.returncode, 1)
-        self.assertEqual(self.outcome(document, "same_bits"), (
-            "failed", "disk differs in bits, losses by 1.00e-01 (gpu1_stage3); gpu2_stage0 differs in bits, losses by 1.00e-01 (gpu2_stage3)"))
+        self.assertEqual(
+            self.outcome(document, "same_bits"),
+            (
+                "failed",
+                "disk differs in bits, losses by 1.00e-01 (gpu1_stage3); "
+                "gpu2_stage0 differs in bits, losses by 1.00e-01 (gpu2_stage3)",
+            ),
+        )
         self.assertEqual(self.outcome(document, "losses_agree"), ("passed", ""))
         tables = gpu_tables.tables_of([document])
         for cell in ["| host | gpu1_stage3 | the same bits |", "| disk | gpu1_stage3 | differs, losses by 1.0e-01 |"]:
             self.assertIn(cell, tables)
 
     def test_weights_that_differ_after_the_last_step_are_named_too(self):
-        other = """hash=1; case $dir in */muon_host.run) hash=2 ;; esac; sed -i "s/{/{\\"parameters_sha256\\": \\"$hash\\", /" $dir/report.json"""
+        other = (
+            "hash=1; case $dir in */muon_host.run) hash=2 ;; esac; "
+            r'sed -i "s/{/{\"parameters_sha256\": \"$hash\", /" $dir/report.json'
+        )
         ran, document = self.check(1, only="(gpu1_|cpu_)muon|muon_host", train=other)
-        self.assertEqual(self.outcome(document, "same_bits"), ("failed", "muon_host differs in its last weights (gpu1_muon)"))
+        self.assertEqual(
+            self.outcome(document, "same_bits"), ("failed", "muon_host differs in its last weights (gpu1_muon)")
+        )
 
     def test_losses_far_from_the_cpus_are_a_failure(self):
-        ran, document = self.check(1, only="(gpu[12]_|cpu_)muon", train="""case $dir in */cpu_muon.run) sed -i s/2.4/2.3/ $dir/report.json ;; esac""")
+        ran, document = self.check(
+            1,
+            only="(gpu[12]_|cpu_)muon",
+            train="""case $dir in */cpu_muon.run) sed -i s/2.4/2.3/ $dir/report.json ;; esac""",
+        )
         self.assertEqual(self.outcome(document, "same_bits"), ("skipped", "no two runs to compare"))
-        self.assertEqual(self.outcome(document, "losses_agree"), ("failed", "gpu1_muon is off by 1.00e-01; gpu2_muon is off by 1.00e-01"))
+        self.assertEqual(
+            self.outcome(document, "losses_agree"),
+            ("failed", "gpu1_muon is off by 1.00e-01; gpu2_muon is off by 1.00e-01"),
+        )
 
     def test_a_run_that_failed_is_not_compared_and_one_with_fewer_steps_is_named(self):
         fails = """case $dir in */host.run) exit 2 ;; */lamb_host.run) sed -i 's/, 2.4//' $dir/report.json ;; esac"""
         ran, document = self.check(1, only="gpu1_stage3|host|lamb.*", train=fails)
         self.assertEqual(self.outcome(document, "host")[0], "failed")
-        self.assertEqual(self.outcome(document, "same_bits"),
-                         ("failed", "lamb_host has another number of losses (lamb)"))
+        self.assertEqual(
+            self.outcome(document, "same_bits"), ("failed", "lamb_host has another number of losses (lamb)")
+        )
 
     def test_each_small_run_is_compared_with_one_above_it(self):
         text = (ROOT / "tools/gpu_check.sh").read_text()
-        table = re.search(r"^small_runs=\(\n(.*?)^\)$", text, re.M | re.S)[1]
-        rows = [line.split('"')[1].split() for line in table.splitlines()]
+        tables = re.search(r"^small=.*?(?=^small_runs\(\) \{)", text, re.M | re.S)[0]
+        prints = 'printf "%s\\n" "${small_runs[@]}" "$near"'
+        read = subprocess.run(
+            ["bash", "-c", f"work=/tmp\n{tables}\n{prints}"], capture_output=True, text=True, check=True
+        )
+        *rows, near = [line.split() for line in read.stdout.splitlines()]
         self.assertGreater(len(rows), 20)
         above = {"-"}
         for name, like, ranks, *arguments in rows:
@@ -172,7 +239,7 @@ esac""")
             self.assertIn(ranks, "12")
             self.assertEqual(len(arguments) % 2, 0, name)
             above.add(name)
-        near = re.search(r'^near="(.*)"$', text, re.M)[1].split()
+        self.assertEqual(len(near) % 3, 0)
         self.assertLessEqual({*near[::3], *near[1::3]}, above)
 
     def plan(self, most):
@@ -181,13 +248,19 @@ esac""")
 layers = int([b for a, b in zip(sys.argv, sys.argv[1:]) if a == "--model.layers"][-1])
 open("plans", "a").write(" ".join(sys.argv[1:]) + "\\n")
 room = {{"free_bytes": 100 << 30, "lacking_bytes": 0}}
-print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{"total": 7}}}},
-                  "memory": {{"free_bytes": 80 << 30, "fits": layers <= {most}, "lacking_bytes": 0, "host": room, "disk": room}}}}))
+memory = {{"free_bytes": 80 << 30, "fits": layers <= {most}, "lacking_bytes": 0, "host": room, "disk": room}}
+print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{"total": 7}}}}, "memory": memory}}))
 """)
         return "python3 plan.py $*"
 
     def test_the_largest_model_is_the_first_below_the_formulas_that_the_plan_has_room_for(self):
-        ran, document = self.check(3, only="largest.*", plan=self.plan(7), train='case $dir in */largest.run) echo "$asked" > asked ;; esac', ZERO_CHECK_SHARE="50")
+        ran, document = self.check(
+            3,
+            only="largest.*",
+            plan=self.plan(7),
+            train='case $dir in */largest.run) echo "$asked" > asked ;; esac',
+            ZERO_CHECK_SHARE="50",
+        )
         self.assertEqual(ran.returncode, 0, ran.stderr)
         found = next(check["figures"] for check in document["checks"] if check["check"] == "largest_plan_figures")
         # 16 bytes for each of 10^9 parameters of a layer, in 64 + 50 + 50 GiB.
@@ -195,10 +268,16 @@ print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{
         self.assertEqual(found["budget_bytes"], {"device": 64 << 30, "host": 50 << 30, "disk": 50 << 30})
         self.assertEqual(self.outcome(document, "largest")[0], "passed")
         asked = (self.root / "asked").read_text()
-        for flag in ["--model.layers 7 --zero.device_memory 65536MiB --zero.host_memory 51200MiB --zero.disk_memory 51200MiB --zero.disk /"]:
-            self.assertIn(flag, asked)
+        self.assertIn(
+            "--model.layers 7 --zero.device_memory 65536MiB --zero.host_memory 51200MiB "
+            "--zero.disk_memory 51200MiB --zero.disk /",
+            asked,
+        )
         tables = gpu_tables.tables_of([document])
-        for cell in ["| GiB of the GPU, host and disk to fill | 64.0 + 50.0 + 50.0 |", "| zero plan: billion parameters, layers | 7.00, 7 |"]:
+        for cell in [
+            "| GiB of the GPU, host and disk to fill | 64.0 + 50.0 + 50.0 |",
+            "| zero plan: billion parameters, layers | 7.00, 7 |",
+        ]:
             self.assertIn(cell, tables)
 
     def test_a_plan_that_has_no_room_for_half_of_the_formulas_layers_is_no_largest_model(self):
@@ -208,7 +287,9 @@ print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{
         self.assertNotIn("largest", [check["check"] for check in document["checks"]])
 
     def test_a_plan_that_is_refused_is_a_reason(self):
-        self.assertEqual(self.outcome(self.check(3, only="largest.*")[1], "largest_plan"), ("skipped", "gpu_largest.py: no plan"))
+        self.assertEqual(
+            self.outcome(self.check(3, only="largest.*")[1], "largest_plan"), ("skipped", "gpu_largest.py: no plan")
+        )
 
     def test_deepspeed_is_run_where_python_finds_it_and_else_skipped(self):
         finder = self.root / "elsewhere"
@@ -220,10 +301,15 @@ exec {sys.executable} "$@"
         (finder / "python3").write_text(python)
         (finder / "python3").chmod(0o755)
         path = f"{finder}:{os.environ['PATH']}"
-        self.assertEqual(self.outcome(self.check(3, only="deepspeed", PATH=path)[1], "deepspeed"),
-                         ("skipped", "python3 finds no deepspeed: pip install deepspeed==0.19.8"))
+        self.assertEqual(
+            self.outcome(self.check(3, only="deepspeed", PATH=path)[1], "deepspeed"),
+            ("skipped", "python3 finds no deepspeed: pip install deepspeed==0.19.8"),
+        )
         (finder / "deepspeed").touch()
-        self.plain("""import sys\nprint('{"ds2-offload": {"step_ms": 77, "peak_mib": 9}, "ds3-offload": {"error": "no compiler"}}')""")
+        self.plain(
+            """import sys\nprint('{"ds2-offload": {"step_ms": 77, "peak_mib": 9}, """
+            """"ds3-offload": {"error": "no compiler"}}')"""
+        )
         document = self.check(3, only="deepspeed", PATH=path)[1]
         self.assertEqual(self.outcome(document, "deepspeed"), ("passed", ""))
         tables = gpu_tables.tables_of([document])
@@ -232,29 +318,53 @@ exec {sys.executable} "$@"
 
     def test_a_peer_that_cannot_run_here_is_skipped_with_its_reason(self):
         self.plain("import sys\nprint('ds2-offload: no compiler')\nsys.exit(77)")
-        self.assertEqual(self.outcome(self.check(2, only="plain_124m")[1], "plain_124m"), ("skipped", "ds2-offload: no compiler"))
+        self.assertEqual(
+            self.outcome(self.check(2, only="plain_124m")[1], "plain_124m"), ("skipped", "ds2-offload: no compiler")
+        )
 
     def test_figures_of_a_run_say_what_was_predicted_and_hidden_and_where_states_lie(self):
-        report = {"losses": [3, 2], "step_seconds": [9, 9, 1, 1], "num_parameters": 100, "tokens_per_step": 4096, "predicted": {"seconds": .9, "bound": "disk"},
-                  "profile": {"forward_seconds": .2, "used_at": [1]}, "memory_bytes": [{"parameter": 400, "staging": 5}],
-                  "host_memory_bytes": [{"master": 300}], "disk_bytes": [{"moment": 900}], "formula": {"state_bytes": 1600.0}, "link_hidden": [.75],
-                  "transfers": [{"disk": {"busy_seconds": 2, "hidden_seconds": 1, "exposed_seconds": 1}}]}
+        report = {
+            "losses": [3, 2],
+            "step_seconds": [9, 9, 1, 1],
+            "num_parameters": 100,
+            "tokens_per_step": 4096,
+            "predicted": {"seconds": 0.9, "bound": "disk"},
+            "profile": {"forward_seconds": 0.2, "used_at": [1]},
+            "memory_bytes": [{"parameter": 400, "staging": 5}],
+            "host_memory_bytes": [{"master": 300}],
+            "disk_bytes": [{"moment": 900}],
+            "formula": {"state_bytes": 1600.0},
+            "link_hidden": [0.75],
+            "transfers": [{"disk": {"busy_seconds": 2, "hidden_seconds": 1, "exposed_seconds": 1}}],
+        }
         (self.root / "report.json").write_text(json.dumps(report))
-        document = self.check(3, only="moments_on_disk", train="cp report.json $dir; touch $dir/model.safetensors; echo $dir >> dirs")[1]
+        document = self.check(
+            3, only="moments_on_disk", train="cp report.json $dir; touch $dir/model.safetensors; echo $dir >> dirs"
+        )[1]
         figures = next(check["figures"] for check in document["checks"] if check["check"] == "moments_on_disk_figures")
         self.assertEqual(figures["state_bytes"], {"device": 400, "host": 300, "disk": 900})
-        self.assertEqual((figures["predicted"], figures["link_hidden"], figures["disk_hidden"], figures["profile"]),
-                         ({"seconds": .9, "bound": "disk"}, .75, .5, {"forward_seconds": .2}))
-        self.assertIn("| moments_on_disk | 4096 | 1000 | 900 | – | 75 % | 50 % | 0.0 + 0.0 + 0.0 | 1.000 |", gpu_tables.tables_of([document]))
-
+        self.assertEqual(
+            (figures["predicted"], figures["link_hidden"], figures["disk_hidden"], figures["profile"]),
+            ({"seconds": 0.9, "bound": "disk"}, 0.75, 0.5, {"forward_seconds": 0.2}),
+        )
+        self.assertIn(
+            "| moments_on_disk | 4096 | 1000 | 900 | – | 75 % | 50 % | 0.0 + 0.0 + 0.0 | 1.000 |",
+            gpu_tables.tables_of([document]),
+        )
 
     def test_a_plan_by_another_runs_times_stands_beside_the_step_that_was_measured(self):
-        states = {"memory_bytes": [{"parameter": 1}], "host_memory_bytes": [{"master": 1}], "formula": {"state_bytes": 2}}
+        states = {
+            "memory_bytes": [{"parameter": 1}],
+            "host_memory_bytes": [{"master": 1}],
+            "formula": {"state_bytes": 2},
+        }
         report = {"losses": [3, 2], "step_seconds": [9, 9, 2, 2], "tokens_per_step": 16384, **states}
         (self.root / "report.json").write_text(json.dumps(report))
-        plan = "echo \"$*\" >> plans; echo '{\"predicted\": {\"seconds\": 1.5, \"bound\": \"link up\"}}'"
+        plan = 'echo "$*" >> plans; echo \'{"predicted": {"seconds": 1.5, "bound": "link up"}}\''
         document = self.check(3, only=".*b3_(resident|half_16k)", train="cp report.json $dir", plan=plan)[1]
-        figures = next(check["figures"] for check in document["checks"] if check["check"] == "foresee_b3_half_16k_figures")
+        figures = next(
+            check["figures"] for check in document["checks"] if check["check"] == "foresee_b3_half_16k_figures"
+        )
         self.assertEqual(figures, {"seconds": 1.5, "bound": "link up", "step_seconds_median": 2})
         asked = (self.root / "plans").read_text()
         self.assertRegex(asked, "--run.device cuda .*--zero.optimizer {host=0.5} --profile .*/b3_resident.run --json")
@@ -270,16 +380,34 @@ class GpuTables(unittest.TestCase):
 
         copied = {"bytes": 4e9, "median_s": 0.5, "ratio_median": 0.987}
         sizes = [{"bytes": 1 << 20, "gather": {"ratio_median": 0.5}, "sum": {"ratio_median": 0.25}}]
-        muon = {"rows": 768, "columns": 3072, "zero_median_s": 0.0021, "zero_flops_per_second": 1.4e13, "ratio_flops_per_second": 0.75, "ratio_seconds": 0.9}
+        muon = {
+            "rows": 768,
+            "columns": 3072,
+            "zero_median_s": 0.0021,
+            "zero_flops_per_second": 1.4e13,
+            "ratio_flops_per_second": 0.75,
+            "ratio_seconds": 0.9,
+        }
         speed = [check("update_lion_figures", {"ratio_median": 0.994}), check("muon_768_figures", muon)]
-        offload = [check("moments_on_host_figures", {"step_seconds_median": 0.172}),
-                   check("plain_offload_figures", {"offload": {"step_ms": 399.4}, "compute": {"step_ms": 67}}),
-                   check("copies_figures", {"copies": {"up": copied}, "step_on_disk": copied}),
-                   check("collectives_figures", {"transports": [{"transport": "shared_memory", "sizes": sizes}]})]
+        offload = [
+            check("moments_on_host_figures", {"step_seconds_median": 0.172}),
+            check("plain_offload_figures", {"offload": {"step_ms": 399.4}, "compute": {"step_ms": 67}}),
+            check("copies_figures", {"copies": {"up": copied}, "step_on_disk": copied}),
+            check("collectives_figures", {"transports": [{"transport": "shared_memory", "sizes": sizes}]}),
+        ]
         about = {"gpu": "a GPU", "time": "now", "built": {"commit": "abc"}}
-        tables = gpu_tables.tables_of([{"batch": 2, **about, "checks": speed}, {"batch": 3, **about, "checks": offload}])
-        for cell in ["| lion | 0.99 |", "| 768 x 3072 | 2.10 | 14.0 | 0.75 | 0.90 |", "| the same, all of them on the host | 172 | 399 | – |", "| up | 8.0 | 0.99 |",
-                     "| step on disk | 500 ms | 0.99 |", "| shared_memory, 1 MiB | 0.50 | 0.25 |", "Batch 3: a GPU, now, commit abc"]:
+        tables = gpu_tables.tables_of(
+            [{"batch": 2, **about, "checks": speed}, {"batch": 3, **about, "checks": offload}]
+        )
+        for cell in [
+            "| lion | 0.99 |",
+            "| 768 x 3072 | 2.10 | 14.0 | 0.75 | 0.90 |",
+            "| the same, all of them on the host | 172 | 399 | – |",
+            "| up | 8.0 | 0.99 |",
+            "| step on disk | 500 ms | 0.99 |",
+            "| shared_memory, 1 MiB | 0.50 | 0.25 |",
+            "Batch 3: a GPU, now, commit abc",
+        ]:
             self.assertIn(cell, tables)
 
     def test_a_file_that_is_none_is_named(self):
@@ -296,7 +424,11 @@ class Bundle(MachineTest):
 
     def setUp(self):
         super().setUp()
-        for name in ["bin/zero", *(f"lib/{name}" for name in self.LIBRARIES), *(f"tests/{name}" for name in self.TESTS)]:
+        for name in [
+            "bin/zero",
+            *(f"lib/{name}" for name in self.LIBRARIES),
+            *(f"tests/{name}" for name in self.TESTS),
+        ]:
             self.elf(f"release/{name}")
         for name in ["lib/libzero_device_cuda.so", "tests/zero_cuda_test", "tests/zero_device_test"]:
             self.elf(f"cuda/{name}")
@@ -313,20 +445,39 @@ class Bundle(MachineTest):
         self.program("ldd", f"""if [ "$1" = --version ]; then echo ldd 2.36; else printf '{lines}'; fi""")
 
     def bundle(self, **environment):
-        ran = subprocess.run([ROOT / "tools/bundle.sh", "-o", self.root / "out/b.tar.gz", self.root / "release", self.root / "cuda"],
-                             env={**os.environ, "PATH": self.path(), **environment}, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        ran = subprocess.run(
+            [ROOT / "tools/bundle.sh", "-o", self.root / "out/b.tar.gz", self.root / "release", self.root / "cuda"],
+            env={**os.environ, "PATH": self.path(), **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
         archive = self.root / "out/b.tar.gz"
         if not archive.exists():
             return ran, {}
         with tarfile.open(archive) as tar:
-            return ran, {member.name.removeprefix("zero-bundle/"): tar.extractfile(member).read() for member in tar if member.isfile()}
+            return ran, {
+                member.name.removeprefix("zero-bundle/"): tar.extractfile(member).read()
+                for member in tar
+                if member.isfile()
+            }
 
     def test_the_archive_has_the_command_its_libraries_the_tests_and_the_scripts(self):
         ran, files = self.bundle()
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertEqual(set(files), {"BUILT", "bin/zero", "gpu_check.sh", "gpu_largest.py", "gpu_plain.py", "lib/libzero_device_cuda.so",
-                                      *(f"lib/{name}" for name in self.LIBRARIES),
-                                      *(f"tests/{name}" for name in [*self.TESTS, "zero_cuda_test", "zero_device_test"])})
+        self.assertEqual(
+            set(files),
+            {
+                "BUILT",
+                "bin/zero",
+                "gpu_check.sh",
+                "gpu_largest.py",
+                "gpu_plain.py",
+                "lib/libzero_device_cuda.so",
+                *(f"lib/{name}" for name in self.LIBRARIES),
+                *(f"tests/{name}" for name in [*self.TESTS, "zero_cuda_test", "zero_device_test"]),
+            },
+        )
         self.assertRegex(ran.stdout, r"b\.tar\.gz: \d+\.\d MiB \(\d+ unpacked\), 16 files, for torch")
 
     def test_built_names_the_commit_and_the_libtorch(self):
@@ -340,7 +491,17 @@ class Bundle(MachineTest):
 
     def test_what_is_linked_goes_along_but_for_what_that_machine_has(self):
         own = self.write("system/libown.so.1", "own")
-        lines = "".join(f"{name} => {own} (0x0)\\n" for name in ["libown.so.1", "libc.so.6", "libstdc++.so.6", "libtorch_cpu.so", "libcudart.so.13", "libzero.so"])
+        lines = "".join(
+            f"{name} => {own} (0x0)\\n"
+            for name in [
+                "libown.so.1",
+                "libc.so.6",
+                "libstdc++.so.6",
+                "libtorch_cpu.so",
+                "libcudart.so.13",
+                "libzero.so",
+            ]
+        )
         self.linked("linux-vdso.so.1 (0x0)\\nlibgone.so => not found\\n" + lines)
         ran, files = self.bundle()
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -349,9 +510,13 @@ class Bundle(MachineTest):
         self.assertEqual(files["lib/libown.so.1"], b"own")
 
     def test_what_must_be_there_and_is_not_is_named_with_what_to_build(self):
-        for path, words in [("release/bin/zero", "--target zero_executable"), ("release/lib/libzero_core.so", "libzero_core.so is not there: cmake --build"),
-                            ("cuda/lib/libzero_device_cuda.so", "configure with -DZERO_CUDA=ON"),
-                            ("cuda/tests/zero_cuda_test", "zero_cuda_test is neither in"), ("release/tests/zero_engine_test", "zero_engine_test is neither in")]:
+        for path, words in [
+            ("release/bin/zero", "--target zero_executable"),
+            ("release/lib/libzero_core.so", "libzero_core.so is not there: cmake --build"),
+            ("cuda/lib/libzero_device_cuda.so", "configure with -DZERO_CUDA=ON"),
+            ("cuda/tests/zero_cuda_test", "zero_cuda_test is neither in"),
+            ("release/tests/zero_engine_test", "zero_engine_test is neither in"),
+        ]:
             with self.subTest(path):
                 (self.root / path).rename(self.root / "aside")
                 ran, files = self.bundle()
@@ -360,8 +525,10 @@ class Bundle(MachineTest):
                 (self.root / "aside").rename(self.root / path)
 
     def test_what_may_be_missing_is_told(self):
-        for path, words in [("release/lib/libzero_plan_clp.so", "without libzero_plan_clp.so, which is not built"),
-                            ("release/tests/zero_parity_test", "without zero_parity_test, which is not built")]:
+        for path, words in [
+            ("release/lib/libzero_plan_clp.so", "without libzero_plan_clp.so, which is not built"),
+            ("release/tests/zero_parity_test", "without zero_parity_test, which is not built"),
+        ]:
             (self.root / path).unlink()
             ran, files = self.bundle()
             self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -385,7 +552,9 @@ class Bundle(MachineTest):
         self.assertEqual(self.bundle(ZERO_BUNDLE_MIB="4")[0].returncode, 0)
 
     def test_a_build_that_is_not_there_is_refused_with_how_to_make_it(self):
-        ran = subprocess.run([ROOT / "tools/bundle.sh", "-o", "/nowhere/bundle.tar.gz", "/nowhere"], capture_output=True, text=True)
+        ran = subprocess.run(
+            [ROOT / "tools/bundle.sh", "-o", "/nowhere/bundle.tar.gz", "/nowhere"], capture_output=True, text=True
+        )
         self.assertEqual(ran.returncode, 2)
         self.assertIn("--target zero_executable", ran.stderr)
 

@@ -40,16 +40,23 @@ class Door : private Frame {
         self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
 
     def test_a_struct_counts_its_functions_and_its_data(self):
-        text = "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n  static constexpr int kMost = 3;\n};\n"
+        text = (
+            "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n"
+            "  static constexpr int kMost = 3;\n};\n"
+        )
         self.assertEqual(house.classes({"zero/x/key.h": text}, "struct"), {"Key": (1, 2)})
         self.assertEqual(house.classes({"zero/x/key.h": text}), {})
 
     def test_every_room_of_any_house_has_its_row(self):
         rows = list(house.rows_of([{"attic": 5, "hall": 1000}, {"hall": 2000, "cellar": 3000}]))
-        self.assertEqual(rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]])
+        self.assertEqual(
+            rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]]
+        )
 
     def test_equally_large_ones_come_by_name(self):
-        self.assertEqual(house.largest_of({"Lock": 3, "Door": 3, "Key": 2, "Wall": 9}, 3), [("Wall", 9), ("Door", 3), ("Lock", 3)])
+        self.assertEqual(
+            house.largest_of({"Lock": 3, "Door": 3, "Key": 2, "Wall": 9}, 3), [("Wall", 9), ("Door", 3), ("Lock", 3)]
+        )
 
     def test_help_is_the_scripts_own(self):
         script = [sys.executable, ROOT / "tools/house.py"]
@@ -61,7 +68,9 @@ class Door : private Frame {
         self.assertIn("git knows no such commit", unknown.stderr)
 
     def test_lines_are_counted_by_folder(self):
-        self.assertEqual(house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3})
+        self.assertEqual(
+            house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3}
+        )
 
     def test_the_tree_has_classes_and_folders(self):
         files = house.texts(None)

@@ -13,9 +13,12 @@ from peers.known_gpt import LR, lr_of, name_in_file, shuffled_offset, texts, win
 
 
 class KnownGpt(unittest.TestCase):
-    def test_a_peer_draws_the_windows_that_zero_train_draws(self):  # the numbers of tests/data/sample/sample_order_test.cpp
-        self.assertEqual([shuffled_offset(1337, g, 1_003_790) for g in range(6)],
-                         [194049, 360250, 721948, 396675, 783171, 938563])
+    def test_a_peer_draws_the_windows_that_zero_train_draws(
+        self,
+    ):  # the numbers of tests/data/sample/sample_order_test.cpp
+        self.assertEqual(
+            [shuffled_offset(1337, g, 1_003_790) for g in range(6)], [194049, 360250, 721948, 396675, 783171, 938563]
+        )
 
     def test_ranks_share_the_windows_of_a_step(self):
         alone = windows_of(7, 0, 1, 12, 100_000)

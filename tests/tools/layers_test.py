@@ -21,7 +21,10 @@ class CheckLayers(TreeTest):
         self.assertIn(word, violations[0])
 
     def test_an_include_that_goes_down_is_allowed(self):
-        self.write("zero/engine/engine.h", '#include "zero/comm/work.h"\n#include "zero/base/error/check.h"\n#include "zero/engine/x.h"\n')
+        self.write(
+            "zero/engine/engine.h",
+            '#include "zero/comm/work.h"\n#include "zero/base/error/check.h"\n#include "zero/engine/x.h"\n',
+        )
         self.write("app/cli/plan.cpp", '#include "app/config/load.h"\n#include "zero/torch/attach.h"\n')
         self.assertEqual(self.violations(), [])
 
@@ -56,7 +59,9 @@ class CheckLayers(TreeTest):
         self.write("zero/engine/wire/unit.h", '\n#include "zero/engine/engine.h"\n')
         cycle = check_layers.check_cycles(self.root)
         self.assertEqual(len(cycle), 3, cycle)
-        self.assertIn("zero/engine/wire/unit.h:2: cycle: zero/engine/wire includes zero/engine, which leads back to it", cycle)
+        self.assertIn(
+            "zero/engine/wire/unit.h:2: cycle: zero/engine/wire includes zero/engine, which leads back to it", cycle
+        )
 
     def test_a_relative_path_hides_nothing(self):
         self.write("zero/engine/engine.h")
@@ -124,7 +129,10 @@ class CheckUserHeaders(TreeTest):
         self.write("include/zero/zero.h", '#include "zero/torch/attach.h"\n')
         self.write("zero/torch/attach.h", '#include "zero/engine/options/options.h"\n')
         self.assertEqual(check_layers.check_user_headers(self.root), [])
-        for seam, shown in (('#include "zero/memory/disk/disk_seam.h"', "zero/memory/disk/disk_seam.h"), ("class Link;", "Link")):
+        for seam, shown in (
+            ('#include "zero/memory/disk/disk_seam.h"', "zero/memory/disk/disk_seam.h"),
+            ("class Link;", "Link"),
+        ):
             self.write("zero/engine/options/options.h", f'#include "zero/base/numbers/tier.h"\n{seam}\n')
             (fault,) = check_layers.check_user_headers(self.root)
             self.assertRegex(fault, f"^zero/engine/options/options.h:2: user.*{shown}")
@@ -138,7 +146,10 @@ class CheckBytes(TreeTest):
     LIST = "tools/state_bytes.txt"
 
     def test_uncounted_place_is_refused(self):
-        self.write("zero/engine/mover.cpp", "// std::memcpy(a, b, 1);\nstd::memcpy(a, b, 1);\nauto* in = reinterpret_cast<const In*>(from);\n")
+        self.write(
+            "zero/engine/mover.cpp",
+            "// std::memcpy(a, b, 1);\nstd::memcpy(a, b, 1);\nauto* in = reinterpret_cast<const In*>(from);\n",
+        )
         self.write("zero/comm/mover.cpp", "std::memcpy(a, b, 1);\n")
         (fault,) = check_layers.check_bytes(self.root)
         self.assertTrue(fault.startswith("zero/engine/mover.cpp:1: bytes: 2 places") and "counts 0" in fault, fault)
@@ -159,7 +170,9 @@ class CheckBytes(TreeTest):
     def test_file_listed_twice_is_refused(self):
         self.write("zero/optim/rule.h", "std::memcpy(a, b, 1);\n")
         self.write(self.LIST, "optim/rule.h | 1 | device | kernel\noptim/rule.h | 1 | host | same\n")
-        self.assertEqual(check_layers.check_bytes(self.root), ["tools/state_bytes.txt:2: bytes: optim/rule.h is listed twice"])
+        self.assertEqual(
+            check_layers.check_bytes(self.root), ["tools/state_bytes.txt:2: bytes: optim/rule.h is listed twice"]
+        )
 
     def test_line_without_an_answer_is_refused(self):
         self.write("zero/optim/rule.h", "std::memcpy(a, b, 1);\n")
@@ -185,7 +198,10 @@ class CheckReadmes(TreeTest):
         self.assert_fault("'Floor 1.'")
 
     def test_a_readme_names_files_that_are_there(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n- `gone.h`: was moved\n")
+        self.write(
+            "zero/plan/README.md",
+            "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n- `gone.h`: was moved\n",
+        )
         self.assert_fault("there is no gone.h")
 
     def test_a_readme_lists_the_inner_rooms(self):
@@ -197,11 +213,16 @@ class CheckReadmes(TreeTest):
         self.assert_fault("names no file")
 
     def test_a_readme_fits_on_one_screen(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n" + "and more\n" * 35)
+        self.write(
+            "zero/plan/README.md",
+            "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n" + "and more\n" * 35,
+        )
         self.assert_fault("41 lines")
 
     def test_a_right_one_is_let_through(self):
-        self.write("zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `units/unit.h`: a unit\n- `units/`: units\n")
+        self.write(
+            "zero/plan/README.md", "# plan\n\nFloor 1. Uses base.\n\n- `units/unit.h`: a unit\n- `units/`: units\n"
+        )
         self.assertEqual(check_layers.check_readmes(self.root), [])
 
 
@@ -211,9 +232,18 @@ class CheckNames(TreeTest):
         return check_layers.check_names(self.root)
 
     def test_a_header_begins_with_a_name_and_says_what_it_is(self):
-        for first in ("// RunLog: the lines of a run.", "// Run logs: the lines of runs.", "// Run::Log: a part of Run."):
+        for first in (
+            "// RunLog: the lines of a run.",
+            "// Run logs: the lines of runs.",
+            "// Run::Log: a part of Run.",
+        ):
             self.assertEqual(self.faults(first), [], first)
-        for first in ("// The lines of a run.", "#pragma once", "// RunLog:", "// " + "Many words " * 6 + ": the lines."):
+        for first in (
+            "// The lines of a run.",
+            "#pragma once",
+            "// RunLog:",
+            "// " + "Many words " * 6 + ": the lines.",
+        ):
             (fault,) = self.faults(first)
             self.assertTrue(fault.startswith("app/train/run/run_log.h:1: name: a header begins with"), fault)
 
@@ -228,7 +258,9 @@ class CheckPicture(TreeTest):
     def test_the_picture_is_drawn_from_the_table(self):
         (fault,) = check_layers.check_picture(self.root)
         self.assertIn("--draw", fault)
-        self.write("docs/architecture.svg", check_layers.draw_rooms.picture(check_layers.FLOORS, check_layers.WITH_TORCH))
+        self.write(
+            "docs/architecture.svg", check_layers.draw_rooms.picture(check_layers.FLOORS, check_layers.WITH_TORCH)
+        )
         self.assertEqual(check_layers.check_picture(self.root), [])
 
 

@@ -57,24 +57,33 @@ class LossTimeChart(unittest.TestCase):
             drawn.chart(PAGE.replace("four ranks", "five ranks"))
 
     def test_both_links_tell_of_a_system(self):
-        self.assertEqual(drawn.slow_links(PAGE, "one rank a machine")[1],
-                         ("local, on their way", [(7.6, "7.6 (100)"), (6.3, "6.3 (100)")]))
-        self.assertEqual(drawn.slow_links(PAGE, "two ranks a machine"),
-                         [("async", [(None, "not reached"), (30.1, "30.1 (210)")])])
+        self.assertEqual(
+            drawn.slow_links(PAGE, "one rank a machine")[1],
+            ("local, on their way", [(7.6, "7.6 (100)"), (6.3, "6.3 (100)")]),
+        )
+        self.assertEqual(
+            drawn.slow_links(PAGE, "two ranks a machine"), [("async", [(None, "not reached"), (30.1, "30.1 (210)")])]
+        )
         with self.assertRaisesRegex(LookupError, "'stage 2' is in one table"):
             drawn.slow_links(PAGE.replace("| stage 2 | 125 | 7.5 (60) | 2.569 |\n", ""), "one rank a machine")
 
     def test_a_table_of_a_link_has_seconds_to_a_loss(self):
         with self.assertRaisesRegex(LookupError, "50 Mbit/s, one rank a machine has no column 'seconds to a loss"):
-            drawn.slow_links(PAGE.replace("| step ms | seconds to a loss of 2.65 (steps)", "| step ms | seconds", 1), "one rank a machine")
+            drawn.slow_links(
+                PAGE.replace("| step ms | seconds to a loss of 2.65 (steps)", "| step ms | seconds", 1),
+                "one rank a machine",
+            )
 
     def test_a_page_without_a_table_is_refused(self):
         with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss'"):
             drawn.chart("It took 7.3 seconds.")
 
     def test_the_picture_is_what_the_page_says(self):
-        self.assertEqual(drawn.CHART.read_text(), drawn.chart(drawn.PAGE.read_text()),
-                         "draw it again: tools/charts/loss_time_chart.py")
+        self.assertEqual(
+            drawn.CHART.read_text(),
+            drawn.chart(drawn.PAGE.read_text()),
+            "draw it again: tools/charts/loss_time_chart.py",
+        )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ NUMBER = r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?"
 
 
 def version_at_hand(module="torch"):
-    said = subprocess.run([PYTHON, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True)
+    said = subprocess.run(
+        [PYTHON, "-c", f"import {module}; print({module}.__version__)"], capture_output=True, text=True
+    )
     return said.stdout.strip().split("+")[0] if said.returncode == 0 else None
 
 
@@ -54,7 +56,9 @@ class NumbersOfTorch(unittest.TestCase):
             self.assertLessEqual(abs(a - b), rounding(b), f"{what}[{i}]: {a}, committed is {b}")
 
     def test_optimizers_take_the_committed_steps(self):
-        seen, committed = (named(text) for text in (printed("optim/torch_numbers.py"), (TESTS / "optim/torch_numbers.h").read_text()))
+        seen, committed = (
+            named(text) for text in (printed("optim/torch_numbers.py"), (TESTS / "optim/torch_numbers.h").read_text())
+        )
         self.assertEqual(list(seen), list(committed))
         self.assertEqual(len(committed), 9)
         for name, numbers in committed.items():
@@ -66,7 +70,9 @@ class NumbersOfTorch(unittest.TestCase):
     def test_adafactor_takes_the_committed_steps(self):
         text = (TESTS / "optim/whole/adafactor_kernel_test.cpp").read_text()
         begin = text.index("printed by tests/optim/adafactor_numbers.py")
-        committed = [numbers for numbers in lists(text[begin:text.index("for (const Case", begin)]) if len(numbers) > 3]
+        committed = [
+            numbers for numbers in lists(text[begin : text.index("for (const Case", begin)]) if len(numbers) > 3
+        ]
         seen = lists(printed("optim/adafactor_numbers.py"))
         shapes = [15, 24, 5]
         self.assertEqual([len(numbers) for numbers in committed], shapes)
@@ -75,7 +81,10 @@ class NumbersOfTorch(unittest.TestCase):
             self.expect_near(a, b, lambda _: 3e-7, f"case {case}")
 
     def test_the_grad_scaler_has_the_committed_losses_scales_and_skips(self):
-        seen, committed = (named(text) for text in (printed("torch/grad_scaler_numbers.py"), (TESTS / "torch/grad_scaler_numbers.h").read_text()))
+        seen, committed = (
+            named(text)
+            for text in (printed("torch/grad_scaler_numbers.py"), (TESTS / "torch/grad_scaler_numbers.h").read_text())
+        )
         self.assertEqual(sorted(committed), ["kLosses", "kScaleExponents", "kSkipped"])
         self.assertEqual(len(committed["kLosses"]), 200)
         self.expect_near(seen["kLosses"], committed["kLosses"], lambda loss: 2e-3 * loss + 1e-4, "kLosses")
@@ -105,7 +114,9 @@ def floats(values):
     return struct.unpack(f"<{len(values) // 4}f", values)
 
 
-@unittest.skipIf(version_at_hand("transformers") is None, f"{PYTHON} has no transformers; ZERO_TEST_PYTHON may name another")
+@unittest.skipIf(
+    version_at_hand("transformers") is None, f"{PYTHON} has no transformers; ZERO_TEST_PYTHON may name another"
+)
 class NumbersOfTransformers(unittest.TestCase):
     def test_it_loads_the_committed_models_saves_the_same_and_has_the_committed_logits(self):
         committed = TESTS / "train/transformers"
@@ -115,7 +126,10 @@ class NumbersOfTransformers(unittest.TestCase):
             self.assertEqual(names, ["bert", "gpt2", "llama", "llama_tied"])
             for name in names:
                 seen, kept = tensors(Path(folder) / name), tensors(committed / name)
-                apart = [abs(a - b) for a, b in zip(floats(seen.pop("logits")[2]), floats(kept.pop("logits")[2]), strict=True)]
+                apart = [
+                    abs(a - b)
+                    for a, b in zip(floats(seen.pop("logits")[2]), floats(kept.pop("logits")[2]), strict=True)
+                ]
                 self.assertLessEqual(max(apart), 1e-5, name)  # other CPUs add in another order
                 self.assertGreater(len(kept), 20, name)
                 self.assertEqual(seen, kept, name)

@@ -18,9 +18,19 @@ class CheckPtx(unittest.TestCase):
         self.assertEqual(check_ptx.check(ROUNDED, "x.ptx"), ([], 2))
 
     def test_moves_comparisons_and_conversions_are_allowed(self):
-        for line in ("ld.global.f32 %f1, [%rd1];", "st.shared.f32 [%r1], %f1;", "selp.f32 %f3, %f1, %f2, %p1;", "setp.lt.f32 %p1, %f1, %f2;",
-                     "mov.f64 %fd1, 0d0000000000000000;", "cvt.f64.f32 %fd1, %f1;", "cvt.rn.f32.f64 %f1, %fd1;", "cvt.rn.f32.s16 %f1, %rs1;",
-                     "abs.f32 %f1, %f2;", "div.rn.f32 %f1, %f2, %f3;", "sqrt.rn.f32 %f1, %f2;"):
+        for line in (
+            "ld.global.f32 %f1, [%rd1];",
+            "st.shared.f32 [%r1], %f1;",
+            "selp.f32 %f3, %f1, %f2, %p1;",
+            "setp.lt.f32 %p1, %f1, %f2;",
+            "mov.f64 %fd1, 0d0000000000000000;",
+            "cvt.f64.f32 %fd1, %f1;",
+            "cvt.rn.f32.f64 %f1, %fd1;",
+            "cvt.rn.f32.s16 %f1, %rs1;",
+            "abs.f32 %f1, %f2;",
+            "div.rn.f32 %f1, %f2, %f3;",
+            "sqrt.rn.f32 %f1, %f2;",
+        ):
             self.assertEqual(self.faults("\t" + line), [], line)
 
     def test_arithmetic_of_integers_is_no_concern(self):
@@ -28,21 +38,39 @@ class CheckPtx(unittest.TestCase):
             self.assertEqual(self.faults("\t" + line), [], line)
 
     def test_whatever_gives_other_bits_is_named_with_its_line(self):
-        for line in ("fma.rn.f32 %f1, %f2, %f3, %f4;", "mad.rn.f64 %fd1, %fd2, %fd3, %fd4;", "mul.f32 %f1, %f2, %f3;", "add.rz.f32 %f1, %f2, %f3;",
-                     "div.full.f32 %f1, %f2, %f3;", "div.approx.f32 %f1, %f2, %f3;", "sqrt.approx.f32 %f1, %f2;", "ex2.approx.f32 %f1, %f2;",
-                     "add.rn.ftz.f32 %f1, %f2, %f3;", "setp.lt.ftz.f32 %p1, %f1, %f2;", "cvt.rzi.s32.f32 %r1, %f1;", "rcp.rn.f32 %f1, %f2;",
-                     "red.global.add.f32 [%rd1], %f1;", "@!%p2 fma.rn.f32 %f1, %f2, %f3, %f4;"):
+        for line in (
+            "fma.rn.f32 %f1, %f2, %f3, %f4;",
+            "mad.rn.f64 %fd1, %fd2, %fd3, %fd4;",
+            "mul.f32 %f1, %f2, %f3;",
+            "add.rz.f32 %f1, %f2, %f3;",
+            "div.full.f32 %f1, %f2, %f3;",
+            "div.approx.f32 %f1, %f2, %f3;",
+            "sqrt.approx.f32 %f1, %f2;",
+            "ex2.approx.f32 %f1, %f2;",
+            "add.rn.ftz.f32 %f1, %f2, %f3;",
+            "setp.lt.ftz.f32 %p1, %f1, %f2;",
+            "cvt.rzi.s32.f32 %r1, %f1;",
+            "rcp.rn.f32 %f1, %f2;",
+            "red.global.add.f32 [%rd1], %f1;",
+            "@!%p2 fma.rn.f32 %f1, %f2, %f3, %f4;",
+        ):
             faults = self.faults("\t" + line)
             self.assertEqual(len(faults), 1, line)
             self.assertTrue(faults[0].startswith("x.ptx:3: "), faults)
 
     def test_the_product_of_matrices_alone_has_fused_multiply_adds_of_floats(self):
-        product = "\t// .globl _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE\n" \
+        product = (
+            "\t// .globl _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE\n"
             ".visible .entry _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE(\n"
+        )
         fused = "\tfma.rn.f32 %f1, %f2, %f3, %f4;"
         self.assertEqual(self.faults(product + fused), [])
-        for line in ("\tfma.rz.f32 %f1, %f2, %f3, %f4;", "\tfma.rn.ftz.f32 %f1, %f2, %f3, %f4;", "\tfma.rn.f64 %fd1, %fd2, %fd3, %fd4;",
-                     "\tmad.rn.f32 %f1, %f2, %f3, %f4;"):
+        for line in (
+            "\tfma.rz.f32 %f1, %f2, %f3, %f4;",
+            "\tfma.rn.ftz.f32 %f1, %f2, %f3, %f4;",
+            "\tfma.rn.f64 %fd1, %fd2, %fd3, %fd4;",
+            "\tmad.rn.f32 %f1, %f2, %f3, %f4;",
+        ):
             self.assertEqual(len(self.faults(product + line)), 1, line)
         other = ".visible .entry _ZN4zero6bodies20matrix_divide_kernelENS_19MatrixNormArgumentsE(\n"
         self.assertEqual(len(self.faults(product + fused + "\n" + other + fused)), 1)

@@ -41,29 +41,41 @@ unittest.main()
 
 class Skips(MachineTest):
     def told(self, *logs):
-        return subprocess.run([sys.executable, ROOT / "tools/skips.py", *logs], capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [sys.executable, ROOT / "tools/skips.py", *logs], capture_output=True, text=True, check=True
+        ).stdout
 
     def test_a_test_of_googletest_has_the_line_after_it_as_its_reason(self):
         self.assertEqual(self.told(self.write("log", GOOGLE_TEST)), "  skipped, 2 x: no mpirun here\n")
 
     def test_a_test_of_unittest_has_its_reason(self):
-        ran = subprocess.run([sys.executable, self.write("numbers.py", UNITTEST), "--verbose"], capture_output=True, text=True)
+        ran = subprocess.run(
+            [sys.executable, self.write("numbers.py", UNITTEST), "--verbose"], capture_output=True, text=True
+        )
         self.assertEqual(skips.reasons(ran.stderr), ["it's not there", "there is no torch"])
 
     def test_a_page_without_a_browser_says_so(self):
         self.write("none/file")
-        ran = subprocess.run([sys.executable, ROOT / "tests/tools/page_test.py", "--zero", "none"], env={"PATH": f"{self.root}/none"},
-                             capture_output=True, text=True)
+        ran = subprocess.run(
+            [sys.executable, ROOT / "tests/tools/page_test.py", "--zero", "none"],
+            env={"PATH": f"{self.root}/none"},
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(ran.returncode, 77, ran.stderr)
         self.assertEqual(skips.reasons(ran.stdout), ["there is no Chromium here (apt-get install chromium)"])
 
     def test_reasons_of_several_logs_are_counted_together(self):
         other = self.write("other", "skipped: there is no Chromium here\nskipped: no mpirun here\n")
-        self.assertEqual(self.told(self.write("log", GOOGLE_TEST), other, self.root / "missing"),
-                         "  skipped, 3 x: no mpirun here\n  skipped, 1 x: there is no Chromium here\n")
+        self.assertEqual(
+            self.told(self.write("log", GOOGLE_TEST), other, self.root / "missing"),
+            "  skipped, 3 x: no mpirun here\n  skipped, 1 x: there is no Chromium here\n",
+        )
 
     def test_a_log_in_which_every_test_ran_is_passed_over_in_silence(self):
-        self.assertEqual(self.told(self.write("log", "step 3: skipped, its loss is a spike\n[  PASSED  ] 7 tests.\n")), "")
+        self.assertEqual(
+            self.told(self.write("log", "step 3: skipped, its loss is a spike\n[  PASSED  ] 7 tests.\n")), ""
+        )
 
     def test_the_test_command_tells_them(self):
         (self.root / "tools").mkdir()
@@ -71,10 +83,13 @@ class Skips(MachineTest):
             shutil.copy(file, self.root / file.relative_to(ROOT))
         self.write("log", GOOGLE_TEST + "skipped: there is no Chromium here\n")
         self.program("cmake", '[ "$1" = --version ] && echo cmake version 3.25.1; exit 0')
-        self.program("ctest", f"mkdir -p build/release/Testing/Temporary && cp {self.root}/log build/release/Testing/Temporary/LastTest.log")
+        logs = "build/release/Testing/Temporary"
+        self.program("ctest", f"mkdir -p {logs} && cp {self.root}/log {logs}/LastTest.log")
         self.program("apt-get", "exit 1")  # the test must not install anything
         environment = {**os.environ, "PATH": self.path(), "ZERO_TORCH": self.libtorch("own")}
-        ran = subprocess.run([self.root / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        ran = subprocess.run(
+            [self.root / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         self.assertIn("  skipped, 2 x: no mpirun here\n  skipped, 1 x: there is no Chromium here\n", ran.stdout)
 

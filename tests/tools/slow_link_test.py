@@ -17,12 +17,20 @@ from support.raw_rounds import RawRounds  # noqa: E402
 
 class SlowLink(unittest.TestCase):
     def test_keys_and_plan_name_a_way_alike(self):
-        served = {"sync": {"mode": "async", "servers": 1, "staleness": 4, "quorum": 0}, "stage": 3, "group": 1, "local": False}
+        served = {
+            "sync": {"mode": "async", "servers": 1, "staleness": 4, "quorum": 0},
+            "stage": 3,
+            "group": 1,
+            "local": False,
+        }
         local = {"stage": 3, "group": 2, "local": True}
         coded = {"stage": 3, "group": 2, "local": False, "wire": {"gather": "none", "reduce": "none", "outer": "int8"}}
         keys = {system.name: system.keys for system in slow_link.SETS[2]}
-        for way, name in [(served, "a server, async, staleness 4"), (local, "stage 3, groups of 2, local steps, 50 a round"),
-                          (coded, "stage 3, groups of 2, int8 between groups")]:
+        for way, name in [
+            (served, "a server, async, staleness 4"),
+            (local, "stage 3, groups of 2, local steps, 50 a round"),
+            (coded, "stage 3, groups of 2, int8 between groups"),
+        ]:
             self.assertEqual(slow_link.name_of_way(way), slow_link.way_of(keys[name], 2))
 
     def test_a_loss_that_was_not_reached_has_no_seconds(self):
@@ -37,28 +45,51 @@ class SlowLink(unittest.TestCase):
         self.assertFalse(slow_link.is_enough([[3.0, 2.7, 100]], 2.65))
 
     def test_each_link_tells_its_own_widest_spread(self):
-        seconds = {(50, "stage 2"): [0.6, 0.61, 0.62], (50, "DDP"): [0.6, 0.7, 0.9], (500, "stage 2"): [0.1, 0.11, 0.12],
-                   (500, "DDP"): [0.13, 0.13, 0.13]}
-        rounds = RawRounds(records=[{"kind": "asked", "loss": 2.7}]
-                           + [{"kind": "step", "ranks": 1, "mbits": link, "round": i, "system": name, "seconds": each, "sent": 3.5e6}
-                              for (link, name), found in seconds.items() for i, each in enumerate(found)])
+        seconds = {
+            (50, "stage 2"): [0.6, 0.61, 0.62],
+            (50, "DDP"): [0.6, 0.7, 0.9],
+            (500, "stage 2"): [0.1, 0.11, 0.12],
+            (500, "DDP"): [0.13, 0.13, 0.13],
+        }
+        rounds = RawRounds(
+            records=[{"kind": "asked", "loss": 2.7}]
+            + [
+                {"kind": "step", "ranks": 1, "mbits": link, "round": i, "system": name, "seconds": each, "sent": 3.5e6}
+                for (link, name), found in seconds.items()
+                for i, each in enumerate(found)
+            ]
+        )
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             for link in (50, 500):
                 slow_link.print_link(FixedPlan(), link, rounds)
         self.assertIn("| stage 2 | 610 | 3.50 |  |  | 1.22 |", printed.getvalue())
-        self.assertIn("over 50 Mbit/s a step's mean differs most between rounds by 43 % of its median (DDP)", printed.getvalue())
-        self.assertIn("over 500 Mbit/s a step's mean differs most between rounds by 18 % of its median (stage 2)", printed.getvalue())
+        self.assertIn(
+            "over 50 Mbit/s a step's mean differs most between rounds by 43 % of its median (DDP)", printed.getvalue()
+        )
+        self.assertIn(
+            "over 500 Mbit/s a step's mean differs most between rounds by 18 % of its median (stage 2)",
+            printed.getvalue(),
+        )
 
     def test_exchange_is_compared_with_the_time_of_its_bytes_where_nothing_hides_it(self):
         names = {"local steps, 10 a round": [0.13, 0.14, 0.15], "stage 2": [0.6, 0.62, 0.7], "DDP": [0.6, 0.6, 0.6]}
-        rounds = RawRounds(records=[{"kind": "apart", "ranks": 1, "round": i, "system": slow_link.APART.name, "seconds": each}
-                                    for i, each in enumerate([0.07, 0.08, 0.1])]
-                           + [{"kind": "step", "ranks": 1, "mbits": 50, "round": i, "system": name, "seconds": each, "sent": 375000}
-                              for name, found in names.items() for i, each in enumerate(found)])
+        rounds = RawRounds(
+            records=[
+                {"kind": "apart", "ranks": 1, "round": i, "system": slow_link.APART.name, "seconds": each}
+                for i, each in enumerate([0.07, 0.08, 0.1])
+            ]
+            + [
+                {"kind": "step", "ranks": 1, "mbits": 50, "round": i, "system": name, "seconds": each, "sent": 375000}
+                for name, found in names.items()
+                for i, each in enumerate(found)
+            ]
+        )
         systems = [system for system in slow_link.SETS[1] if system.name in names]
         waits, hides = slow_link.exchange_lines(systems, 1, 50, rounds)
-        self.assertTrue(waits.endswith("if nothing is sent while ranks compute: local steps, 10 a round 1.00 (0.83 to 1.00)"), waits)
+        self.assertTrue(
+            waits.endswith("if nothing is sent while ranks compute: local steps, 10 a round 1.00 (0.83 to 1.00)"), waits
+        )
         self.assertTrue(hides.endswith("if a part may cross while ranks compute: stage 2 9.00 (8.83 to 10.00)"), hides)
         self.assertEqual(slow_link.exchange_lines(systems, 2, 50, rounds), [], "no step without exchange was measured")
 
@@ -67,16 +98,35 @@ class SlowLink(unittest.TestCase):
 
         def lines(theirs):
             losses = {ours: [5.5, 4.0], peer: theirs, "DDP": []}
-            rounds = RawRounds(records=[{"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": name, "losses": each}
-                                        for name, each in losses.items()])
+            rounds = RawRounds(
+                records=[
+                    {"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": name, "losses": each}
+                    for name, each in losses.items()
+                ]
+            )
             return slow_link.loss_lines(rounds, 1, 50)
 
-        self.assertEqual(lines([5.5, 4.000002]), [f"losses of {peer} and of {ours}: equal to 1e-06, at most 5.0e-07 of a loss apart in 2 steps"])
-        self.assertEqual(lines([5.5, 4.00002]), [f"losses of {peer} and of {ours}: DIFFERENT, at most 5.0e-06 of a loss apart in 2 steps"])
-        self.assertEqual(slow_link.loss_lines(RawRounds(records=[{"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": "DDP"}]), 1, 50), [])
+        self.assertEqual(
+            lines([5.5, 4.000002]),
+            [f"losses of {peer} and of {ours}: equal to 1e-06, at most 5.0e-07 of a loss apart in 2 steps"],
+        )
+        self.assertEqual(
+            lines([5.5, 4.00002]),
+            [f"losses of {peer} and of {ours}: DIFFERENT, at most 5.0e-06 of a loss apart in 2 steps"],
+        )
+        self.assertEqual(
+            slow_link.loss_lines(
+                RawRounds(records=[{"kind": "step", "ranks": 1, "mbits": 50, "round": 0, "system": "DDP"}]), 1, 50
+            ),
+            [],
+        )
 
     def test_a_step_without_exchange_is_of_the_same_groups(self):
-        apart = {system.name: slow_link.without_exchange(system, 2) for system in slow_link.SETS[2] if system.keys is not None}
+        apart = {
+            system.name: slow_link.without_exchange(system, 2)
+            for system in slow_link.SETS[2]
+            if system.keys is not None
+        }
         self.assertEqual(apart["stage 2, all ranks"], slow_link.APART)
         self.assertEqual(apart["stage 2, groups of 2, local steps, 10 a round, int8"], slow_link.GROUPS_APART)
         self.assertIsNone(apart["stage 3, groups of 2, local steps, 50 a round"])

@@ -14,14 +14,20 @@ import steps_chart  # noqa: E402
 
 class StepsChart(unittest.TestCase):
     def test_times_are_those_of_the_column_of_steps(self):
-        page = "| gpt2, states on the device | step ms | of compute |\n|---|--:|--:|\n| compute | 1,921 | |\n| DDP | 2,795 | 1.46 |\n"
+        page = (
+            "| gpt2, states on the device | step ms | of compute |\n|---|--:|--:|\n"
+            "| compute | 1,921 | |\n| DDP | 2,795 | 1.46 |\n"
+        )
         self.assertEqual(steps_chart.times(page, steps_chart.ON), {"compute": 1921, "DDP": 2795})
         with self.assertRaisesRegex(LookupError, "no table"):
             steps_chart.times(page, steps_chart.OFF)
 
     def test_the_picture_is_what_the_page_says(self):
-        self.assertEqual(steps_chart.CHART.read_text(), steps_chart.chart(steps_chart.PAGE.read_text()),
-                         "draw it again: tools/charts/steps_chart.py")
+        self.assertEqual(
+            steps_chart.CHART.read_text(),
+            steps_chart.chart(steps_chart.PAGE.read_text()),
+            "draw it again: tools/charts/steps_chart.py",
+        )
 
 
 if __name__ == "__main__":

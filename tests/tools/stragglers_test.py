@@ -22,11 +22,30 @@ SYNC = MODES[0].name
 
 
 def speed(system, number, rate, k=4.0, seconds=0.4):
-    return {"kind": "speed", "ranks": 2, "k": k, "round": number, "system": system, "rate": rate, "seconds": seconds, "first": 3.0, "warm_up": 5}
+    return {
+        "kind": "speed",
+        "ranks": 2,
+        "k": k,
+        "round": number,
+        "system": system,
+        "rate": rate,
+        "seconds": seconds,
+        "first": 3.0,
+        "warm_up": 5,
+    }
 
 
 def curve(system, found, **more):
-    return {"kind": "curve", "ranks": 2, "k": None, "round": None, "system": system, "steps": found[-1][0], "curve": found, **more}
+    return {
+        "kind": "curve",
+        "ranks": 2,
+        "k": None,
+        "round": None,
+        "system": system,
+        "steps": found[-1][0],
+        "curve": found,
+        **more,
+    }
 
 
 ASKED = {"kind": "asked", "loss": 2.6, "samples": 32, "period": 0.01}
@@ -49,15 +68,19 @@ class Stragglers(unittest.TestCase):
         self.assertEqual(rate_of([0.0, 5.0, 5.5, 6.0], 2), 2.0)
 
     def test_a_share_is_of_the_sum_of_the_same_round(self):
-        rounds = RawRounds(records=[speed(stragglers.ALONE, i, total) for i, total in enumerate([160, 150, 200])]
-                           + [speed(SYNC, i, rate) for i, rate in enumerate([64, 66, 80])])
+        rounds = RawRounds(
+            records=[speed(stragglers.ALONE, i, total) for i, total in enumerate([160, 150, 200])]
+            + [speed(SYNC, i, rate) for i, rate in enumerate([64, 66, 80])]
+        )
         self.assertEqual(stragglers.share_cell(rounds, 2, 4.0, SYNC), "0.40 (66)")
 
     def test_a_loss_that_depends_on_who_comes_first_has_a_curve_in_each_round(self):
         asynchronous = MODES[-3].name
-        rounds = RawRounds(records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), speed(SYNC, 0, 80), speed(SYNC, 1, 80, seconds=0.6)]
-                           + [speed(asynchronous, i, 120) for i in range(2)]
-                           + [curve(asynchronous, [[steps, 2.6]], k=4.0, round=i) for i, steps in enumerate([55, 105])])
+        rounds = RawRounds(
+            records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), speed(SYNC, 0, 80), speed(SYNC, 1, 80, seconds=0.6)]
+            + [speed(asynchronous, i, 120) for i in range(2)]
+            + [curve(asynchronous, [[steps, 2.6]], k=4.0, round=i) for i, steps in enumerate([55, 105])]
+        )
         at = {"ranks": 2, "k": 4.0}
         self.assertEqual(stragglers.to_loss(rounds, {**at, "system": SYNC}), [(9.0, 20), (12.0, 20)])
         self.assertEqual(stragglers.to_loss(rounds, {**at, "system": asynchronous}), [(23.0, 55), (43.0, 105)])
@@ -66,21 +89,32 @@ class Stragglers(unittest.TestCase):
 
     def test_other_losses_of_ddp_than_of_sync_end_the_benchmark(self):
         rounds = RawRounds(records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), curve("DDP", [[10, 3.0], [20, 2.5000005]])])
-        self.assertEqual(stragglers.same_losses(rounds, 2),
-                         "two ranks: DDP's losses differ from those of sync by 2e-07 of them at most, over 2 evaluations up to step 20")
+        self.assertEqual(
+            stragglers.same_losses(rounds, 2),
+            "two ranks: DDP's losses differ from those of sync by 2e-07 of them at most, "
+            "over 2 evaluations up to step 20",
+        )
         self.assertIsNone(stragglers.same_losses(rounds, 4))
         with self.assertRaisesRegex(SystemExit, "DDP does not train as sync does: its losses differ by 4.0e-02"):
             stragglers.same_losses(RawRounds(records=[curve(SYNC, [[20, 2.5]]), curve("DDP", [[20, 2.6]])]), 2)
 
     def test_the_chart_reads_the_printed_table(self):
-        rounds = RawRounds(records=[ASKED, curve(SYNC, [[20, 2.5]])] + [speed(stragglers.ALONE, i, 160) for i in range(3)]
-                           + [speed(SYNC, i, 64, seconds=seconds) for i, seconds in enumerate([0.4, 0.5, 0.4])])
+        rounds = RawRounds(
+            records=[ASKED, curve(SYNC, [[20, 2.5]])]
+            + [speed(stragglers.ALONE, i, 160) for i in range(3)]
+            + [speed(SYNC, i, 64, seconds=seconds) for i, seconds in enumerate([0.4, 0.5, 0.4])]
+        )
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             stragglers.print_ranks(rounds, 2)
-        self.assertEqual(loss_time_chart.slow_rank(printed.getvalue(), "two ranks"), (["k = 4"], [("sync, equal shares", [(9.0, "9.0 (20)")])]))
+        self.assertEqual(
+            loss_time_chart.slow_rank(printed.getvalue(), "two ranks"),
+            (["k = 4"], [("sync, equal shares", [(9.0, "9.0 (20)")])]),
+        )
         self.assertIn("| `sync`, equal shares | 0.40 (64) |", printed.getvalue())
-        self.assertIn("k = 4: a time differs most between rounds by 17 % of its median (`sync`, equal shares)", printed.getvalue())
+        self.assertIn(
+            "k = 4: a time differs most between rounds by 17 % of its median (`sync`, equal shares)", printed.getvalue()
+        )
 
     def test_rounds_are_in_their_file_as_soon_as_they_were_measured(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):

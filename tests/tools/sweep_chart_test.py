@@ -12,9 +12,12 @@ sys.dont_write_bytecode = True
 import sweep_chart  # noqa: E402
 
 TABLE = """
-run                         val_loss       a step     a second  utilization       device         host         disk  sent a step
-stage-0_optimizer-none        2.6818      46.7 ms       16,455        24.1%     12.7 MiB            -            -     3.18 MiB
-stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173        23.7%      512 KiB     14.0 MiB     3.20 MiB     3.18 MiB
+run                         val_loss       a step     a second  utilization       device         host         disk\
+  sent a step
+stage-0_optimizer-none        2.6818      46.7 ms       16,455        24.1%     12.7 MiB            -            -\
+     3.18 MiB
+stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173        23.7%      512 KiB     14.0 MiB     3.20 MiB\
+     3.18 MiB
 """
 
 
@@ -22,21 +25,29 @@ class SweepChart(unittest.TestCase):
     def test_a_line_of_the_table_is_a_run(self):
         first, second = sweep_chart.runs(TABLE)
         self.assertEqual((first["stage"], first["place"], first["ms"]), (0, "on the device", 46.7))
-        self.assertEqual((second["stage"], second["place"], second["result"]), (3, "moments on disk", ("val_loss", "2.6818")))
+        self.assertEqual(
+            (second["stage"], second["place"], second["result"]), (3, "moments on disk", ("val_loss", "2.6818"))
+        )
         self.assertEqual((first["utilization"], second["utilization"]), (24.1, 23.7))
         self.assertEqual(second["memory"], [0.5, 14.0, 3.2])
         self.assertEqual(first["memory"], [12.7, 0, 0])
 
     def test_the_result_is_the_accuracy_where_the_table_has_one(self):
         table = TABLE
-        for cell, with_accuracy in [("a step  ", "accuracy     a step  "), ("46.7 ms", "91.2%    46.7 ms"), ("47.5 ms", "91.2%    47.5 ms")]:
+        for cell, with_accuracy in [
+            ("a step  ", "accuracy     a step  "),
+            ("46.7 ms", "91.2%    46.7 ms"),
+            ("47.5 ms", "91.2%    47.5 ms"),
+        ]:
             table = table.replace(cell, with_accuracy)
         self.assertEqual([run["result"] for run in sweep_chart.runs(table)], [("accuracy", "91.2%")] * 2)
         self.assertIn("All 2 runs end with accuracy 91.2%.", sweep_chart.chart(table))
 
     def test_a_picture_says_memory_time_utilization_and_result_of_each_run(self):
-        self.assertIn("stage 3, moments on disk: 512 KiB + 14.0 + 3.20 MiB, 47.5 ms, val_loss 2.6818, utilization 23.7%",
-                      sweep_chart.chart(TABLE))
+        self.assertIn(
+            "stage 3, moments on disk: 512 KiB + 14.0 + 3.20 MiB, 47.5 ms, val_loss 2.6818, utilization 23.7%",
+            sweep_chart.chart(TABLE),
+        )
 
     def test_a_table_without_utilization_has_a_picture_without_it(self):
         table = "\n".join(line[:61] + line[74:] for line in TABLE.splitlines())
@@ -53,8 +64,11 @@ class SweepChart(unittest.TestCase):
         self.assertNotIn("All 2 runs", sweep_chart.chart(TABLE.replace("2.6818", "2.7", 1)))
 
     def test_the_picture_is_what_the_page_says(self):
-        self.assertEqual(sweep_chart.CHART.read_text(), sweep_chart.chart(sweep_chart.PAGE.read_text()),
-                         "draw it again: tools/charts/sweep_chart.py")
+        self.assertEqual(
+            sweep_chart.CHART.read_text(),
+            sweep_chart.chart(sweep_chart.PAGE.read_text()),
+            "draw it again: tools/charts/sweep_chart.py",
+        )
 
 
 if __name__ == "__main__":

@@ -28,29 +28,45 @@ class WandbOffline(unittest.TestCase):
         return run
 
     def test_a_step_that_a_run_repeated_counts_once_as_it_was_the_last_time(self):
-        run = self.lines('{"step": 1, "loss": 3}', '{"step": 2, "loss": 2}', '{"step": 3, "loss": 1}',
-                         '{"step": 2, "loss": 2.5, "memory_bytes": {"total": 7}}', '{"step": 2, "val_loss": 4}')
-        self.assertEqual(wandb_offline.rows_of(run), [
-            (1, {"train/loss": 3}),
-            (2, {"train/loss": 2.5, "memory/device_bytes": 7, "validation/val_loss": 4})])
+        run = self.lines(
+            '{"step": 1, "loss": 3}',
+            '{"step": 2, "loss": 2}',
+            '{"step": 3, "loss": 1}',
+            '{"step": 2, "loss": 2.5, "memory_bytes": {"total": 7}}',
+            '{"step": 2, "val_loss": 4}',
+        )
+        self.assertEqual(
+            wandb_offline.rows_of(run),
+            [(1, {"train/loss": 3}), (2, {"train/loss": 2.5, "memory/device_bytes": 7, "validation/val_loss": 4})],
+        )
 
     def test_tags_are_those_of_the_event_files(self):
-        run = self.lines('{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, "host_bytes": 5, "disk_bytes": 6}',
-                         '{"step": 1, "val_loss": 4, "val_accuracy": 0.5}', '{"step": 1, "val_loss_ema": 3, "val_accuracy_ema": 0.6}')
+        run = self.lines(
+            '{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, '
+            '"host_bytes": 5, "disk_bytes": 6}',
+            '{"step": 1, "val_loss": 4, "val_accuracy": 0.5}',
+            '{"step": 1, "val_loss_ema": 3, "val_accuracy_ema": 0.6}',
+        )
         [(_, row)] = wandb_offline.rows_of(run)
         written = (ROOT / "app/report/files/tensorboard_log.cpp").read_text()
         tags = set(re.findall(r'"((?:train|speed|memory|validation)/\w+)"', written))
         self.assertEqual(set(row) - tags, set())
         self.assertEqual(set(wandb_offline.STEP.values()) | {"memory/device_bytes"}, tags)
-        self.assertEqual({row[tag] for tag in ("memory/host_bytes", "memory/disk_bytes", "validation/val_accuracy_ema")}, {5, 6, 0.6})
+        self.assertEqual(
+            {row[tag] for tag in ("memory/host_bytes", "memory/disk_bytes", "validation/val_accuracy_ema")}, {5, 6, 0.6}
+        )
 
     def test_the_line_that_a_run_died_in_is_left_out(self):
-        self.assertEqual(wandb_offline.rows_of(self.lines('{"step": 1, "loss": 3}', '{"step": 2, "lo')),
-                         [(1, {"train/loss": 3})])
+        self.assertEqual(
+            wandb_offline.rows_of(self.lines('{"step": 1, "loss": 3}', '{"step": 2, "lo')), [(1, {"train/loss": 3})]
+        )
 
     def test_a_folder_without_a_run_is_named(self):
-        done = subprocess.run([sys.executable, ROOT / "examples/wandb/wandb_offline.py", self.root / "nothing"],
-                              capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, ROOT / "examples/wandb/wandb_offline.py", self.root / "nothing"],
+            capture_output=True,
+            text=True,
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn("no metrics.jsonl: this folder holds no run", done.stderr)
 

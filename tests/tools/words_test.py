@@ -34,14 +34,21 @@ class CheckWords(TreeTest):
         self.assertTrue(fault.startswith("messages: tics: "), fault)
 
     def test_other_strings_are_no_messages(self):
-        self.write("zero/plan/unit.cpp", "#include \"so that.h\"\nconst char* name = \"alone\";\nconst char quote = '\"';  // it's\n"
-                                         "const char* code = R\"(where it lies alone, too)\";\n")
+        self.write(
+            "zero/plan/unit.cpp",
+            '#include "so that.h"\nconst char* name = "alone";\nconst char quote = \'"\';  // it\'s\n'
+            'const char* code = R"(where it lies alone, too)";\n',
+        )
         self.write("tests/plan/unit_test.cpp", 'const char* text = "what is gathered lies alone, too";\n')
         self.assertEqual(self.faults(), [])
 
     def test_comments_and_docstrings_of_python_count(self):
-        for text in ("# what is gathered lies alone\n", '"""Gathers.\n\nWhere it lies, so that it stands.\n"""\n',
-                     "def gather():\n    'Of a unit, alone.'\n", "unit = 1  # of one rank alone\n"):
+        for text in (
+            "# what is gathered lies alone\n",
+            '"""Gathers.\n\nWhere it lies, so that it stands.\n"""\n',
+            "def gather():\n    'Of a unit, alone.'\n",
+            "unit = 1  # of one rank alone\n",
+        ):
             with self.subTest(text):
                 self.write("tools/unit.py", "#!/usr/bin/env python3\n" + text)
                 (fault,) = self.faults()
@@ -56,8 +63,10 @@ class CheckWords(TreeTest):
                 self.write(f"{folder}/unit.py", text)
                 (fault,) = self.faults()
                 self.assertTrue(fault.startswith("messages of python: tics: "), fault)
-                self.assertEqual([tic for _, tic, _ in check_words.tics_of(self.root / folder / "unit.py")],
-                                 ["alone", ", too", "lies"])
+                self.assertEqual(
+                    [tic for _, tic, _ in check_words.tics_of(self.root / folder / "unit.py")],
+                    ["alone", ", too", "lies"],
+                )
                 (self.root / folder / "unit.py").unlink()
 
     def test_comments_of_scripts_count(self):
@@ -83,18 +92,60 @@ class CheckWords(TreeTest):
         (fault,) = self.faults()
         self.assertTrue(fault.startswith("zero/plan/unit.h:1: width: "), fault)
 
+    def test_a_wide_line_of_any_source_is_named(self):
+        for path in (
+            "python/zerocpp/unit.py",
+            "python/zerocpp/unit.pyi",
+            "tools/unit.sh",
+            "test.sh",
+            "cmake/unit.cmake",
+            "cmake/unit.cmake.in",
+            "CMakeLists.txt",
+            "Containerfile",
+            ".clang-tidy",
+        ):
+            with self.subTest(path):
+                self.write(path, "unit=1\nunit=2  # " + "word " * 30 + "\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith(f"{path}:2: width: "), fault)
+                (self.root / path).unlink()
+        for path in ("tests/plan/unit_test.cpp", "benchmarks/unit.cpp", "python/extension/unit.h", "tests/unit.cu"):
+            with self.subTest(path):
+                self.write(path, "// " + "word " * 30 + "\n")
+                (fault,) = self.faults()
+                self.assertTrue(fault.startswith(f"{path}:1: width: "), fault)
+                (self.root / path).unlink()
+
+    def test_columns_are_characters(self):
+        self.write("tools/unit.py", f'unit = "{"ä" * 111}"\n')
+        self.assertEqual(self.faults(), [])
+        self.write("tools/unit.py", f'unit = "{"ä" * 112}"\n')
+        (fault,) = self.faults()
+        self.assertEqual(fault, "tools/unit.py:1: width: 121 columns")
+
+    def test_data_may_have_wide_lines(self):
+        for path in ("tests/data/encoded.json", "tests/fuzz/seeds/config/keys.toml", "docs/steps.svg"):
+            self.write(path, "word " * 30 + "\n")
+        self.assertEqual(self.faults(), [])
+
     def test_a_wide_row_of_a_table_is_allowed(self):
         self.write("README.md", "# Units\n\n| unit | " + "word " * 30 + "|\n")
         self.assertEqual(self.faults(), [])
 
     def test_a_long_name_of_a_test_is_named(self):
-        self.write("tests/plan/unit_test.cpp", "TEST(Unit, HasNoMoreThanSixWordsInItsName) {}\nTEST(Unit, HasSixWordsInItsName) {}\n")
+        self.write(
+            "tests/plan/unit_test.cpp",
+            "TEST(Unit, HasNoMoreThanSixWordsInItsName) {}\nTEST(Unit, HasSixWordsInItsName) {}\n",
+        )
         (fault,) = self.faults()
         self.assertIn("Unit.HasNoMoreThanSixWordsInItsName", fault)
 
     def test_a_long_help_text_is_named(self):
         row = '    Option{{"train.{}", at<&C::x>, kAny, kFree,\n           "{}"}},\n'
-        self.write("app/config/options/option_table.cpp", row.format("steps", "steps of the run") + row.format("clip", "word " * 30))
+        self.write(
+            "app/config/options/option_table.cpp",
+            row.format("steps", "steps of the run") + row.format("clip", "word " * 30),
+        )
         self.assertTrue(any("help: train.clip has 150 characters" in fault for fault in self.faults()), self.faults())
         self.assertFalse(any("train.steps" in fault for fault in self.faults()))
 

@@ -5,6 +5,7 @@
 
 Parameters are fp32, and autocast computes with their values rounded to fp16, as an fp16 module with fp32 masters does.
 """
+
 import sys
 import textwrap
 
@@ -60,11 +61,16 @@ print(largest / MOST, smallest / MOST, file=sys.stderr)
 
 
 def write(kind, name, values, form):
-    lines = textwrap.fill(", ".join(format(x, form) for x in values), 116, initial_indent="    ", subsequent_indent="    ")
+    lines = textwrap.fill(
+        ", ".join(format(x, form) for x in values), 116, initial_indent="    ", subsequent_indent="    "
+    )
     print(f"inline const std::vector<{kind}> {name}{{\n{lines}}};")
 
 
-print("// Printed by grad_scaler_numbers.py with torch", torch.__version__.split("+")[0] + ": 200 steps with torch.amp.GradScaler.")
+print(
+    "// Printed by grad_scaler_numbers.py with torch",
+    torch.__version__.split("+")[0] + ": 200 steps with torch.amp.GradScaler.",
+)
 print("#pragma once\n\n#include <vector>\n\nnamespace zero::grad_scaler_numbers {\n\n// clang-format off")
 write("double", "kLosses", losses, ".7g")
 write("int", "kScaleExponents", exponents, "d")  # log2 of each step's scale

@@ -33,12 +33,14 @@ tokens = (torch.arange(32) * 7 % 64).view(2, 16)
 tokens[1, 12:] = 0
 for folder in sys.argv[1:]:
     kind = transformers.AutoConfig.from_pretrained(folder)
-    auto = transformers.AutoModelForSequenceClassification if kind.model_type == "bert" else transformers.AutoModelForCausalLM
+    causal, classes = transformers.AutoModelForCausalLM, transformers.AutoModelForSequenceClassification
+    auto = classes if kind.model_type == "bert" else causal
     model, info = auto.from_pretrained(folder, output_loading_info=True)
     assert not info["missing_keys"] and not info["unexpected_keys"], info
     mask = (tokens != 0).long() if kind.model_type == "bert" else torch.ones_like(tokens)
     with torch.no_grad():
-        save_file({"logits": model.eval()(tokens, attention_mask=mask).logits.contiguous()}, folder + "/logits.safetensors")
+        logits = model.eval()(tokens, attention_mask=mask).logits.contiguous()
+    save_file({"logits": logits}, folder + "/logits.safetensors")
 )";
 
 SampleShape shape_of(const std::string& name) {

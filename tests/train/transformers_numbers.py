@@ -10,6 +10,7 @@ WordPiece's vocab.txt, whose [PAD] is not token 0, and its second text ends in p
 with an index. transformers_numbers_test.cpp and export_test.cpp read the folders; numbers_of_torch_test.py calls
 --again.
 """
+
 import argparse
 import sys
 from pathlib import Path
@@ -28,22 +29,40 @@ SHARD_BYTES = {"llama_tied": 6000}
 def llama(tied):
     return transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
-            vocab_size=29, hidden_size=16, intermediate_size=19, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-            max_position_embeddings=LENGTH, rope_theta=500.0, rms_norm_eps=1e-6, tie_word_embeddings=tied, bos_token_id=None, eos_token_id=None,
+            vocab_size=29,
+            hidden_size=16,
+            intermediate_size=19,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=LENGTH,
+            rope_theta=500.0,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=tied,
+            bos_token_id=None,
+            eos_token_id=None,
         )
     )
 
 
 def gpt2():
-    config = transformers.GPT2Config(vocab_size=37, n_positions=LENGTH, n_embd=9, n_layer=2, n_head=3, bos_token_id=None, eos_token_id=None)
+    config = transformers.GPT2Config(
+        vocab_size=37, n_positions=LENGTH, n_embd=9, n_layer=2, n_head=3, bos_token_id=None, eos_token_id=None
+    )
     return transformers.GPT2LMHeadModel(config)
 
 
 def bert():
     return transformers.BertForSequenceClassification(
         transformers.BertConfig(
-            vocab_size=len(PIECES), hidden_size=10, num_hidden_layers=2, num_attention_heads=2, intermediate_size=23,
-            max_position_embeddings=LENGTH, num_labels=3, pad_token_id=PAD,
+            vocab_size=len(PIECES),
+            hidden_size=10,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=23,
+            max_position_embeddings=LENGTH,
+            num_labels=3,
+            pad_token_id=PAD,
         )
     )
 
@@ -78,7 +97,9 @@ def main():
     for number, (name, make) in enumerate(MODELS.items()):
         folder = FOLDER / name
         if again:
-            auto = transformers.AutoModelForSequenceClassification if name == "bert" else transformers.AutoModelForCausalLM
+            auto = (
+                transformers.AutoModelForSequenceClassification if name == "bert" else transformers.AutoModelForCausalLM
+            )
             model, info = auto.from_pretrained(folder, output_loading_info=True)
             assert not info["missing_keys"] and not info["unexpected_keys"], info
             save(name, model, load_file(folder / "logits.safetensors")["tokens"], again / name)

@@ -80,7 +80,10 @@ def chart(text):
     """The picture, as SVG."""
     steps, ways = read(text)
     base = next(iter(ways.values()))
-    parts, said = [], [f"after step {steps[-1]}: " + ", ".join(f"{name} {losses[-1]:.3f}" for name, losses in ways.items())]
+    parts, said = (
+        [],
+        [f"after step {steps[-1]}: " + ", ".join(f"{name} {losses[-1]:.3f}" for name, losses in ways.items())],
+    )
 
     def panel(top, heading, curves, write):
         values = [value for curve in curves.values() for value in curve]
@@ -94,7 +97,9 @@ def chart(text):
 
         parts.append(f'  <text class="name" x="24" y="{top - 16}">{escape(heading)}</text>')
         for mark in marks:
-            parts.append(f'  <line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>')
+            parts.append(
+                f'  <line class="grid" x1="{LEFT}" x2="{LEFT + WIDTH}" y1="{y(mark):.1f}" y2="{y(mark):.1f}"/>'
+            )
             parts.append(f'  <text class="note end" x="{LEFT - 8}" y="{y(mark) + 4:.1f}">{write(mark)}</text>')
         for step in ticks(0, steps[-1]):
             if step <= steps[-1]:

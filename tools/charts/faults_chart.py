@@ -17,15 +17,25 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE, CHART = ROOT / "docs/reliability.md", ROOT / "docs/faults.svg"
 
 # Heading and row number on the page, and the words of the chart.
-BARS = [("killed, or cut off", [
+BARS = [
+    (
+        "killed, or cut off",
+        [
             ("A rank that fails", 1, "a process of 4 ranks, at any moment"),
             ("A save that is interrupted", 5, "a saver, before each system call"),
             ("A save that is interrupted", 6, "power, before each call of a save"),
-            ("A save that is interrupted", 7, "power, with earlier writes flushed")]),
-        ("damaged, or failing", [
+            ("A save that is interrupted", 7, "power, with earlier writes flushed"),
+        ],
+    ),
+    (
+        "damaged, or failing",
+        [
             ("A save that is interrupted", 9, "a checkpoint"),
             ("States on a disk that fails", 1, "a request of a disk with states"),
-            ("Health", 1, "a bit that ranks hold alike")])]
+            ("Health", 1, "a bit that ranks hold alike"),
+        ],
+    ),
+]
 SECONDS = [("a quiet machine", "a quiet machine"), ("beside builds", "beside builds and other tests")]
 LEFT, WIDTH, DECADES, HEIGHT, STEP = 280, 240, 4, 16, 24
 STYLE = """
@@ -52,11 +62,13 @@ STYLE = """
 
 def picture(title, said, height, parts, colors=""):
     """A whole SVG: frame, title and description for screen readers, around `parts`."""
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" width="900" height="{height}" role="img" '
-            f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
-            f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{colors}  </style>\n'
-            f'  <rect class="page" x="0.5" y="0.5" width="899" height="{height - 1}" rx="8"/>\n'
-            f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 {height}" width="900" height="{height}" role="img" '
+        f'aria-labelledby="title desc">\n  <title id="title">{title}</title>\n'
+        f'  <desc id="desc">{escape("; ".join(said))}.</desc>\n  <style>{STYLE}{colors}  </style>\n'
+        f'  <rect class="page" x="0.5" y="0.5" width="899" height="{height - 1}" rx="8"/>\n'
+        f'  <text class="head" x="24" y="34">{title}</text>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
 
 
 def row(text, heading, start):
@@ -108,10 +120,15 @@ def chart(text):
     group("from the kill to the next step")
     for start, label in SECONDS:
         median, slow = (float(cell.split()[0]) for cell in row(text, "A rank that fails", start)[1:3])
-        line(label, [("typical", 100 * median), ("slow", 100 * (slow - median))],
-             f"{median:g} s in the median, {slow:g} s at the 99th percentile")
+        line(
+            label,
+            [("typical", 100 * median), ("slow", 100 * (slow - median))],
+            f"{median:g} s in the median, {slow:g} s at the 99th percentile",
+        )
     title = "What was killed or damaged, how often, and what held"
-    note = '  <text class="note" x="24" y="58">Trials of the full tests, on a logarithmic scale. All of them held.</text>'
+    note = (
+        '  <text class="note" x="24" y="58">Trials of the full tests, on a logarithmic scale. All of them held.</text>'
+    )
     return picture(title, said, y + 16, [note, *parts])
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the results of tools/gpu_check.sh on a GPU as tables, in the form of docs/gpu.md.
 
-    tools/charts/gpu_tables.py right.json speed.json offload.json      # one or more batches
+tools/charts/gpu_tables.py right.json speed.json offload.json      # one or more batches
 """
 
 import argparse
@@ -45,8 +45,14 @@ def steps(figures):
             continue
         check, _, system = beside.partition("/")
         plain = figures.get(check + "_figures", {}) if check else {}
-        rows.append([model, f"{1000 * run['step_seconds_median']:.0f}", step_ms(plain.get(system or "fsdp2")),
-                     step_ms(plain.get("compute") if not system else None)])
+        rows.append(
+            [
+                model,
+                f"{1000 * run['step_seconds_median']:.0f}",
+                step_ms(plain.get(system or "fsdp2")),
+                step_ms(plain.get("compute") if not system else None),
+            ]
+        )
     return table(["model", "zero.cpp, ms a step", "FSDP2", "compute"], rows)
 
 
@@ -64,14 +70,43 @@ def offloaded(figures):
     for name in RUNS:
         run = figures.get(name + "_figures", {})
         state, formula = run.get("state_bytes"), run.get("formula_bytes")
-        if not state or not formula or not run.get("step_seconds_median") or not state["host"] + state["disk"] and name != "b3_resident":
+        if (
+            not state
+            or not formula
+            or not run.get("step_seconds_median")
+            or not state["host"] + state["disk"]
+            and name != "b3_resident"
+        ):
             continue
         predicted = (run.get("predicted") or {}).get("seconds")
         foreseen = figures.get(f"foresee_{name}_figures", {}).get("seconds")
-        rows.append([name, f"{run.get('tokens_per_step', 0):.0f}", f"{1000 * run['step_seconds_median']:.0f}",
-                     f"{1000 * predicted:.0f}" if predicted else "–", f"{1000 * foreseen:.0f}" if foreseen else "–", percent(run.get("link_hidden")), percent(run.get("disk_hidden")),
-                     " + ".join(gib(state[tier]) for tier in ("device", "host", "disk")), f"{sum(state.values()) / formula:.3f}"])
-    return table(["run", "tokens a step", "ms", "predicted", "by zero plan --profile", "link hidden", "disk hidden", "GiB of state on GPU, host, disk", "of the formula's"], rows)
+        rows.append(
+            [
+                name,
+                f"{run.get('tokens_per_step', 0):.0f}",
+                f"{1000 * run['step_seconds_median']:.0f}",
+                f"{1000 * predicted:.0f}" if predicted else "–",
+                f"{1000 * foreseen:.0f}" if foreseen else "–",
+                percent(run.get("link_hidden")),
+                percent(run.get("disk_hidden")),
+                " + ".join(gib(state[tier]) for tier in ("device", "host", "disk")),
+                f"{sum(state.values()) / formula:.3f}",
+            ]
+        )
+    return table(
+        [
+            "run",
+            "tokens a step",
+            "ms",
+            "predicted",
+            "by zero plan --profile",
+            "link hidden",
+            "disk hidden",
+            "GiB of state on GPU, host, disk",
+            "of the formula's",
+        ],
+        rows,
+    )
 
 
 def largest(figures):
@@ -80,17 +115,35 @@ def largest(figures):
         return ""
     run = figures.get("largest_figures", {})
     state = run.get("state_bytes") or {}
-    rows = [["GiB of the GPU, host and disk to fill", " + ".join(gib(found["budget_bytes"][tier]) for tier in ("device", "host", "disk"))],
-            ["the formula: billion parameters, layers", f"{found['formula_parameters'] / 1e9:.2f}, {found['formula_layers']}"],
-            ["zero plan: billion parameters, layers", f"{found['num_parameters'] / 1e9:.2f}, {found['layers']}"],
-            ["its states, of that room", f"{found['share_of_budget']:.3f}"],
-            ["trained: GiB of state", gib(sum(state.values())) if state else "no"]]
+    rows = [
+        [
+            "GiB of the GPU, host and disk to fill",
+            " + ".join(gib(found["budget_bytes"][tier]) for tier in ("device", "host", "disk")),
+        ],
+        [
+            "the formula: billion parameters, layers",
+            f"{found['formula_parameters'] / 1e9:.2f}, {found['formula_layers']}",
+        ],
+        ["zero plan: billion parameters, layers", f"{found['num_parameters'] / 1e9:.2f}, {found['layers']}"],
+        ["its states, of that room", f"{found['share_of_budget']:.3f}"],
+        ["trained: GiB of state", gib(sum(state.values())) if state else "no"],
+    ]
     return table(["the largest model", "found"], rows)
 
 
 def same_bits(figures):
-    rows = [[name, each["like"], "the same bits" if each["same"] else "another number of losses" if each["apart"] is None
-             else f"differs, losses by {each['apart']:.1e}"] for name, each in figures.get("same_bits", {}).items()]
+    rows = [
+        [
+            name,
+            each["like"],
+            "the same bits"
+            if each["same"]
+            else "another number of losses"
+            if each["apart"] is None
+            else f"differs, losses by {each['apart']:.1e}",
+        ]
+        for name, each in figures.get("same_bits", {}).items()
+    ]
     return table(["run", "beside", "found"], rows)
 
 
@@ -99,53 +152,109 @@ def peers(figures):
     for check in ("plain_offload_figures", "deepspeed_figures"):
         for system, found in figures.get(check, {}).items():
             if isinstance(found, dict) and system != "compute":
-                rows.append([system, step_ms(found) if "step_ms" in found else found.get("error", "–"), str(found.get("peak_mib") or "–")])
+                rows.append(
+                    [
+                        system,
+                        step_ms(found) if "step_ms" in found else found.get("error", "–"),
+                        str(found.get("peak_mib") or "–"),
+                    ]
+                )
     return table(["304 million parameters, batch 8", "ms a step", "MiB of the GPU"], rows)
 
 
 def updates(figures):
-    rows = [[name.removeprefix("update_").removesuffix("_figures"), f"{found['ratio_median']:.2f}"]
-            for name, found in figures.items() if name.startswith("update_") and "ratio_median" in found]
+    rows = [
+        [name.removeprefix("update_").removesuffix("_figures"), f"{found['ratio_median']:.2f}"]
+        for name, found in figures.items()
+        if name.startswith("update_") and "ratio_median" in found
+    ]
     return table(["update on the GPU", "of a copy of as many bytes"], rows)
 
 
 def matrices(figures):
-    rows = [[f"{found['rows']} x {found['columns']}", f"{1000 * found['zero_median_s']:.2f}", f"{found['zero_flops_per_second'] / 1e12:.1f}",
-             f"{found['ratio_flops_per_second']:.2f}", f"{found['ratio_seconds']:.2f}"]
-            for name, found in figures.items() if name.startswith("muon_") and "zero_flops_per_second" in found]
-    return table(["a matrix of Muon's on the GPU", "ms", "TFLOP/s", "of libtorch's in fp32", "time, of libtorch's"], rows)
+    rows = [
+        [
+            f"{found['rows']} x {found['columns']}",
+            f"{1000 * found['zero_median_s']:.2f}",
+            f"{found['zero_flops_per_second'] / 1e12:.1f}",
+            f"{found['ratio_flops_per_second']:.2f}",
+            f"{found['ratio_seconds']:.2f}",
+        ]
+        for name, found in figures.items()
+        if name.startswith("muon_") and "zero_flops_per_second" in found
+    ]
+    return table(
+        ["a matrix of Muon's on the GPU", "ms", "TFLOP/s", "of libtorch's in fp32", "time, of libtorch's"], rows
+    )
 
 
 def copies(figures):
     found = figures.get("copies_figures", {})
-    rows = [[name, f"{each['bytes'] / each['median_s'] / 1e9:.1f}", f"{each['ratio_median']:.2f}"]
-            for name, each in found.get("copies", {}).items()]
-    rows += [[name.replace("_", " "), f"{1000 * found[name]['median_s']:.0f} ms", f"{found[name]['ratio_median']:.2f}"]
-             for name in ("step_on_host", "step_on_disk") if name in found]
+    rows = [
+        [name, f"{each['bytes'] / each['median_s'] / 1e9:.1f}", f"{each['ratio_median']:.2f}"]
+        for name, each in found.get("copies", {}).items()
+    ]
+    rows += [
+        [name.replace("_", " "), f"{1000 * found[name]['median_s']:.0f} ms", f"{found[name]['ratio_median']:.2f}"]
+        for name in ("step_on_host", "step_on_disk")
+        if name in found
+    ]
     return table(["copies, and steps with moments elsewhere", "GB/s", "ratio to the limit"], rows)
 
 
 def collectives(figures):
-    rows = [[f"{transport['transport']}, {size['bytes'] / 2**20:g} MiB",
-             *(f"{size[kind]['ratio_median']:.2f}" for kind in ("gather", "sum"))]
-            for transport in figures.get("collectives_figures", {}).get("transports", []) for size in transport["sizes"]]
+    rows = [
+        [
+            f"{transport['transport']}, {size['bytes'] / 2**20:g} MiB",
+            *(f"{size[kind]['ratio_median']:.2f}" for kind in ("gather", "sum")),
+        ]
+        for transport in figures.get("collectives_figures", {}).get("transports", [])
+        for size in transport["sizes"]
+    ]
     return table(["a unit between ranks that share the GPU: copies over its time", "gather", "sum"], rows)
 
 
 def outcomes(checks):
-    return table(["check", "seconds", "found"],
-                 [[check["check"], f"{check['seconds']:g}", check["status"] + (f": {check['reason']}" if check["reason"] else "")]
-                  for check in checks if not check["check"].endswith("_figures")])
+    return table(
+        ["check", "seconds", "found"],
+        [
+            [
+                check["check"],
+                f"{check['seconds']:g}",
+                check["status"] + (f": {check['reason']}" if check["reason"] else ""),
+            ]
+            for check in checks
+            if not check["check"].endswith("_figures")
+        ],
+    )
 
 
 def tables_of(documents):
     """The tables in Markdown, from the JSON of batches."""
     checks = [check for document in documents for check in document["checks"]]
     figures = {check["check"]: check["figures"] for check in checks if "figures" in check}
-    about = "\n".join(f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, commit {d['built'].get('commit', 'unknown')}, "
-                      f"torch {d['built'].get('torch', 'unknown')}" for d in documents)
-    return "\n".join(part for part in (about + "\n", steps(figures), offloaded(figures), largest(figures), peers(figures),
-                                 same_bits(figures), updates(figures), matrices(figures), copies(figures), collectives(figures), outcomes(checks)) if part)
+    about = "\n".join(
+        f"Batch {d['batch']}: {d['gpu'] or d.get('skipped')}, {d['time']}, "
+        f"commit {d['built'].get('commit', 'unknown')}, torch {d['built'].get('torch', 'unknown')}"
+        for d in documents
+    )
+    return "\n".join(
+        part
+        for part in (
+            about + "\n",
+            steps(figures),
+            offloaded(figures),
+            largest(figures),
+            peers(figures),
+            same_bits(figures),
+            updates(figures),
+            matrices(figures),
+            copies(figures),
+            collectives(figures),
+            outcomes(checks),
+        )
+        if part
+    )
 
 
 def main():

@@ -45,10 +45,15 @@ def table(text, begin, word=""):
     if at is None:
         raise LookupError(f"no table '{begin}'" + (f" of {word}" if word else ""))
     rows = []
-    for line in [lines[at], *lines[at + 2:]]:
+    for line in [lines[at], *lines[at + 2 :]]:
         if not line.startswith("|"):
             break
-        rows.append([re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()).replace("`", "") for cell in line.strip("|").split("|")])
+        rows.append(
+            [
+                re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", cell.strip()).replace("`", "")
+                for cell in line.strip("|").split("|")
+            ]
+        )
     return rows[0], rows[1:]
 
 
@@ -109,9 +114,17 @@ def chart(text):
 
     for ranks in RANKS:
         factors, modes = slow_rank(text, ranks)
-        panel(f"{ranks.capitalize()}, one of which computes k times slower: seconds to a validation loss (and steps)", factors, modes)
+        panel(
+            f"{ranks.capitalize()}, one of which computes k times slower: seconds to a validation loss (and steps)",
+            factors,
+            modes,
+        )
     for shape in SHAPES:
-        panel(f"Two machines with a slow link, {shape}: seconds to a validation loss (and steps)", LINKS, slow_links(text, shape))
+        panel(
+            f"Two machines with a slow link, {shape}: seconds to a validation loss (and steps)",
+            LINKS,
+            slow_links(text, shape),
+        )
     title = "When ranks wait, and what crosses: time by mode"
     return picture(title, said, y + 16, parts, COLORS)
 

@@ -24,9 +24,19 @@ PAGE, CHART = ROOT / "docs/performance.md", ROOT / "docs/steps.svg"
 
 # First words of a table of the page, the name of the group, and its rows.
 ON, OFF = "| gpt2, states on the device", "| gpt2, states off the device"
-GROUPS = [(ON, "states on the device", ["zero.cpp stage 0", "zero.cpp stage 3", "DDP", "FSDP2", "DeepSpeed ZeRO-1", "DeepSpeed ZeRO-3"]),
-          (OFF, "gradients and moments on the host", ["zero.cpp stage 3, host", "DeepSpeed ZeRO-3, offload"]),
-          (OFF, "parameters and moments on disk, gradients on the host", ["zero.cpp stage 3, disk", "DeepSpeed ZeRO-3, NVMe"])]
+GROUPS = [
+    (
+        ON,
+        "states on the device",
+        ["zero.cpp stage 0", "zero.cpp stage 3", "DDP", "FSDP2", "DeepSpeed ZeRO-1", "DeepSpeed ZeRO-3"],
+    ),
+    (OFF, "gradients and moments on the host", ["zero.cpp stage 3, host", "DeepSpeed ZeRO-3, offload"]),
+    (
+        OFF,
+        "parameters and moments on disk, gradients on the host",
+        ["zero.cpp stage 3, disk", "DeepSpeed ZeRO-3, NVMe"],
+    ),
+]
 LEFT, WIDTH, HEIGHT, STEP = 250, 540, 18, 25
 COLORS = """    .ours { fill: #0b6bcb; }
     .peer { fill: #8c959f; }
@@ -49,7 +59,10 @@ def times(text, begin):
 def chart(text):
     """The picture, as SVG."""
     longest = max(times(text, begin)[system] for begin, _, systems in GROUPS for system in systems)
-    note = "Dashed: forward and backward alone. The first group is one run, the other two are another: compare bars within a run."
+    note = (
+        "Dashed: forward and backward alone. "
+        "The first group is one run, the other two are another: compare bars within a run."
+    )
     parts, said, y = [f'  <text class="note" x="24" y="58">{note}</text>'], [], 78
     for begin, name, systems in GROUPS:
         found, bars = times(text, begin), []
@@ -58,16 +71,22 @@ def chart(text):
         top = y
         for system in systems:
             width, kind = WIDTH * found[system] / longest, "ours" if system.startswith("zero.cpp") else "peer"
-            parts += [f'  <text class="end" x="{LEFT - 10}" y="{y + 14}">{escape(system)}</text>',
-                      f'  <rect class="{kind}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>',
-                      f'  <text class="figure" x="{LEFT + width + 7:.1f}" y="{y + 14}">{found[system]:,.0f}</text>']
+            parts += [
+                f'  <text class="end" x="{LEFT - 10}" y="{y + 14}">{escape(system)}</text>',
+                f'  <rect class="{kind}" x="{LEFT}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>',
+                f'  <text class="figure" x="{LEFT + width + 7:.1f}" y="{y + 14}">{found[system]:,.0f}</text>',
+            ]
             bars.append(f"{system} {found[system]:,.0f}")
             y += STEP
         floor = LEFT + WIDTH * found["compute"] / longest
-        parts.append(f'  <line class="floor" x1="{floor:.1f}" y1="{top - 3}" x2="{floor:.1f}" y2="{y - STEP + HEIGHT + 3}"/>')
+        parts.append(
+            f'  <line class="floor" x1="{floor:.1f}" y1="{top - 3}" x2="{floor:.1f}" y2="{y - STEP + HEIGHT + 3}"/>'
+        )
         said.append(f"{name} (compute {found['compute']:,.0f} ms): {', '.join(bars)}")
         y += 8
-    return picture("A training step of GPT-2 (124M, fp32) on two ranks, 128 tokens each, in ms", said, y + 8, parts, COLORS)
+    return picture(
+        "A training step of GPT-2 (124M, fp32) on two ranks, 128 tokens each, in ms", said, y + 8, parts, COLORS
+    )
 
 
 def main():

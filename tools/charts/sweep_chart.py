@@ -61,10 +61,17 @@ def runs(text):
         if not run["a step"].endswith(" ms"):
             raise ValueError(f"{cells[0]}: a step of {run['a step']}")
         result = next(key for key in RESULTS if key in run)
-        found.append({"stage": int(name[1]), "place": PLACES[name[2]], "ms": float(run["a step"].split()[0]),
-                      "utilization": float(run["utilization"].rstrip("%")) if "utilization" in run else None,
-                      "result": (result, run[result]),
-                      "cells": [run[tier] for tier in TIERS], "memory": [mebibytes(run[tier]) for tier in TIERS]})
+        found.append(
+            {
+                "stage": int(name[1]),
+                "place": PLACES[name[2]],
+                "ms": float(run["a step"].split()[0]),
+                "utilization": float(run["utilization"].rstrip("%")) if "utilization" in run else None,
+                "result": (result, run[result]),
+                "cells": [run[tier] for tier in TIERS],
+                "memory": [mebibytes(run[tier]) for tier in TIERS],
+            }
+        )
     if not found:
         raise LookupError("no table of a sweep over zero.stage and zero.optimizer")
     return found
@@ -102,7 +109,9 @@ def chart(text):
         parts.append(f'  <rect class="time" x="{TIME}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')
         words(TIME + width + 7, y, f"{run['ms']:.3g} ms")
         words(RESULT, y, run["result"][1], "figure end")
-        said.append(f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms, {' '.join(run['result'])}")
+        said.append(
+            f"stage {stage}, {run['place']}: {' + '.join(held)} MiB, {run['ms']:.3g} ms, {' '.join(run['result'])}"
+        )
         if tells_use:
             width = SHARE * run["utilization"] / most_used
             parts.append(f'  <rect class="utilization" x="{USED}" y="{y}" width="{width:.1f}" height="{HEIGHT}"/>')

@@ -22,12 +22,14 @@ set_up build package
 options=("-DZERO_TORCH=$ZERO_TORCH")
 [ -e build/release/CMakeCache.txt ] || options+=(-DZERO_UNITY=ON -DZERO_TESTS=OFF)
 cmake --preset release "${options[@]}" >/dev/null || die "CMake could not set up the build; its reason is above."
-cmake --build --preset release --target zero_executable zero || die "The build failed; the first error above says where."
+cmake --build --preset release --target zero_executable zero ||
+  die "The build failed; the first error above says where."
 
 rm -f build/packages/zero-cpp_*.deb
 cpack -G DEB --config build/release/CPackConfig.cmake -B build/packages ||
   die "CPack could not make the package; its reason is above."
 rm -rf build/packages/_CPack_Packages  # a copy of the tree
 package=$(echo build/packages/zero-cpp_*.deb)
-say "$package: $(du -m "$package" | cut -f1) MB; installed $(dpkg-deb --field "$package" Installed-Size | awk '{print int($1 / 1024)}') MB"
+installed_mb=$(dpkg-deb --field "$package" Installed-Size | awk '{print int($1 / 1024)}')
+say "$package: $(du -m "$package" | cut -f1) MB; installed $installed_mb MB"
 say "To install it: apt-get install ./$package"

@@ -20,32 +20,37 @@ trap 'rm -rf --one-file-system "$scratch"' EXIT
 first_steps='set -eu; cd "$(mktemp -d)"; export HOME=$PWD; cp -r "$EXAMPLES" examples
 zero --version
 zero doctor || true  # reports faults on small machines
-zero train examples/shakespeare/shakespeare.toml -n 2 --train.steps 20 --train.sample 0 >output || { cat output; exit 1; }
+zero train examples/shakespeare/shakespeare.toml -n 2 --train.steps 20 --train.sample 0 >output ||
+  { cat output; exit 1; }
 tail -n 3 output; grep -q "^done: runs/shakespeare" output'
 
+end_of_log() { tail -n "$1" "$scratch/log"; }  # LINES
+
 bare_system() {  # FOLDER: a minimal system of this distribution's release
-  local mirror
+  local mirror release
   mirror=$(apt-get indextargets --format '$(REPO_URI)' | sed -n 1p)
-  debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$1" "$mirror" >"$scratch/log" 2>&1 || return 1
+  release=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  debootstrap --variant=minbase "$release" "$1" "$mirror" >"$scratch/log" 2>&1 || return 1
   cp -r /etc/apt/apt.conf.d/. "$1/etc/apt/apt.conf.d/"  # a proxy, if there is one
   cp -L /etc/resolv.conf /etc/hosts "$1/etc/" 2>/dev/null || true
 }
 
 inside() {  # FOLDER COMMAND...: its mounts end with the command
   # shellcheck disable=SC2016
-  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && mount --rbind /sys "$0/sys" && exec chroot "$0" env -i LANG=C.UTF-8 \
+  unshare --mount bash -c 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" &&
+    mount --rbind /sys "$0/sys" && exec chroot "$0" env -i LANG=C.UTF-8 \
     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' "$@"
 }
 
 try_installed() {
   local root="$scratch/root"
   [ "$(id -u)" = 0 ] && command -v debootstrap >/dev/null || { echo "Not root, or no debootstrap."; return 77; }
-  bare_system "$root" || { tail -n 3 "$scratch/log"; echo "debootstrap could not create a bare system."; return 77; }
+  bare_system "$root" || { end_of_log 3; echo "debootstrap could not create a bare system."; return 77; }
   mkdir "$root/mnt/packages"
   cp build/packages/zero-cpp_*.deb tools/packaging/container_runtime.sh "$root/mnt/packages/"
-  inside "$root" /mnt/packages/container_runtime.sh /mnt/packages >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  inside "$root" /mnt/packages/container_runtime.sh /mnt/packages >"$scratch/log" 2>&1 || { end_of_log 20; return 1; }
   inside "$root" su zero -c "EXAMPLES=/home/zero/examples/; $first_steps" || return 1
-  inside "$root" apt-get purge -q -y zero-cpp >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  inside "$root" apt-get purge -q -y zero-cpp >"$scratch/log" 2>&1 || { end_of_log 20; return 1; }
   local left
   left=$(find "$root/usr" -path '*zero-cpp*' -o -name 'libzero*' -o -path "$root/usr/bin/zero")
   [ -z "$left" ] || { echo "Removed, but left behind: $left"; return 1; }
@@ -63,11 +68,12 @@ try_buildah() {  # BASE
   local base=$1 cache="${XDG_CACHE_HOME:-$HOME/.cache}/zero.cpp" container status=0
   if ! buildah inspect --type image "$base" >/dev/null 2>&1 && ! buildah pull -q "$base" >/dev/null 2>&1; then
     base=localhost/zero-cpp-base  # kept for the next time
-    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" || { tail -n 3 "$scratch/log"; echo "buildah has no base image, and none could be created."; return 77; }
+    buildah inspect --type image "$base" >/dev/null 2>&1 || base_of_bare_system "$base" ||
+      { end_of_log 3; echo "buildah has no base image, and none could be created."; return 77; }
   fi
   mkdir -p "$cache"
-  buildah bud --isolation chroot --network host --layers=false --volume "$cache:/root/.cache/zero.cpp" -f Containerfile \
-    --build-arg "BASE=$base" -t zero-cpp-tried . >"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log"; return 1; }
+  buildah bud --isolation chroot --network host --layers=false --volume "$cache:/root/.cache/zero.cpp" \
+    -f Containerfile --build-arg "BASE=$base" -t zero-cpp-tried . >"$scratch/log" 2>&1 || { end_of_log 20; return 1; }
   container=$(buildah from --pull-never localhost/zero-cpp-tried) || return 1
   buildah run --isolation chroot "$container" -- env EXAMPLES=/home/zero/examples/ sh -c "$first_steps" || status=1
   buildah rm "$container" >/dev/null
@@ -80,7 +86,8 @@ base_of_bare_system() {  # IMAGE
   command -v debootstrap >/dev/null || { echo "There is no debootstrap." >"$scratch/log"; return 1; }
   bare_system "$scratch/base" || return 1
   container=$(buildah from scratch) || return 1
-  buildah add -q "$container" "$scratch/base" / >"$scratch/log" 2>&1 && buildah commit -q "$container" "$1" >"$scratch/log" 2>&1 ||
+  buildah add -q "$container" "$scratch/base" / >"$scratch/log" 2>&1 &&
+    buildah commit -q "$container" "$1" >"$scratch/log" 2>&1 ||
     { buildah rm "$container" >/dev/null; return 1; }
   buildah rm "$container" >/dev/null
 }
@@ -89,7 +96,8 @@ try_container() {
   local engine base=${ZERO_CONTAINER_BASE:-docker.io/library/debian:bookworm-slim}
   for engine in podman docker; do
     "$engine" info >/dev/null 2>&1 || continue
-    "$engine" image inspect "$base" >/dev/null 2>&1 || "$engine" pull -q "$base" || { echo "$engine cannot fetch $base."; return 77; }
+    "$engine" image inspect "$base" >/dev/null 2>&1 || "$engine" pull -q "$base" ||
+      { echo "$engine cannot fetch $base."; return 77; }
     "$engine" build -q -f Containerfile --build-arg "BASE=$base" -t zero-cpp-tried . || return 1
     "$engine" run --rm -e EXAMPLES=/home/zero/examples/ --entrypoint sh zero-cpp-tried -c "$first_steps" || return 1
     "$engine" image rm zero-cpp-tried >/dev/null

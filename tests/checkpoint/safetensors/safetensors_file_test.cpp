@@ -22,7 +22,8 @@ namespace {
 const std::string kByPython =
     std::string("\x00\x01\x00\x00\x00\x00\x00\x00", 8) +
     R"({"__metadata__":{"format":"pt"},"i":{"dtype":"I64","shape":[2,1],"data_offsets":[0,16]},)"
-    R"("w":{"dtype":"F32","shape":[3],"data_offsets":[16,28]},"e":{"dtype":"F16","shape":[0,4],"data_offsets":[28,28]},)"
+    R"("w":{"dtype":"F32","shape":[3],"data_offsets":[16,28]},)"
+    R"("e":{"dtype":"F16","shape":[0,4],"data_offsets":[28,28]},)"
     R"("s":{"dtype":"U8","shape":[],"data_offsets":[28,29]}}   )" +
     std::string("\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\x40\x07", 29);
 

@@ -35,9 +35,9 @@ std::string safetensors(std::string header, std::size_t num_bytes) {
 TEST_F(Inspect, SafetensorsWithEveryTensor) {
   folder_.write(
       "m.safetensors",
-      safetensors(
-          R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[3],"data_offsets":[24,30]}})",
-          30));
+      safetensors(R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                  R"("b":{"dtype":"BF16","shape":[3],"data_offsets":[24,30]}})",
+                  30));
   const Json found = json("m.safetensors");
   EXPECT_EQ(found["kind"], "safetensors");
   EXPECT_EQ(found["numel"], 9);

@@ -119,7 +119,8 @@ TEST_F(DeviceOfARun, GpuPlanExplainsMissingTimes) {
 // The report of a run on `device`.
 std::string report_of(const std::string& device, const std::string& more) {
   return R"({"system": "zero.cpp", "world": 1, "device": ")" + device +
-         R"(", "profile": {"forward_seconds": 0.5, "backward_seconds": 1.25, "update_seconds": 0.25, "states_on_device": true})" +
+         R"(", "profile": {"forward_seconds": 0.5, "backward_seconds": 1.25, "update_seconds": 0.25, )"
+         R"("states_on_device": true})" +
          more + "}";
 }
 constexpr const char* kRatesOfGpu =

@@ -150,9 +150,11 @@ letters = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()
 tokenizer = Tokenizer(models.BPE(letters, []))
 tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
 tokenizer.decoder = decoders.ByteLevel()
-fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", bos_token="<|endoftext|>")
+end = "<|endoftext|>"
+fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, bos_token=end)
 fast.save_pretrained("theirs")
-config = transformers.GPT2Config(n_layer=1, n_embd=8, n_head=2, n_positions=16, vocab_size=257, bos_token_id=256, eos_token_id=256)
+config = transformers.GPT2Config(
+    n_layer=1, n_embd=8, n_head=2, n_positions=16, vocab_size=257, bos_token_id=256, eos_token_id=256)
 model = transformers.GPT2LMHeadModel(config)
 model.generation_config.temperature = 0.5
 model.generation_config.do_sample = True

@@ -73,7 +73,8 @@ class Verify : public testing::Test {
     folder_.write(run + "/metrics.jsonl", text);
   }
 
-  // Flips a bit of a checkpoint's first element: a quarter of its value, or more. With `vouched`, all checksums are written again.
+  // Flips a bit of a checkpoint's first element: a quarter of its value, or more. With `vouched`, all checksums are
+  // written again.
   void flip_bit(std::int64_t step, bool vouched) const {
     const fs::path checkpoint = folder_.path() / fmt::format("run/checkpoints/step-{:08}", step);
     Manifest manifest = parse_manifest(read_file(checkpoint / "manifest.json"), "manifest.json");

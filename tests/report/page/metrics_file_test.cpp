@@ -84,11 +84,13 @@ TEST_F(MetricsFileTest, LimitsNumberOfCurves) {
 }
 
 TEST_F(MetricsFileTest, EventsSayWhatHappenedAndWhy) {
-  const MetricsFile metrics = read(
-      R"({"t": 5, "step": 12, "event": "skipped", "reason": "not finite", "detail": "h.0.w", "loss": null, "limit": null})"
-      "\n"
-      R"({"t": 6, "step": 20, "event": "rewound", "reason": "norm spike", "from": 33, "samples": 9, "loss": 2, "grad_norm": 93.5, "limit": 3.25})"
-      "\n");
+  const MetricsFile metrics =
+      read(R"({"t": 5, "step": 12, "event": "skipped", "reason": "not finite", "detail": "h.0.w", )"
+           R"("loss": null, "limit": null})"
+           "\n"
+           R"({"t": 6, "step": 20, "event": "rewound", "reason": "norm spike", "from": 33, "samples": 9, )"
+           R"("loss": 2, "grad_norm": 93.5, "limit": 3.25})"
+           "\n");
   ASSERT_EQ(metrics.events.size(), 2U);
   EXPECT_EQ(metrics.events[0].kind, "skipped");
   EXPECT_EQ(metrics.events[0].text, "not finite, h.0.w");

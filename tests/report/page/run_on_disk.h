@@ -74,7 +74,8 @@ class RunOnDisk {
         R"({{"parameter": 1024, "gradient": 1024, "moment": 2048, "gathered": 512, "total": 4608}}], )"
         R"("peak_memory_bytes": [{{"total": 5000}}, {{"total": 5120}}], "sent_bytes_per_step": [2900, 3000], )"
         R"("planned_sent_bytes": 3000, "formula": {{"state_bytes": 4096.0, "sent_bytes": 4500.0}}, )"
-        R"("profile": {{"forward_seconds": 0.1, "backward_seconds": 0.05, "update_seconds": 0.01, "exposed_seconds": 0}}, )"
+        R"("profile": {{"forward_seconds": 0.1, "backward_seconds": 0.05, "update_seconds": 0.01, )"
+        R"("exposed_seconds": 0}}, )"
         R"("predicted": {{"seconds": 0.25, "bound": "compute", "forward": {{"seconds": 0.15}}, )"
         R"("backward": {{"seconds": 0.1}}, "update": {{"seconds": 0.0}}}}, "skipped_steps": 0, "rewinds": 0, )"
         R"("utilization": {6}, {7}"threads": {8}, "host": "{9}", "command": "{4}"}})",

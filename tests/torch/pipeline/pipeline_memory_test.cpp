@@ -86,8 +86,8 @@ TEST(PipelineMemory, CopiesAndWeightedShardsKeepBits) {
   expect_same_bits(train_pipelined(8, kSteps, weighted, {.pipeline = 2}, layers), plain);
 }
 
-// Units that are gathered at once, by the ledger of each rank: one with the least budget, and without a budget all of the
-// section. Four layers of 64 x 64 in two sections, over two ranks each.
+// Units that are gathered at once, by the ledger of each rank: one with the least budget, and without a budget all of
+// the section. Four layers of 64 x 64 in two sections, over two ranks each.
 TEST(PipelineMemory, GatheredUnitsFollowTheBudget) {
   constexpr double kUnit = (64 * 64 + 64) * sizeof(float);
   for (const auto& [budget, units] : {std::pair("min", 1), std::pair("", 2)}) {
