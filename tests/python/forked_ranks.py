@@ -66,7 +66,7 @@ def run_group(group: str, folder: Path, size: int, body: Callable[[int], Any]) -
 
 
 class GroupsTest(ranks.PackageTest):
-    """Runs `groups`, a function of the test's file: it takes a folder, and returns run_group() of each group by name."""
+    """Runs `groups`, a function of the test's file. It takes a folder, and returns run_group() of each group."""
 
     groups: Callable[[str], dict[str, Any]]
     found: dict[str, list[dict[str, Any]]]

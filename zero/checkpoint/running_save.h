@@ -1,4 +1,4 @@
-// RunningSave: a checkpoint that is being written to disk, of one engine (CheckpointSave) or of a pipeline (PipelineSave).
+// RunningSave: a checkpoint that is being written to disk, by one engine (CheckpointSave) or a pipeline (PipelineSave).
 //
 //   std::unique_ptr<RunningSave> save = control.begin_save(path, contents, SaveMode::kAsync);
 //   // ... train ...
