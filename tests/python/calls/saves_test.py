@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ranks
-from plain_torch import mlp, refusal, squares
+from plain_torch import mlp, refusal, samples, squares
 
 STEPS = 4
 
@@ -53,14 +53,24 @@ def saves_while_training(folder: str) -> dict[str, Any]:
 
 def saves_a_pipeline(folder: str) -> dict[str, Any]:
     """Saves after the second step of a pipeline, and trains two more. A model without a pipeline continues."""
+    import torch
     import zerocpp as zero
 
+    batches = [[samples(step, micro) for micro in range(2)] for step in range(STEPS)]
     found: dict[str, Any] = {}
+
+    def loss_of(model: Any, step: int) -> Callable[[int], torch.Tensor]:
+        def loss(micro: int) -> torch.Tensor:
+            x, y = batches[step][micro]
+            return torch.nn.functional.mse_loss(model(x), y)
+
+        return loss
+
     losses = []
     model = mlp()
     with zero.attach_pipeline(model, zero.AdamW(lr=1e-2), stage=1, pipeline=2, accumulate=2) as engine:
         for step in range(STEPS):
-            losses.append(sum(engine.passes(lambda micro, step=step: squares(model, step, micro))))
+            losses.append(engine.passes(loss_of(model, step)))
             engine.step()
             if step == 1:
                 saving = engine.save(f"{folder}/one", notes={"step": 1}, blocking=False)
@@ -70,13 +80,13 @@ def saves_a_pipeline(folder: str) -> dict[str, Any]:
         second = engine.save(f"{folder}/two", blocking=False)
     found["closed"] = second.done and Path(folder, "two/manifest.json").exists()
     again = mlp()
+    same = []
     with zero.attach_pipeline(again, zero.AdamW(lr=1e-2), pipeline=1, accumulate=2) as engine:
-        engine.prepare(lambda micro: squares(again, 0, micro))
+        engine.prepare(loss_of(again, 0))
         loaded = engine.load(f"{folder}/one")
         found["loaded"] = [loaded.steps, loaded.notes]
-        same = []
         for step in range(2, STEPS):
-            same.append(sum(engine.passes(lambda micro, step=step: squares(again, step, micro))))
+            same.append(engine.passes(loss_of(again, step)))
             engine.step()
     found["equal"] = same == losses[2:]
     return found
