@@ -223,7 +223,7 @@ python_package() (
   provide_test_python
   rm -rf build/python_tests && mkdir -p build/python_tests
   failed=0
-  tests=(tests/python/*_test.py tests/python/{calls,programs}/*_test.py)
+  tests=(tests/python/*_test.py tests/python/{calls,libraries,pipelines,programs}/*_test.py)
   [ $tier != full ] || tests+=(tests/python/full/*_test.py)
   for test in "${tests[@]}"; do
     log=build/python_tests/$(basename "$test" .py).log

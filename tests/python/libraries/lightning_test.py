@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 import unittest
 import warnings
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ranks
 

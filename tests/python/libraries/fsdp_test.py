@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import unittest
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ranks
 from plain_torch import mlp, refusal, squares

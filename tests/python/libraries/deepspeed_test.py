@@ -6,6 +6,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import ranks
 
 if not ranks.why_not():

@@ -4,9 +4,12 @@ them."""
 
 from __future__ import annotations
 
+import sys
 import unittest
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import ranks
 import training_test

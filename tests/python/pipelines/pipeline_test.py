@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import sys
 import tempfile
 import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import forked_ranks
 import ranks
