@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """tools/peers/deepspeed_suite.py: its list names tests by pattern, and it counts tests instead of cases."""
 
+import argparse
 import contextlib
 import io
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -50,6 +52,16 @@ class Counts(unittest.TestCase):
     def test_tests_of_other_code_do_not_count(self):
         _, text = printed([row("a.py::t", "passed", reached=False), row("a.py::u", "passed")], {})
         self.assertIn("1 of 1 tests pass", text)
+
+
+class Runs(unittest.TestCase):
+    def test_a_run_without_results_fails(self):
+        arguments = argparse.Namespace(cases=1, limit=9, ranks=1, theirs=False, files=["test_none.py"], k=[])
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "tests").mkdir()
+            Path(folder, "tests/test_none.py").write_text("")
+            with self.assertRaisesRegex(SystemExit, "pytest ended with"):
+                suite.run_all(Path(folder), arguments, Path(folder), {"internal": {}, "fp32": {}})
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ def run_all(
     results, begun = folder / "results.jsonl", folder / "begun"
     plan = folder / "plan.json"
     tests = checkout / "tests"
-    path = os.pathsep.join([str(TOOLS), str(tests), str(checkout), os.environ.get("PYTHONPATH", "")])
+    given = [str(Path(part).resolve()) for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    path = os.pathsep.join([str(TOOLS), str(tests), str(checkout), *given])
     environment = dict(os.environ, PYTHONPATH=path, ZERO_SUITE_PLAN=str(plan), DS_ACCELERATOR="cpu", LOCAL_SIZE="8")
     environment.update(DS_IGNORE_CUDA_DETECTION="1", OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", GLOO_SOCKET_IFNAME="lo")
     found: list[dict[str, Any]] = []
@@ -70,7 +71,7 @@ def run_all(
             ended = subprocess.run([*command, "-p", "no:cacheprovider", *chosen, *files],
                                    cwd=tests, env=environment, check=False, stdout=log, stderr=log)  # fmt: skip
         found = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-        if ended.returncode in (0, 1, 5):
+        if ended.returncode in (0, 1, 5) and found:
             return found
         case = begun.read_text() if begun.exists() else ""
         if not case or case in {row["case"] for row in found}:
