@@ -6,7 +6,7 @@
 #                                 minutes on 2 cores without caches
 #   ./test.sh fast                the quick suites, after the build
 #   ./test.sh changed [BASE]      the quick tests that the change since BASE (HEAD) can break: those of its rooms, and
-#                                 those that include its headers (tools/changed_tests.py): at most 5 minutes for a
+#                                 those that include its headers (tools/changed_tests.py): 1 to 6 minutes for a
 #                                 change in one room
 #   ./test.sh full                everything: whole sweeps, all suites of the core under sanitizers, half a minute of
 #                                 each fuzzer, the Kubernetes manifest, the site, packages: two to four hours on 2 cores

@@ -4,9 +4,9 @@
 //   planned.order              // PassOrder::kZbH1
 //   order_table(planned)       // each order with its seconds, bubble and memory
 //
-// With PassOrder::kAuto every order is simulated with its own cut. Of the orders whose activations fit into
-// `activation_memory`, the shortest is chosen. Orders within 1 % of the shortest count as equal: of these, the order
-// with the smallest activations is chosen. 1f1b is also simulated with depths 1, 2, 4 and so on, until a depth is not
+// With PassOrder::kAuto every order is simulated with its own cut. The shortest order is chosen whose activations
+// fit into `activation_memory`. Orders within 1 % of the shortest count as equal, and the one with the smallest
+// activations is chosen. 1f1b is also simulated with depths 1, 2, 4 and so on, until a depth is not
 // shorter by more than 1 %. The result depends only on the arguments, so ranks with equal arguments choose the same
 // order. Local, values only.
 #pragma once

@@ -10,10 +10,10 @@
 // A rank calls the function for each micro-batch and each of its sections. Each call runs the model's whole forward
 // pass: the rank computes the operators of that section, and walks past all others
 // (zero/torch/pipeline/pass/section_pass.h). The first passes() also calls the function before, to learn its operators.
-// So the function must run the same operators on the same sizes each time. Of tensors that are older than the call, it
-// may write only the model's buffers. Losses, gradients and weights have the bits of a run without a pipeline that has
-// as many micro-batches. With `pipeline = 1` the engine runs the plain loop, so one program trains with and without a
-// pipeline.
+// So the function must run the same operators on the same sizes each time. It may write tensors that it made, and the
+// model's buffers, but no other tensors. Losses, gradients and weights have the bits of a run without a pipeline that
+// has as many micro-batches. With `pipeline = 1` the engine runs the plain loop, so one program trains with and without
+// a pipeline.
 //
 // Ranks are numbered position by position. With 4 ranks and 2 positions, ranks 0 and 1 have the first sections, and
 // ranks 0 and 2 are a line. The ranks of a position divide the states of its sections among them, as attach() divides

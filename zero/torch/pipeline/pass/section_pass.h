@@ -112,7 +112,7 @@ class SectionPass final : public OperatorTaker {
   Region region_;
   std::map<int, std::unique_ptr<Received>> received_;  // by value
   std::map<int, at::Tensor> made_;                     // by value: results of this section that cross
-  std::map<int, at::Tensor>* made_now_ = &made_;       // where new results go: a second run has a map of its own
+  std::map<int, at::Tensor>* made_now_ = &made_;       // the map for new results: a second run has its own
   int first_runs_ = 0;                                 // number of activation checkpoints now in their first run
   // By owner and number of the parameter.
   std::map<std::pair<const ParameterOwner*, int>, std::unique_ptr<Received>> aliases_;
