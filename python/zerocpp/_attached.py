@@ -280,7 +280,7 @@ class Attached:
         notes: values that load() returns; anything that JSON can hold. Rank 0's are saved.
         blocking: with False save() returns when the states are copied. Training continues while a thread writes the
             copies, and wait() of the result waits for the checkpoint. A machine without memory for the copies of its
-            ranks writes before save() returns. A pipeline refuses False.
+            ranks writes before save() returns.
 
         Raises IoError if a rank cannot write; with blocking=False a later step() or wait() raises it.
         """

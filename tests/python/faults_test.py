@@ -6,6 +6,7 @@ One process imports torch and forks the ranks of all cases, because each import 
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -29,13 +30,20 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_inside(name: str) -> None:
-    """Ends this process while its main thread waits inside the engine's function `name`."""
-    main, seen = threading.main_thread().ident, 0
+def die_inside(function: Callable[..., Any]) -> None:
+    """Ends this process while its main thread waits inside the engine's `function`, or with status 3 if it never does.
+
+    A wrapper counts as the function that it wraps.
+    """
+    code, main = inspect.unwrap(function).__code__, threading.main_thread().ident
+    seen, end = 0, time.monotonic() + LIMIT / 2
     while seen < 10:
+        if time.monotonic() > end:
+            print(f"the main thread never waited inside {function.__qualname__}", flush=True)
+            os._exit(3)
         time.sleep(0.01)
         frame = sys._current_frames().get(main or 0)
-        seen = seen + 1 if frame is not None and frame.f_code.co_name == name else 0
+        seen = seen + 1 if frame is not None and frame.f_code is code else 0
     die()
 
 
@@ -65,7 +73,7 @@ def in_step(model: Any, engine: Any, rank: int, dead: Path) -> None:
     """Rank 0 begins its step after rank 1 was lost. Rank 2 already waits in its step then."""
     squares(model, 1, rank).backward()
     if rank == LOST:
-        threading.Thread(target=die_inside, args=("step",)).start()
+        threading.Thread(target=die_inside, args=(engine.step,)).start()
     if rank == 0:
         wait_for(dead)
     engine.step()
@@ -76,7 +84,7 @@ def in_save(model: Any, engine: Any, rank: int, dead: Path) -> None:
     squares(model, 1, rank).backward()
     engine.step()
     if rank == LOST:
-        threading.Thread(target=die_inside, args=("_begin_save",)).start()
+        threading.Thread(target=die_inside, args=(engine.save,)).start()
     if rank == 0:
         wait_for(dead)
     engine.save(dead.parent / "checkpoint", notes={"saved": "second"})
