@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A step of the package zerocpp, FSDP2 and DeepSpeed's ZeRO-3 on the CPU: overhead over compute, and memory of a rank.
+"""A step of the package zerocpp, DDP, FSDP2 and DeepSpeed's ZeRO-3 on the CPU: overhead over compute, and memory.
 
     python3 benchmarks/python_steps.py --python PYTHON                   # GPT-2 (124M) and a tiny GPT, 5 rounds
     python3 benchmarks/python_steps.py --python PYTHON --models tiny --repeat 2 --steps 6
@@ -13,7 +13,8 @@ in an order that rotates.
 overhead     the median step of a run without its first three, less that of `compute` in the same round. `compute` is
              forward and backward on as many processes as there are ranks, without exchange and update. With --over
              "compute, one process" it is a single process, which does not share the caches
-of FSDP2's   our overhead divided by FSDP2's, the median over the rounds of that ratio
+of FSDP2's   our overhead divided by FSDP2's, the median over the rounds of that ratio. Stage 0 is compared with DDP
+of C++'s     our step divided by that of `zero train`, which trains the same model in C++ and keeps memory
 PSS          memory of a rank at the end, with its part of shared pages. Peak RSS counts these pages in both ranks
 arena        with zero.keep_memory(), which keeps large tensors in an arena, as `zero train` does
 """
@@ -32,14 +33,18 @@ from support.raw_rounds import RawRounds
 from support.training_run import ROOT, find_zero, mib, print_table
 
 OURS = {
+    "zerocpp 0": "zerocpp0",
     "zerocpp 3": "zerocpp3",
     "zerocpp 3 min": "zerocpp3-min",
     "zerocpp 3 arena": "zerocpp3-arena",
     "zerocpp 3 min arena": "zerocpp3-min-arena",
 }
-PEERS = {"FSDP2": "fsdp2", "DeepSpeed ZeRO-3": "ds3"}
+PEERS = {"DDP": "ddp", "FSDP2": "fsdp2", "DeepSpeed ZeRO-3": "ds3"}
+IN_CPP = {"zero train 3": {"zero.stage": 3}, "zero train 3 min": {"zero.stage": 3, "zero.device_memory": "min"}}
+SAME_IN_CPP = {"zerocpp 3 arena": "zero train 3", "zerocpp 3 min arena": "zero train 3 min"}
 COMPUTE, ALONE = "compute", "compute, one process"
 MOST_OVERHEAD, MOST_MEMORY = 0.4, 0.9  # goals, as shares of the peers'
+MOST_OVER_DDP, MOST_OVER_CPP = 1.0, 1.03
 
 
 def arguments():
@@ -65,6 +70,9 @@ def systems_of(bench, args):
     found = {COMPUTE: lambda: bench.peer("compute"), ALONE: lambda: bench.peer("compute", ranks=1)}
     found |= {
         name: lambda s=system: bench.peer(s) for name, system in OURS.items() if any(word in name for word in words)
+    }
+    found |= {
+        in_cpp: lambda keys=IN_CPP[in_cpp]: bench.zero(keys) for name, in_cpp in SAME_IN_CPP.items() if name in found
     }
     found |= {name: lambda s=system: bench.peer(s) for name, system in PEERS.items()}
     if not has(args.python, "deepspeed"):
@@ -107,21 +115,32 @@ def overheads(rounds, model, name, over):
     return {number: step[number] - floor[number] for number in sorted(step) if number in floor}
 
 
+def has_peer(name, peer):
+    """Whether a row of ours is compared with the peer: stage 0 with DDP, stage 3 with the others."""
+    return name in OURS and peer in PEERS and (name == "zerocpp 0") == (peer == "DDP")
+
+
 def shares(rounds, model, name, peer, over):
     """Our overhead divided by the peer's, for each round."""
     own, theirs = overheads(rounds, model, name, over), overheads(rounds, model, peer, over)
     return {number: own[number] / theirs[number] for number in own if theirs.get(number)}
 
 
+def step_ratios(rounds, model, name, other):
+    """The step of a system divided by that of another one, in each round."""
+    steps = [{r["round"]: r["step"] for r in rounds.of(model=model, system=system)} for system in (name, other)]
+    return [steps[0][number] / steps[1][number] for number in steps[0] if number in steps[1]]
+
+
 def columns_of(rounds, model):
-    order = [COMPUTE, ALONE, *OURS, *PEERS]
+    order = [COMPUTE, ALONE, *OURS, *IN_CPP, *PEERS]
     known = {record["system"] for record in rounds.of(model=model)}
     return [name for name in order if name in known]
 
 
 def print_rounds(rounds, model, over):
     names = columns_of(rounds, model)
-    compared = [(name, peer) for name in names if name in OURS for peer in names if peer in PEERS]
+    compared = [(name, peer) for name in names for peer in names if has_peer(name, peer)]
     steps = {
         name: {record["round"]: record["step"] for record in rounds.of(model=model, system=name)} for name in names
     }
@@ -149,15 +168,20 @@ def print_summary(rounds, model, over):
         cells = [name, f"{1e3 * rounds.median('step', model=model, system=name):,.1f}"]
         cells.append("" if name in (COMPUTE, ALONE) else f"{1e3 * statistics.median(own.values()):,.1f}")
         for peer in peers:
-            ratio = statistics.median(shares(rounds, model, name, peer, over).values()) if name in OURS else None
+            of_rounds = shares(rounds, model, name, peer, over).values() if has_peer(name, peer) else None
+            ratio = statistics.median(of_rounds) if of_rounds else None
             cells.append("" if ratio is None else f"{ratio:.2f}")
-            if ratio is not None and ratio > MOST_OVERHEAD:
+            if ratio is not None and ratio > (MOST_OVER_DDP if peer == "DDP" else MOST_OVERHEAD):
                 missed.append(f"{name}: overhead {ratio:.2f} of {peer}'s")
+        in_cpp = SAME_IN_CPP.get(name)
+        ratio = statistics.median(step_ratios(rounds, model, name, in_cpp)) if in_cpp in names else None
+        cells.append("" if ratio is None else f"{ratio:.2f}")
+        if ratio is not None and ratio > MOST_OVER_CPP:
+            missed.append(f"{name}: step {ratio:.2f} of {in_cpp}'s")
         peak = rounds.median("peak_rss", model=model, system=name)
         cells.append(mib(peak))
-        of_peer = (
-            peak / rounds.median("peak_rss", model=model, system="FSDP2") if name in OURS and "FSDP2" in peers else None
-        )
+        is_compared = has_peer(name, "FSDP2") and "FSDP2" in peers
+        of_peer = peak / rounds.median("peak_rss", model=model, system="FSDP2") if is_compared else None
         cells.append("" if of_peer is None else f"{of_peer:.2f}")
         if of_peer is not None and of_peer > MOST_MEMORY and model != "tiny":  # tiny: torch's own memory
             missed.append(f"{name}: memory {of_peer:.2f} of FSDP2's")
@@ -171,6 +195,7 @@ def print_summary(rounds, model, over):
             "step ms",
             "overhead ms",
             *(f"of {peer}'s" for peer in peers),
+            "of C++'s",
             "peak RSS, MiB a rank",
             "of FSDP2's",
             "PSS, MiB a rank",
@@ -179,7 +204,8 @@ def print_summary(rounds, model, over):
         table,
     )
     print(
-        f"goals: overhead at most {MOST_OVERHEAD} of each peer's, memory at most {MOST_MEMORY} of FSDP2's: "
+        f"goals: overhead at most {MOST_OVERHEAD} of each peer's, for stage 0 {MOST_OVER_DDP} of DDP's; memory at most "
+        f"{MOST_MEMORY} of FSDP2's; step at most {MOST_OVER_CPP} of C++'s: "
         f"{'; '.join(missed) or 'all hold'}\n"
     )
 

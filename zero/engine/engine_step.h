@@ -18,6 +18,7 @@
 #include "zero/engine/options/step_report.h"
 #include "zero/engine/outer_steps.h"
 #include "zero/engine/state_mover.h"
+#include "zero/engine/states/given_gradients.h"
 #include "zero/engine/update_times.h"
 #include "zero/engine/wire/step_sync.h"
 
@@ -44,7 +45,6 @@ class EngineStep {
   void drop(const std::vector<bool>& params);
 
   // Local. Ends a step whose update is made elsewhere; see ServedAccess::give_away().
-  using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
   void give_away(const TakeGradient& take, const std::function<void()>& taken);
 
   // Makes the weights the anchors before the first step, if copies train apart; no-op later. Call it between steps.

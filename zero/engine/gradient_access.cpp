@@ -8,6 +8,8 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/rank_sum.h"
+#include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_step.h"
 #include "zero/engine/reduce/parameter_sums.h"
 #include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
@@ -78,6 +80,10 @@ std::vector<double> GradientAccess::norms() {
   std::vector<double> norms = sums_over_ranks(parts_.comms.copy, mine);
   for (double& norm : norms) norm = std::sqrt(norm) * scale;
   return norms;
+}
+
+bool GradientAccess::any() const {
+  return parts_.passes.has_gradients();
 }
 
 void GradientAccess::drop(const std::vector<bool>& params) {

@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "zero/base/files/fatal_io.h"
-#include "zero/engine/engine_parts.h"
-#include "zero/engine/engine_step.h"
 
 namespace zero {
+
+struct EngineParts;
+class EngineStep;
 
 // Returns the divisor of a step's sum after `passes` micro-batches: the number of gradients in its mean, times the loss
 // scale. Gradients from other ranks (GivenGradients) name their own number.
@@ -32,7 +33,7 @@ class GradientAccess {
   // Returns, by parameter, the norm of its gradient; 0 for a frozen parameter.
   std::vector<double> norms();
   // Local. True if the running step has gradients.
-  bool any() const { return parts_.passes.has_gradients(); }
+  bool any() const;
   // Drops gradients of the running step, by parameter; see EngineStep::drop().
   void drop(const std::vector<bool>& params);
 

@@ -5,6 +5,12 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/files/fatal_io.h"
+#include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_statistics.h"
+#include "zero/engine/engine_step.h"
+#include "zero/engine/state_mover.h"
+#include "zero/engine/update_times.h"
 
 namespace zero {
 namespace {
@@ -16,17 +22,33 @@ IoError with_rank(int rank, const std::vector<Unit>& units, const IoError& error
 
 }  // namespace
 
+struct RankEngine::Inside {
+  Inside(Communicator& comm, std::vector<ParamSpec> specs, const std::vector<Unit>& units, const AttachOptions& options,
+         UnitObserver& observer, const EngineHost& host)
+      : parts(comm, std::move(specs), units, options, observer, host),
+        io([this](const IoError& error) { return with_rank(parts.comms.run.rank(), parts.state.units(), error); }),
+        update_times(parts),
+        statistics(parts),
+        state_mover(parts),
+        step(parts, update_times, state_mover, statistics),
+        states(parts, update_times, step, io),
+        gradients(parts, step, io),
+        served(parts, step, io) {}
+
+  EngineParts parts;
+  FatalIo io;
+  UpdateTimes update_times;
+  EngineStatistics statistics;
+  StateMover state_mover;
+  EngineStep step;
+  StateAccess states;
+  GradientAccess gradients;
+  ServedAccess served;
+};
+
 RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units,
                        const AttachOptions& options, UnitObserver& observer, const EngineHost& host) try
-    : parts_(comm, std::move(specs), units, options, observer, host),
-      io_([this](const IoError& error) { return with_rank(parts_.comms.run.rank(), parts_.state.units(), error); }),
-      update_times_(parts_),
-      statistics_(parts_),
-      state_mover_(parts_),
-      step_(parts_, update_times_, state_mover_, statistics_),
-      states_(parts_, update_times_, step_, io_),
-      gradients_(parts_, step_, io_),
-      served_(parts_, step_, io_) {
+    : in_(std::make_unique<Inside>(comm, std::move(specs), units, options, observer, host)) {
 } catch (const IoError& error) {
   throw with_rank(comm.rank(), units, error);
 }
@@ -34,94 +56,149 @@ RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::ve
 RankEngine::~RankEngine() = default;
 
 void RankEngine::settle() {
-  if (step_.num_taken() > 0) return;
-  io_.run([this] { state_mover_.settle(step_.num_updates()); });
+  if (in_->step.num_taken() > 0) return;
+  in_->io.run([this] { in_->state_mover.settle(in_->step.num_updates()); });
 }
 
 GatheredUnit RankEngine::use(int unit, Use why) {
-  io_.run([&] { bring(unit, why); });
-  std::byte* const data = parts_.gatherer.data(unit);
-  parts_.gatherer.uses().pin(unit, data);
+  in_->io.run([&] { bring(unit, why); });
+  Gatherer& gatherer = in_->parts.gatherer;
+  std::byte* const data = gatherer.data(unit);
+  gatherer.uses().pin(unit, data);
   return {static_cast<UnitPins&>(*this), unit, data};
 }
 
 void RankEngine::begin_micro_batch(int number) {
-  const int accumulate = parts_.options.accumulate;
+  const int accumulate = in_->parts.options.accumulate;
   if (number < 0 || number >= accumulate)
     throw ConfigError("accumulate", fmt::format("{}", accumulate), fmt::format("micro-batch {} begins", number),
                       "number the micro-batches of a step from 0, and set accumulate to their number");
-  parts_.passes.begin_micro_batch(number);
+  in_->parts.passes.begin_micro_batch(number);
 }
 
 void RankEngine::bring(int unit, Use why) {
+  EngineParts& parts = in_->parts;
   const bool untraced = why == Use::kUntraced;
-  if (why == Use::kForward) parts_.passes.begin_forward();
-  update_times_.before_use(unit, untraced);
-  parts_.updater.pump();
-  parts_.gatherer.prefetches().pump();
-  parts_.reducer.pump();
+  if (why == Use::kForward) parts.passes.begin_forward();
+  in_->update_times.before_use(unit, untraced);
+  parts.updater.pump();
+  parts.gatherer.prefetches().pump();
+  parts.reducer.pump();
   if (untraced) {
-    parts_.updater.finish();  // a user outside training may write to the unit
-    const ExactGathers exact(parts_.unit_comms.coded());
-    const PartsAside aside(parts_.unit_comms.coded() != nullptr ? &parts_.secondary : nullptr);
-    statistics_.outside_training([&] { parts_.passes.use_untraced(unit); });
+    parts.updater.finish();  // a user outside training may write to the unit
+    const ExactGathers exact(parts.unit_comms.coded());
+    const PartsAside aside(parts.unit_comms.coded() != nullptr ? &parts.secondary : nullptr);
+    in_->statistics.outside_training([&] { parts.passes.use_untraced(unit); });
     return;
   }
-  if (why == Use::kBackward) step_.begin_backward();
-  parts_.passes.access(unit);
+  if (why == Use::kBackward) in_->step.begin_backward();
+  parts.passes.access(unit);
 }
 
 void RankEngine::mark_written(int unit) {
-  const CodedCommunicator* const coded = parts_.unit_comms.coded();
+  EngineParts& parts = in_->parts;
+  const CodedCommunicator* const coded = parts.unit_comms.coded();
   if (coded != nullptr && coded->gathered_coded(unit)) {
-    throw ConfigError("comm.gather_wire", std::string(name_of(parts_.options.wire.gather)),
+    throw ConfigError("comm.gather_wire", std::string(name_of(parts.options.wire.gather)),
                       fmt::format("parameters of {} are written during a step that uses a coded copy of them",
-                                  parts_.state.unit(unit).name),
+                                  parts.state.unit(unit).name),
                       "write parameters between steps, or leave this codec out");
   }
-  io_.run([&] {
-    parts_.updater.finish();  // the update still writes the used parameters
-    parts_.gatherer.uses().mark_written(unit);
+  in_->io.run([&] {
+    parts.updater.finish();  // the update still writes the used parameters
+    parts.gatherer.uses().mark_written(unit);
   });
 }
 
 void RankEngine::add_gradient(int param, const std::byte* gradient) {
-  io_.run([&] {
-    step_.begin_backward();
-    parts_.reducer.add(param, gradient);
-    parts_.passes.gradient_arrived(parts_.reducer.arrivals().unit_of(param));
+  EngineParts& parts = in_->parts;
+  in_->io.run([&] {
+    in_->step.begin_backward();
+    parts.reducer.add(param, gradient);
+    parts.passes.gradient_arrived(parts.reducer.arrivals().unit_of(param));
   });
 }
 
 StepReport RankEngine::step(const StepRates& rates, const StepLimits& limits) {
-  return io_.run([&] { return step_.take(rates, limits); });
+  return in_->io.run([&] { return in_->step.take(rates, limits); });
 }
 
 StepSync RankEngine::agree_step(const StepRates& rates, const StepLimits& limits) {
-  return io_.run([&] { return step_.agree(rates, limits); });
+  return in_->io.run([&] { return in_->step.agree(rates, limits); });
 }
 
 StepReport RankEngine::carry_out_step(const StepSync& agreed, const StepRates& rates) {
-  return io_.run([&] { return step_.carry_out(agreed, rates); });
+  return in_->io.run([&] { return in_->step.carry_out(agreed, rates); });
 }
 
 void RankEngine::finish(bool ends) {
-  io_.run([&] {
-    update_times_.finish(ends);
-    if (ends) step_.finish_outer();
+  in_->io.run([&] {
+    in_->update_times.finish(ends);
+    if (ends) in_->step.finish_outer();
   });
 }
 
 EngineReport RankEngine::report() const {
   EngineReport report;
-  statistics_.add_to(report);
-  state_mover_.add_to(report);
-  step_.add_to(report);
+  in_->statistics.add_to(report);
+  in_->state_mover.add_to(report);
+  in_->step.add_to(report);
   return report;
 }
 
+double RankEngine::scale_loss() {
+  return in_->step.scale_loss();
+}
+
+StateAccess& RankEngine::states() {
+  return in_->states;
+}
+
+const StateAccess& RankEngine::states() const {
+  return in_->states;
+}
+
+GradientAccess& RankEngine::gradients() {
+  return in_->gradients;
+}
+
+ServedAccess& RankEngine::served() {
+  return in_->served;
+}
+
+ParameterWrites& RankEngine::writes() {
+  return in_->parts.writes;
+}
+
+WorkSeconds RankEngine::take_work_seconds() {
+  return in_->statistics.take_work_seconds();
+}
+
+bool RankEngine::in_forward() const {
+  return in_->parts.passes.in_forward();
+}
+
+const Schedule& RankEngine::schedule() const {
+  return in_->parts.executor.schedule();
+}
+
+const std::vector<ParamSpec>& RankEngine::specs() const {
+  return in_->parts.specs;
+}
+
+const std::vector<Unit>& RankEngine::units() const {
+  return in_->parts.state.units();
+}
+
+EngineResources RankEngine::resources() {
+  const EngineParts& parts = in_->parts;
+  const EngineComms& comms = parts.comms;
+  return {comms.run,     comms.copy,        comms.mesh,       in_->parts.ledger,
+          parts.options, parts.read_memory, parts.link.get(), parts.local_world};
+}
+
 void RankEngine::unpin(int unit) noexcept {
-  io_.run_noexcept([&] { parts_.gatherer.uses().unpin(unit); });
+  in_->io.run_noexcept([&] { in_->parts.gatherer.uses().unpin(unit); });
 }
 
 }  // namespace zero

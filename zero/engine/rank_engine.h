@@ -17,18 +17,17 @@
 #include <memory>
 #include <vector>
 
-#include "zero/base/files/fatal_io.h"
-#include "zero/engine/engine_parts.h"
-#include "zero/engine/engine_statistics.h"
-#include "zero/engine/engine_step.h"
 #include "zero/engine/gather/gathered_unit.h"
 #include "zero/engine/gradient_access.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/engine_resources.h"
 #include "zero/engine/options/options.h"
+#include "zero/engine/options/step_report.h"
 #include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"
-#include "zero/engine/state_mover.h"
-#include "zero/engine/update_times.h"
+#include "zero/engine/states/parameter_writes.h"
+#include "zero/engine/wire/step_sync.h"
+#include "zero/plan/schedule/schedule.h"
 
 namespace zero {
 
@@ -53,7 +52,7 @@ class RankEngine final : private UnitPins {
   // micro-batch.
   GatheredUnit use(int unit, Use why);
   // Local. Returns the factor of a loss before its backward pass; 1: no loss scale. Call it for each loss of a step.
-  double scale_loss() { return step_.scale_loss(); }
+  double scale_loss();
   // Adds a gradient, contiguous and in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {}) { return step(StepRates{.lr = lr}, limits); }
@@ -65,37 +64,27 @@ class RankEngine final : private UnitPins {
   void finish(bool ends = false);
 
   // All Local.
-  StateAccess& states() { return states_; }
-  const StateAccess& states() const { return states_; }
-  GradientAccess& gradients() { return gradients_; }
-  ServedAccess& served() { return served_; }
-  ParameterWrites& writes() { return parts_.writes; }
+  StateAccess& states();
+  const StateAccess& states() const;
+  GradientAccess& gradients();
+  ServedAccess& served();
+  ParameterWrites& writes();
   EngineReport report() const;
-  WorkSeconds take_work_seconds() { return statistics_.take_work_seconds(); }
-  bool in_forward() const { return parts_.passes.in_forward(); }
-  const Schedule& schedule() const { return parts_.executor.schedule(); }
-  const std::vector<ParamSpec>& specs() const { return parts_.specs; }
-  const std::vector<Unit>& units() const { return parts_.state.units(); }
-  EngineResources resources() {
-    const EngineComms& comms = parts_.comms;
-    return {comms.run,      comms.copy,         comms.mesh,        parts_.ledger,
-            parts_.options, parts_.read_memory, parts_.link.get(), parts_.local_world};
-  }
+  WorkSeconds take_work_seconds();
+  bool in_forward() const;
+  const Schedule& schedule() const;
+  const std::vector<ParamSpec>& specs() const;
+  const std::vector<Unit>& units() const;
+  EngineResources resources();
 
  private:
+  struct Inside;  // the engine's parts, whose headers do not concern its users
+
   void unpin(int unit) noexcept override;
   void mark_written(int unit) override;
   void bring(int unit, Use why);
 
-  EngineParts parts_;
-  FatalIo io_;
-  UpdateTimes update_times_;
-  EngineStatistics statistics_;
-  StateMover state_mover_;
-  EngineStep step_;
-  StateAccess states_;
-  GradientAccess gradients_;
-  ServedAccess served_;
+  const std::unique_ptr<Inside> in_;
 };
 
 }  // namespace zero

@@ -2,6 +2,9 @@
 
 #include <span>
 
+#include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_step.h"
+
 namespace zero {
 
 StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
@@ -12,7 +15,7 @@ StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const
   });
 }
 
-void ServedAccess::give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken) {
+void ServedAccess::give_away(const TakeGradient& take, const std::function<void()>& taken) {
   io_.run([&] { step_.give_away(take, taken); });
 }
 
@@ -29,6 +32,14 @@ void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
       device.join(device.mark(Lane::kUp));
     }
   });
+}
+
+std::byte* ServedAccess::whole_parameter(int unit) {
+  return parts_.state.whole_parameter(unit);
+}
+
+const std::vector<bool>& ServedAccess::present() const {
+  return parts_.reducer.arrivals().present();
 }
 
 }  // namespace zero

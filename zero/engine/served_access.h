@@ -13,10 +13,13 @@
 #include <vector>
 
 #include "zero/base/files/fatal_io.h"
-#include "zero/engine/engine_parts.h"
-#include "zero/engine/engine_step.h"
+#include "zero/engine/options/step_report.h"
+#include "zero/engine/states/given_gradients.h"
 
 namespace zero {
+
+struct EngineParts;
+class EngineStep;
 
 class ServedAccess {
  public:
@@ -30,11 +33,11 @@ class ServedAccess {
 
   // Ends a worker's step without an update. take() receives each trained unit's whole gradient, in the type in which it
   // is sent to servers. The gradient stays unchanged until taken() has returned.
-  void give_away(const EngineStep::TakeGradient& take, const std::function<void()>& taken);
+  void give_away(const TakeGradient& take, const std::function<void()>& taken);
   // Returns the unit's parameters, into which a worker writes new weights.
-  std::byte* whole_parameter(int unit) { return parts_.state.whole_parameter(unit); }
+  std::byte* whole_parameter(int unit);
   // Returns, by parameter, whether this rank computed a gradient since the last step.
-  const std::vector<bool>& present() const { return parts_.reducer.arrivals().present(); }
+  const std::vector<bool>& present() const;
 
  private:
   EngineParts& parts_;

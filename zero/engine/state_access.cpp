@@ -9,6 +9,8 @@
 
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
+#include "zero/engine/engine_parts.h"
+#include "zero/engine/engine_step.h"
 #include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
 #include "zero/optim/elementwise/averaged_rule.h"
@@ -152,6 +154,26 @@ void StateAccess::write_held(int unit, int state, const StateContents::WriteFill
   std::exception_ptr thrown;
   io_.run([&] { parts_.state.contents().write_held(unit, state, until_it_throws(fill, thrown)); });
   if (thrown != nullptr) std::rethrow_exception(thrown);
+}
+
+const StateContents& StateAccess::contents() const {
+  return parts_.state.contents();
+}
+
+const std::vector<FactorStates::State>& StateAccess::factors() const {
+  return parts_.state.factors().all();
+}
+
+EngineProgress StateAccess::progress() const {
+  return step_.progress();
+}
+
+void StateAccess::set_progress(const EngineProgress& progress) {
+  step_.set_progress(progress);
+}
+
+bool StateAccess::averaged() const {
+  return parts_.averaged;
 }
 
 std::vector<std::string> StateAccess::names() const {

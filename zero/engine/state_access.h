@@ -16,10 +16,15 @@
 #include <vector>
 
 #include "zero/base/files/fatal_io.h"
-#include "zero/engine/engine_step.h"
+#include "zero/engine/options/step_report.h"
+#include "zero/engine/states/factor_states.h"
 #include "zero/engine/states/replicas.h"
 
 namespace zero {
+
+struct EngineParts;
+class EngineStep;
+class UpdateTimes;
 
 class StateAccess {
  public:
@@ -40,14 +45,14 @@ class StateAccess {
   // Local. Returns "parameter", and the optimizer's states by the names of torch.optim.
   std::vector<std::string> names() const;
   // Local. Answers which states a unit has, in which types and ranges.
-  const StateContents& contents() const { return parts_.state.contents(); }
+  const StateContents& contents() const;
 
   // Local. Returns the states of rows and columns, which every rank holds. While paused they may be written.
-  const std::vector<FactorStates::State>& factors() const { return parts_.state.factors().all(); }
+  const std::vector<FactorStates::State>& factors() const;
 
   // Local. The counters on which, besides the states, a later step depends.
-  EngineProgress progress() const { return step_.progress(); }
-  void set_progress(const EngineProgress& progress) { step_.set_progress(progress); }
+  EngineProgress progress() const;
+  void set_progress(const EngineProgress& progress);
 
   // Collective; between steps. Exchanges all weights with their moving averages, or with the anchors if copies of the
   // model train apart. A second call restores the weights. In between, step() and pause() are refused. Throws
@@ -56,7 +61,7 @@ class StateAccess {
   // Collective; between steps. Takes an outer step now, so all copies have the same weights. No-op directly after an
   // outer step. Throws ConfigError if copies do not train apart.
   void merge();
-  bool averaged() const { return parts_.averaged; }
+  bool averaged() const;
 
   // Collective. Calls `read`, which is Local, with the unit's whole range in full precision (the master, if there is
   // one). The range is valid only during that call. Applies a waiting gradient, as finish() does, which changes later

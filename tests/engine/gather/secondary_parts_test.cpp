@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/place/gather_budget.h"
+#include "zero/engine/place/placer.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/secondary.h"
 

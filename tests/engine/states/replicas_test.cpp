@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "zero/engine/states/sharded_state.h"
+
 #include "tests/engine/corrupting_communicator.h"
 #include "tests/engine/scripted_model.h"
 #include "tests/engine/thread_ranks.h"

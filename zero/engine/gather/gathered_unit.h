@@ -13,6 +13,15 @@
 
 namespace zero {
 
+// Is told where gathered units lie: the model that uses them.
+class UnitObserver {
+ public:
+  virtual ~UnitObserver() = default;
+  // Receives the address of the unit's parameters, in its dtype, laid out by Unit::slices; valid until the next call
+  // for this unit. Null: released.
+  virtual void bind(int unit, std::byte* data) = 0;
+};
+
 // Counts the uses of units: the engine, or a tracer of a module without an engine.
 class UnitPins {
  public:

@@ -23,6 +23,7 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/gather/gather_blocks.h"
+#include "zero/engine/gather/gathered_unit.h"
 #include "zero/engine/gather/secondary_parts.h"
 #include "zero/engine/gather/shard_prefetches.h"
 #include "zero/engine/gather/unit_uses.h"
@@ -32,14 +33,6 @@
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {
-
-class UnitObserver {
- public:
-  virtual ~UnitObserver() = default;
-  // Receives the address of the unit's parameters, in its dtype, laid out by Unit::slices; valid until the next call
-  // for this unit. Null: released.
-  virtual void bind(int unit, std::byte* data) = 0;
-};
 
 // Questions of a gather about a shard whose update may still be running. By default no update runs.
 struct ShardUpdates {

@@ -22,4 +22,7 @@ struct GivenGradients {
   std::function<std::vector<const std::byte*>(int unit)> shards;
 };
 
+// Takes a unit's whole gradient from a worker's engine, in the type in which it is sent to servers.
+using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
+
 }  // namespace zero
