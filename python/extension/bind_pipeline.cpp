@@ -90,12 +90,13 @@ void bind_pipeline(py::module_& module) {
   pipeline
       .def(py::init([](std::shared_ptr<World> world, const std::vector<NamedTensor>& parameters,
                        const std::vector<NamedTensor>& buffers, const std::set<std::string>& own_unit,
-                       const std::set<std::string>& fp32, const py::dict& options, const py::dict& how) {
+                       const std::set<std::string>& fp32, bool keep_buffers, const py::dict& options,
+                       const py::dict& how) {
         AttachOptions given = options_from(options);
         const PipelineOptions cut = pipeline_options_from(how);
         const py::gil_scoped_release no_gil;
-        return std::make_shared<PythonPipeline>(std::move(world), tensors_from(parameters, buffers, own_unit, fp32),
-                                                std::move(given), cut);
+        return std::make_shared<PythonPipeline>(
+            std::move(world), tensors_from(parameters, buffers, own_unit, fp32, keep_buffers), std::move(given), cut);
       }))
       .def("passes",
            [](PythonPipeline& self, const py::function& loss, double parts) {

@@ -5,13 +5,14 @@
 namespace zero::python {
 
 ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32) {
+                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32, bool keep_buffers) {
   ModelTensors model;
   for (const auto& [name, tensor] : parameters)
     model.parameters.push_back(
         {.name = name, .tensor = tensor, .own_unit = own_unit.contains(name), .stays_fp32 = fp32.contains(name)});
   for (const auto& [name, tensor] : buffers)
-    model.buffers.push_back({.name = name, .tensor = tensor, .becomes_fp32 = fp32.contains(name)});
+    model.buffers.push_back(
+        {.name = name, .tensor = tensor, .becomes_fp32 = fp32.contains(name), .keeps_type = keep_buffers});
   return model;
 }
 

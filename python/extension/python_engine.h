@@ -22,9 +22,10 @@ namespace zero::python {
 
 using NamedTensor = std::pair<std::string, torch::Tensor>;
 
-// Local. `own_unit` and `fp32`: names of parameters and buffers, see ModelTensors.
+// Local. `own_unit` and `fp32`: names of parameters and buffers, see ModelTensors. `keep_buffers`: each keeps its type.
 ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std::vector<NamedTensor>& buffers,
-                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32);
+                          const std::set<std::string>& own_unit, const std::set<std::string>& fp32,
+                          bool keep_buffers = false);
 
 class PythonEngine : public HeldEngine<Engine> {
  public:

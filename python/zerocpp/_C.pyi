@@ -120,7 +120,8 @@ class Engine:
         arg2: collections.abc.Sequence[tuple[str, torch.Tensor]],
         arg3: collections.abc.Set[str],
         arg4: collections.abc.Set[str],
-        arg5: dict[str, typing.Any],
+        arg5: bool,
+        arg6: dict[str, typing.Any],
     ) -> None: ...
     def abandon(self) -> None: ...
     def averaged(self) -> Scope: ...
@@ -169,8 +170,9 @@ class Pipeline:
         arg2: collections.abc.Sequence[tuple[str, torch.Tensor]],
         arg3: collections.abc.Set[str],
         arg4: collections.abc.Set[str],
-        arg5: dict[str, typing.Any],
+        arg5: bool,
         arg6: dict[str, typing.Any],
+        arg7: dict[str, typing.Any],
     ) -> None: ...
     def abandon(self) -> None: ...
     def averaged(self) -> Scope: ...

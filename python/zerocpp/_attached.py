@@ -105,8 +105,7 @@ def read_model(
                 "it is on the meta device, without values and without a record of its construction",
                 "construct the model inside zero.deferred(); engine.load_state_dict() then copies saved weights",
             )
-    if keep_buffers or _marks.keeps_buffers(model):
-        tensors.fp32 |= {name for name, tensor in tensors.buffers if tensor.dtype == torch.float32}
+    tensors.keeps_buffers = keep_buffers or _marks.keeps_buffers(model)
     names = tensors.names()
     own_world = world or _world.world()
     if config is not None:
@@ -287,7 +286,7 @@ class Attached:
         self._finish_save()
         text = {key: json.dumps(value) for key, value in (notes or {}).items()}
         self._core.save(fspath(path), text, blocking)
-        self._saving = Saving(None if blocking else self._core, fspath(path))
+        self._saving = Saving(None if blocking else self, fspath(path))
         return self._saving
 
     @_log.drains
@@ -373,10 +372,18 @@ class Attached:
         if kind is None:
             self.close()
         else:
-            self._core.abandon()
+            self._abandon()
             _log.drain()
 
     # ---- inside
+
+    def _abandon(self) -> None:
+        """Local. Ends the engine on this rank only, without its running save. The parameters have no values then."""
+        if self._saving is not None:
+            self._saving.let_go()
+        self._core.abandon()
+        self.optimizer._read.release_others()
+        self.optimizer._read.allow_steps()
 
     def _finish_save(self) -> None:
         """Collective. Waits for a save that is running."""
@@ -446,9 +453,13 @@ def engine_of(model: nn.Module) -> Attached:
     raise refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
 
 
-def finish_saves() -> None:
-    """Collective. Waits for saves that are running. Errors are logged, because the process is ending."""
-    for engine in sorted((engine for engine in _engines if not engine.closed), key=lambda engine: engine._number):
+def finish_saves(of_single_ranks: bool = False) -> None:
+    """Collective. Waits for saves that are running. Errors are logged, because the process is ending.
+
+    of_single_ranks: only of engines whose world is this rank.
+    """
+    engines = [engine for engine in _engines if not engine.closed and (engine.world.size == 1 or not of_single_ranks)]
+    for engine in sorted(engines, key=lambda engine: engine._number):
         try:
             engine._finish_save()
         except _C.Error as error:
@@ -462,7 +473,7 @@ def abandon_all() -> None:
             _log.logger.warning(
                 "an engine was not closed: its parameters have no values; call close(), or save before the end"
             )
-            engine._core.abandon()
+            engine._abandon()
 
 
 def _note(text: str) -> Any:

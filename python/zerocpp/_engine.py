@@ -53,7 +53,7 @@ def attach_with(
     keep_buffers: bool = False,
     config: _config.Source | None = None,
 ) -> Engine:
-    """Collective. Like attach(), but with keep_buffers fp32 buffers stay fp32 for every value of the option dtype."""
+    """Collective. Like attach(), but with keep_buffers all buffers keep their types for every value of dtype."""
     _options.require_known(options)
     given = _attached.read_model(model, optimizer, world, options, keep_buffers, config)
     _options.require_known(given.options)
@@ -65,6 +65,7 @@ def attach_with(
             tensors.buffers,
             tensors.own_unit,
             tensors.fp32,
+            tensors.keeps_buffers,
             given.passed(_options.names()),
         )
     return Engine(core, model, given)

@@ -79,7 +79,7 @@ def read(model: nn.Module, given: dict[str, Any], ranks: int) -> dict[str, Any]:
 
 
 def keeps_buffers(model: nn.Module) -> bool:
-    """Local. Returns whether fp32 buffers stay fp32, as they do in FSDP2 for every param_dtype."""
+    """Local. Returns whether buffers keep their types, as they do in FSDP2 for every param_dtype."""
     return any("dtype" in mark.options for _, mark in _of(model))
 
 

@@ -18,6 +18,7 @@ class ModelTensors:
     buffers: list[tuple[str, torch.Tensor]] = field(default_factory=list)
     own_unit: set[str] = field(default_factory=set)  # embedding tables
     fp32: set[str] = field(default_factory=set)  # parameters beside running statistics, and the statistics
+    keeps_buffers: bool = False  # their types, for every value of the option dtype
     # The registration of each parameter: the dict of a module, its key, the tensor, and the full name.
     places: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor, str]] = field(default_factory=list)
 

@@ -59,6 +59,7 @@ def attach_pipeline(
             tensors.buffers,
             tensors.own_unit,
             tensors.fp32,
+            tensors.keeps_buffers,
             given.passed(_options.names()),
             how,
         )

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zerocpp import _C, _log
 from zerocpp._errors import refuse
+
+if TYPE_CHECKING:
+    from zerocpp._attached import Attached
+
+_running: set[Saving] = set()  # they keep their engines, which Python's collector would end on this rank only
 
 
 class Saving:
@@ -13,10 +20,14 @@ class Saving:
     next save() or load(), close(), and the end of the program without an exception.
     """
 
-    def __init__(self, core: _C.Engine | _C.Pipeline | None, path: str) -> None:
-        self._core = core  # None: the checkpoint is published
+    def __init__(self, engine: Attached | None, path: str) -> None:
+        """`engine`: of a checkpoint that is running; None: it is published."""
+        self._engine = engine
+        self._core = None if engine is None else engine._core  # None: the checkpoint is published, or failed
         self._failed: _C.IoError | None = None
         self.path = path
+        if engine is not None:
+            _running.add(self)
 
     @property
     def done(self) -> bool:
@@ -47,6 +58,7 @@ class Saving:
         if self._core is None:
             return True
         if self._core.closed:
+            self.let_go()
             raise refuse(
                 "save", self.path, "its engine ended before the checkpoint was complete", "load an earlier checkpoint"
             )
@@ -57,6 +69,13 @@ class Saving:
                 return False
         except _C.IoError as error:
             self._core, self._failed = None, error
+            self.let_go()
             raise
         self._core = None
+        self.let_go()
         return True
+
+    def let_go(self) -> None:
+        """Local. From here on Python's collector may end the engine."""
+        self._engine = None
+        _running.discard(self)

@@ -123,19 +123,19 @@ _C.World.from_process_group = staticmethod(from_process_group)  # type: ignore[m
 def _leave() -> None:
     """Ends all engines of this rank and leaves the world. Local, but for a save(blocking=False) that is running.
 
-    After an exception such a save is given up, because the other ranks may not arrive.
+    After an exception a save of several ranks is given up, because the other ranks may not arrive.
     """
     global _world
     if _world_process not in (0, os.getpid()):
         return
     from zerocpp import _attached, _engine
 
-    if not hasattr(sys, "last_value"):
-        _attached.finish_saves()
+    failed = hasattr(sys, "last_value")
+    _attached.finish_saves(of_single_ranks=failed)
     _engine.abandon_all()
     _world = None
     _log.drain()
-    if not hasattr(sys, "last_value"):  # after an exception, pending collectives may wait for other ranks
+    if not failed:  # after an exception, pending collectives may wait for other ranks
         _end_process_groups()
 
 

@@ -211,7 +211,7 @@ class ZeroStrategy(DDPStrategy):
     def on_exception(self, exception: BaseException) -> None:
         """Local. Ends the engines of this rank, because other ranks may not arrive."""
         for engine in self.engines:
-            engine._core.abandon()
+            engine._abandon()
         super().on_exception(exception)
 
     def teardown(self) -> None:

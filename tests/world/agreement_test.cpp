@@ -149,15 +149,6 @@ TEST_P(StepSync, AnErrorSticks) {
   });
 }
 
-TEST_P(StepSync, RefusesTooManyWorksInFlight) {
-  expect_world(world(2), [](Communicator& comm) {
-    std::vector<Work> works;
-    for (int i = 0; i < 64; ++i) works.push_back(comm.barrier({}));
-    EXPECT_THROW(static_cast<void>(comm.barrier({})), InternalError);
-    for (Work& work : works) work.wait();
-  });
-}
-
 TEST_P(StepSync, UnfitSizesAreOurBug) {
   expect_world(world(2), [](Communicator& comm) {
     std::vector<std::byte> a(10), b(21);

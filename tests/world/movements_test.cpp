@@ -101,10 +101,10 @@ TEST_P(Movements, BarrierWaitsForTheLast) {
   });
 }
 
-// Many works are in flight.
+// More works are in flight than a board has slots.
 TEST_P(Movements, WorksWaitInAnyOrder) {
   expect_world(world(), [](Communicator& comm) {
-    constexpr int kWorks = 20;
+    constexpr int kWorks = 150;
     std::vector<std::vector<std::byte>> in, out;
     std::vector<Work> works;
     for (int i = 0; i < kWorks; ++i) {

@@ -12,7 +12,8 @@
 //
 // One thread at a time uses a communicator. It must outlive its Works and its Allocations. An input must stay unchanged
 // and alive until a drain() after its wait() has returned; collectives.h and the pools of
-// zero/engine/states/peer_blocks.h ensure that themselves. At most 64 works may be in flight.
+// zero/engine/states/peer_blocks.h ensure that themselves. A collective may end before its wait(), if
+// many others begin in between.
 #pragma once
 
 #include <chrono>

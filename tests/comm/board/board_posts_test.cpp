@@ -107,7 +107,26 @@ TEST_F(BoardPostsTest, SlotIsReusedAfterItsReaders) {
   EXPECT_GT(wait_.seconds(), 0);
 }
 
-TEST_F(BoardPostsTest, RejectsMoreWorksThanSlots) {
+TEST_F(BoardPostsTest, LateWorkGivesItsSlot) {
+  struct Late final : BoardPosts::Begun {
+    explicit Late(BoardPosts::Post& of) : post(of) { post.begun = this; }
+    void complete() override {
+      post.begun = nullptr;
+      post.waited = true;
+    }
+    BoardPosts::Post& post;
+  };
+  auto& post = posts_.collective(barrier(1), {}, kPeers);
+  const Late late(post);
+  read(1, post);
+  read(2, post);
+  const auto& next = posts_.collective(barrier(1 + kSlots), {}, kPeers);
+  EXPECT_EQ(&next, &post);
+  EXPECT_FALSE(next.waited);
+  EXPECT_EQ(next.begun, nullptr);
+}
+
+TEST_F(BoardPostsTest, GivenUpWorkIsABug) {
   const auto& post = posts_.collective(barrier(1), {}, kPeers);
   read(1, post);
   read(2, post);

@@ -18,7 +18,7 @@ STEPS = 4
 
 
 def net() -> Any:
-    """Blocks in a list, and a head outside of them. A buffer that is no parameter's type if that is bf16."""
+    """Blocks in a list, and a head outside of them. Buffers of two types."""
     import torch
     from torch import nn
 
@@ -30,11 +30,12 @@ def net() -> Any:
             )
             self.head = nn.Linear(16, 16)
             self.register_buffer("scale", torch.full((16,), 1.001))
+            self.register_buffer("one", torch.ones(16, dtype=torch.float64))
 
         def forward(self, x: Any) -> Any:
             for block in self.blocks:
                 x = x + block(x)
-            return self.head(x) * self.scale
+            return self.head(x) * self.scale * self.one.to(self.scale.dtype)
 
     torch.manual_seed(3)
     return Net()
@@ -239,7 +240,9 @@ class FullyShard(ranks.CallsTest):
             self.assertEqual(found["fp32"]["options"], {"device_memory": None, "dtype": None, "reduce_dtype": None})
             self.assertEqual(found["bf16"]["options"]["dtype"], "bf16")
             self.assertEqual(found["bf16"]["options"]["reduce_dtype"], "fp32")
-            self.assertEqual(found["bf16"]["types"], ["torch.bfloat16", "torch.float32"])  # weights, and the buffer
+            self.assertEqual(
+                found["bf16"]["types"], ["torch.bfloat16", "torch.float32", "torch.float64"]
+            )  # weights, buffers
             self.assertEqual(found["resharded"]["options"]["device_memory"], "min")
             self.assertIsNone(found["kept"]["options"]["device_memory"])
             self.assertEqual(found["offloaded"]["states"]["device"], 0)

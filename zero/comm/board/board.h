@@ -28,7 +28,7 @@
 
 namespace zero {
 
-constexpr int kSlots = 64;  // collectives that a rank may have in flight
+constexpr int kSlots = 64;  // collectives that a rank may have in flight; one more completes the oldest
 // Messages (send) that a rank may have in flight: one to each rank, and 16 more.
 constexpr int kMessageSlots = kMaxBoardRanks + 16;
 constexpr std::size_t kInlineBytes = 4096;

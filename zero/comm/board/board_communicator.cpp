@@ -15,30 +15,13 @@
 namespace zero {
 namespace {
 
-template <class Wait>
-class WaitOperation final : public Work::Operation {
- public:
-  explicit WaitOperation(Wait wait) : wait_(std::move(wait)) {}
-  void wait() override { wait_(); }
-
- private:
-  Wait wait_;
-};
-
-template <class Wait>
-Work make_work(Wait wait) {
-  return Work(std::make_unique<WaitOperation<Wait>>(std::move(wait)));
-}
-
-// Runs `move` before wait() if `ready()`. wait() sets `waited`, unless it is null.
+// A message. Runs `move` before wait() if `ready()`.
 template <class Ready, class Move>
-class EarlyOperation final : public Work::Operation {
+class MessageOperation final : public Work::Operation {
  public:
-  EarlyOperation(Ready ready, Move move, bool* waited)
-      : ready_(std::move(ready)), move_(std::move(move)), waited_(waited) {}
+  MessageOperation(Ready ready, Move move) : ready_(std::move(ready)), move_(std::move(move)) {}
   void wait() override {
     if (!moved_) move_();
-    if (waited_ != nullptr) *waited_ = true;
   }
   bool try_complete() override {
     if (!moved_ && ready_()) {
@@ -51,13 +34,59 @@ class EarlyOperation final : public Work::Operation {
  private:
   Ready ready_;
   Move move_;
-  bool* waited_;
   bool moved_ = false;
 };
 
 template <class Ready, class Move>
-Work make_early_work(Ready ready, Move move, bool* waited) {
-  return Work(std::make_unique<EarlyOperation<Ready, Move>>(std::move(ready), std::move(move), waited));
+Work message_work(Ready ready, Move move) {
+  return Work(std::make_unique<MessageOperation<Ready, Move>>(std::move(ready), std::move(move)));
+}
+
+// A collective. `move` reads the peers' inputs: in wait(), before it if `ready()`, or when its slot is needed.
+template <class Ready, class Move>
+class CollectiveOperation final : public Work::Operation, public BoardPosts::Begun {
+ public:
+  CollectiveOperation(BoardPosts::Post& post, Ready ready, Move move)
+      : post_(&post), ready_(std::move(ready)), move_(std::move(move)) {
+    post.begun = this;
+  }
+  ~CollectiveOperation() override {
+    if (post_ != nullptr) post_->begun = nullptr;
+  }
+  void wait() override {
+    if (post_ != nullptr) complete();
+  }
+  bool try_complete() override {
+    if (!moved_ && ready_()) {
+      move_();
+      moved_ = true;
+    }
+    return moved_;
+  }
+  void complete() override {
+    if (!moved_) move_();
+    moved_ = true;
+    BoardPosts::Post& post = *std::exchange(post_, nullptr);
+    post.begun = nullptr;
+    post.waited = true;
+  }
+
+ private:
+  BoardPosts::Post* post_;  // null: it has ended, and another collective may have its slot
+  Ready ready_;
+  Move move_;
+  bool moved_ = false;
+};
+
+template <class Ready, class Move>
+Work collective_work(BoardPosts::Post& post, Ready ready, Move move) {
+  return Work(std::make_unique<CollectiveOperation<Ready, Move>>(post, std::move(ready), std::move(move)));
+}
+
+template <class Move>
+Work collective_work(BoardPosts::Post& post, Move move) {
+  return collective_work(
+      post, [] { return false; }, std::move(move));
 }
 
 void copy(std::span<std::byte> to, const std::byte* from) {
@@ -220,7 +249,7 @@ Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
   const Signature own = next(Operation::kAllGather, tag.blocks.equal() ? in.size() : out.size(), tag);
   Post& mine = posts_.collective(own, in, peers_);
   count(in.size() * (world() - 1), out.size() - in.size(), tag);
-  return make_work([=, this, &mine] {
+  return collective_work(mine, [=, this] {
     copy(block(rank()), in.data());
     for (RankSet rest = peers_; rest != 0;) {
       const int other = await_any(rest, own);
@@ -229,7 +258,6 @@ Work BoardCommunicator::all_gather(std::span<const std::byte> in, std::span<std:
       copy(block(position(other)), input_of(other, slot));
       finish_reading(other, slot);
     }
-    mine.waited = true;
   });
 }
 
@@ -242,7 +270,7 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
   const Signature own = next(Operation::kAllToAll, in.size(), tag);
   Post& mine = posts_.collective(own, in, peers_);
   count(tag.blocks.size_of_others(rank(), world(), in.size()), bytes * (world() - 1), tag);
-  return make_work([=, this, &mine] {
+  return collective_work(mine, [=, this] {
     const auto block = [&](int r) { return out.subspan(r * bytes, bytes); };
     if (bytes > 0) copy(block(rank()), in.data() + begin);
     for (RankSet rest = peers_; rest != 0;) {
@@ -252,7 +280,6 @@ Work BoardCommunicator::all_to_all(std::span<const std::byte> in, std::span<std:
       if (bytes > 0) copy(block(position(other)), input_of(other, slot) + begin);
       finish_reading(other, slot);
     }
-    mine.waited = true;
   });
 }
 
@@ -287,7 +314,7 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
       finish_reading(other, board_[other].slot(own.sequence));
     }
   };
-  return make_early_work(std::move(ready), std::move(reduce), &mine.waited);
+  return collective_work(mine, std::move(ready), std::move(reduce));
 }
 
 Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {
@@ -300,28 +327,26 @@ Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag t
   if (rank_ == root) {
     unchecked_.emplace_back(own, peers_);
     count(data.size() * (world() - 1), 0, tag);
-    return make_work([&mine] { mine.waited = true; });
+    return collective_work(mine, [] {});
   }
   count(0, data.size(), tag);
-  return make_work([=, this, &mine] {
+  return collective_work(mine, [=, this] {
     await_any(only(root), own);
     Slot& slot = board_[root].slot(own.sequence);
     copy(data, input_of(root, slot));
     finish_reading(root, slot);
-    mine.waited = true;
   });
 }
 
 Work BoardCommunicator::barrier(CommTag tag) {
   const Signature own = next(Operation::kBarrier, 0, tag);
   Post& mine = posts_.collective(own, {}, peers_);
-  return make_work([=, this, &mine] {
+  return collective_work(mine, [=, this] {
     await_all(own);
     for (RankSet rest = peers_; rest != 0; rest &= rest - 1) {
       const int other = std::countr_zero(rest);
       finish_reading(other, board_[other].slot(own.sequence));
     }
-    mine.waited = true;
   });
 }
 
@@ -332,7 +357,7 @@ Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag ta
   Post& post = posts_.message(
       {.sequence = ++num_sent_[to], .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()}, data, to);
   count(data.size(), 0, tag);
-  return make_work([&post] { post.waited = true; });
+  return message_work([] { return false; }, [&post] { post.waited = true; });
 }
 
 Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
@@ -363,7 +388,7 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
     copy(data, input_of(from, found));
     finish_reading(from, found);
   };
-  return make_early_work([=] { return find() != nullptr; }, std::move(move), nullptr);
+  return message_work([=] { return find() != nullptr; }, std::move(move));
 }
 
 }  // namespace zero

@@ -2,6 +2,7 @@
 //
 //   BoardPosts posts(board, memory, wait, rank);
 //   BoardPosts::Post& post = posts.collective(signature, in, peers);   // visible to the peers, which may read `in`
+//   post.begun = &work;                    // until it ends: it is completed if its slot is needed before
 //   post.waited = true;                    // this rank is done with the collective: its slot may be reused
 //   posts.drain();                         // the inputs of waited works may change
 //
@@ -30,13 +31,22 @@ namespace zero {
 
 class BoardPosts {
  public:
+  // A collective that nobody has waited for yet.
+  class Begun {
+   public:
+    virtual ~Begun() = default;
+    // Does what its wait() would do, and sets Post::waited.
+    virtual void complete() = 0;
+  };
+
   // The rank's own record of one of its slots; the board holds what the peers need.
   struct Post {
     Slot* slot = nullptr;
     Signature signature;
     Source source;
     std::span<const std::byte> in_place;  // the input, if peers read it in place
-    bool waited = true;                   // true: wait() of the collective or message has returned
+    bool waited = true;                   // true: the collective has ended, or wait() of the message has returned
+    Begun* begun = nullptr;               // of a collective that has not ended
   };
 
   // Constructs the world's posts. The arguments must outlive them.
@@ -49,8 +59,8 @@ class BoardPosts {
   BoardPosts(const BoardPosts&) = delete;
   BoardPosts& operator=(const BoardPosts&) = delete;
 
-  // Posts this rank's input of a collective. `readers`: the ranks that look at the post, even if `in` is empty. More
-  // than kSlots works that nobody has waited for break an invariant.
+  // Posts this rank's input of a collective. `readers`: the ranks that look at the post, even if `in` is empty. First
+  // completes the collective of kSlots calls ago, if nobody has waited for it.
   Post& collective(const Signature& signature, std::span<const std::byte> in, RankSet readers);
   // Posts a message. The signature's number counts the messages from this rank to `to`.
   Post& message(const Signature& signature, std::span<const std::byte> in, int to);

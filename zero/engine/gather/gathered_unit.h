@@ -13,7 +13,7 @@
 
 namespace zero {
 
-// Is told where gathered units lie: the model that uses them.
+// The model that uses gathered units. It learns their addresses.
 class UnitObserver {
  public:
   virtual ~UnitObserver() = default;

@@ -119,10 +119,10 @@ std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vect
   c10::AutoGradMode no_gradients(false);
   std::vector<std::pair<std::string, torch::Tensor>> found;
   std::unordered_set<const at::TensorImpl*> seen;
-  for (const auto& [name, buffer, becomes_fp32] : buffers) {
+  for (const auto& [name, buffer, becomes_fp32, keeps_type] : buffers) {
     if (!buffer.defined() || !seen.insert(buffer.unsafeGetTensorImpl()).second) continue;
     if (is_deferred(buffer)) replace_data(buffer, build_deferred(buffer, name).to(place));
-    if (dtype && buffer.is_floating_point())
+    if (dtype && buffer.is_floating_point() && (becomes_fp32 || !keeps_type))
       replace_data(buffer, buffer.to(to_scalar_type(becomes_fp32 ? DType::kFloat32 : *dtype)));
     found.emplace_back(name, buffer);
     torch::Tensor contiguous = buffer.cpu().contiguous();

@@ -26,7 +26,7 @@ void load_from_tensors(RankEngine& engine, const Unit& unit, const AttachedParam
 void require_same_buffers(const std::vector<ModelTensors::Buffer>& buffers, Communicator& comm);
 
 // Returns the model's buffers, each once, with rank 0's values on every rank. Deferred buffers are built at `place`. If
-// `dtype` is given, buffers of floating point get this type, or fp32 if ModelTensors::Buffer says so.
+// `dtype` is given, buffers of floating point get this type, or the one that ModelTensors::Buffer names.
 std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vector<ModelTensors::Buffer>& buffers,
                                                                  std::optional<DType> dtype, c10::Device place,
                                                                  Communicator& comm);

@@ -28,6 +28,7 @@ struct ModelTensors {
     std::string name;
     torch::Tensor tensor;
     bool becomes_fp32 = false;  // a running statistic: fp32, also with another AttachOptions::dtype
+    bool keeps_type = false;    // other buffers: their type, also with another AttachOptions::dtype
   };
   std::vector<Parameter> parameters;
   std::vector<Buffer> buffers;

@@ -16,7 +16,7 @@ namespace zero {
 PipelineSave::PipelineSave(Communicator& run, std::filesystem::path path, std::vector<int> sections, const Begin& begin)
     : run_(run), path_(std::move(path)), sections_(std::move(sections)), begin_(monotonic_seconds()) {
   bool copied = true;
-  failure_ = failure_of([&] {
+  require_same_outcome(run_, path_.string(), [&] {
     for (const int section : sections_) {
       std::unique_ptr<CheckpointSave> part = begin(section);
       if (part == nullptr) continue;
@@ -24,7 +24,7 @@ PipelineSave::PipelineSave(Communicator& run, std::filesystem::path path, std::v
       parts_.push_back(std::move(part));
     }
   });
-  copied_ = all_reduce_min(run_, copied && failure_.empty() ? 1 : 0) == 1;
+  copied_ = all_reduce_min(run_, copied ? 1 : 0) == 1;
   stalled_ = monotonic_seconds() - begin_;
 }
 
@@ -53,16 +53,16 @@ void PipelineSave::wait() {
 }
 
 void PipelineSave::publish() {
-  require_same_outcome(run_, path_.string(), failure_);
-  require_same_outcome(run_, path_.string(), failure_of([&] {
-                         if (run_.rank() != 0) return;
-                         try {
-                           join_sections(path_, sections_);
-                         } catch (const IoError&) {
-                           const std::string left = failure_of([&] { remove_sections(path_, sections_); });
-                           throw;
-                         }
-                       }));
+  try {
+    require_same_outcome(run_, path_.string(), failure_);
+    require_same_outcome(run_, path_.string(), failure_of([&] {
+                           if (run_.rank() == 0) join_sections(path_, sections_);
+                         }));
+  } catch (const IoError&) {  // on every rank; the first error is reported
+    if (run_.rank() == 0) failure_of([&] { remove_sections(path_, sections_); });
+    run_.barrier({}).wait();  // the next save may have this path
+    throw;
+  }
   published_ = true;
   seconds_ = monotonic_seconds() - begin_;
 }

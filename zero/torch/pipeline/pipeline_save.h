@@ -7,7 +7,9 @@
 //
 // Each section is saved as a CheckpointSave, into a folder of its own. When all are written, rank 0 joins the folders
 // (zero/checkpoint/join_sections.h). Collective over the run, except the destructor, as CheckpointSave. Throws IoError
-// on every rank if one failed. Then the path is unchanged.
+// on every rank if one failed. Then the path is unchanged, and the folders of sections are removed. A save that is
+// given up leaves its folders until the next save to this path. The constructor throws ConfigError between a backward
+// pass and its step().
 #pragma once
 
 #include <exception>
