@@ -281,13 +281,32 @@ const std::map<std::string, std::string> kNeverNeeded{
     {"lane up waits for lane reduce", "linked devices: the host has waited for the sum"},
 };
 
+struct Dropped {
+  const Program* program;
+  std::size_t wait;
+};
+
+// Some kinds are caught only in rare orders of operations. In another order, a wait of another kind may have the number.
+bool caught_by_more_seeds(const std::string& kind, const std::vector<Dropped>& cases) {
+  for (std::uint64_t seed = 3; seed <= 12; ++seed)
+    for (const auto& [program, wait] : cases) {
+      const Outcome without = outcome_of(*program, wait, seed);
+      if (wait < without.waits.size() && kind_of(without.waits[wait]) == kind &&
+          caught(without, outcome_of(*program, {})))
+        return true;
+    }
+  return false;
+}
+
 // Dropping a wait causes a race or other bits, unless other waits imply it. An implied wait is one without which the
 // order of all operations is the same.
 TEST(DeviceWaits, DroppingAnyCausesARace) {
   const TemporaryFolder folder;
   Sweep sweep(/*one_in=*/31);
   std::map<std::string, int> num_caught;
-  for (const Program& program : programs(folder.path().string())) {
+  std::map<std::string, std::vector<Dropped>> cases;
+  const std::vector<Program> all = programs(folder.path().string());
+  for (const Program& program : all) {
     const Outcome whole = outcome_of(program, {});
     ASSERT_EQ(whole.error, "") << program.name;
     ASSERT_TRUE(whole.races.empty()) << program.name << ": " << whole.races.front();
@@ -300,13 +319,19 @@ TEST(DeviceWaits, DroppingAnyCausesARace) {
       for (std::uint64_t seed = 1; in_full_tier() && !found && seed <= 2; ++seed)
         found = caught(outcome_of(program, dropped, seed), whole);
       num_caught[kind_of(wait)] += found ? 1 : 0;
+      cases[kind_of(wait)].push_back({&program, dropped});
       const bool implied = program.on_a_disk || without.clocks == whole.clocks;
       EXPECT_TRUE(found || implied || kSometimesIdle.contains(kind_of(wait))) << program.name << ": " << wait;
     }
   }
   if (!in_full_tier()) return;
-  for (const auto& [kind, count] : num_caught)
-    EXPECT_NE(count > 0, kNeverNeeded.contains(kind)) << kind << " was caught " << count << " times";
+  for (const auto& [kind, count] : num_caught) {
+    if (kNeverNeeded.contains(kind)) {
+      EXPECT_EQ(count, 0) << kind << " was caught";
+    } else {
+      EXPECT_TRUE(count > 0 || caught_by_more_seeds(kind, cases[kind])) << kind << " was never caught";
+    }
+  }
 }
 
 }  // namespace
