@@ -72,6 +72,14 @@ TEST_F(BestCheckpoint, StaysBesideTheNewest) {
   EXPECT_EQ(open_best_checkpoint(folder_ / "run").path(), RunFolder(folder_ / "run").files().checkpoints.path_of(best));
 }
 
+// `eval_every` does not divide the steps.
+TEST_F(BestCheckpoint, MayBeTheLastStep) {
+  run(job(3), 2);
+  EXPECT_EQ(report()["best_evaluation"]["step"], 3) << out_;
+  EXPECT_EQ(on_disk(), Steps{3});
+  EXPECT_EQ(open_best_checkpoint(folder_ / "run").manifest().run.at("evaluated_step"), "3");
+}
+
 TEST_F(BestCheckpoint, GoesWithoutTheKey) {
   TrainJob plain = job(16);
   plain.checkpoint.keep_best.reset();

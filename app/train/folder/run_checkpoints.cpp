@@ -291,6 +291,11 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
   return contents;
 }
 
+bool RunCheckpoints::lacks_best(const BestEvaluation& best) {
+  if (!options_.keep_best || best.step < 0) return false;
+  return all_gather_value(comm_, best_on_disk_ == best.step ? 0 : 1).front() == 1;
+}
+
 bool RunCheckpoints::due_in_memory(std::int64_t step) const {
   return kept_ && options_.memory_every > 0 && step % options_.memory_every == 0;
 }

@@ -93,14 +93,15 @@ class RunCheckpoints {
   bool due(std::int64_t step, std::int64_t steps, bool may_ask);
   void begin(EngineOfRun engine, const RunState& state, std::string config, SaveMode mode);
   void poll();
-  // Applies the gradient that a delayed update holds back, and waits for the current save. The ranks call many
-  // collectives meanwhile, so no other work may be in flight.
+  // Applies the gradient that a delayed update holds back, and waits for the current save.
   void finish(EngineOfRun engine);
 
   bool has_launcher_memory() const { return kept_.has_value(); }  // Local
   bool due_in_memory(std::int64_t step) const;                    // Local
   // Copies every state into the launcher's memory before it returns. If there is no room, a note says so once.
   void save_in_memory(Engine& engine, const RunState& state, std::string config);
+  // True if `checkpoint.keep_best` asks for a checkpoint of the best step, and rank 0 has none on disk.
+  bool lacks_best(const BestEvaluation& best);
   bool last_failed() const { return last_failed_; }  // Local
   // Local. Returns the step of the newest undamaged disk checkpoint that this process has saved or loaded; -1: none.
   std::int64_t step_on_disk() const { return step_on_disk_; }

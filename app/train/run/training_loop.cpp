@@ -96,9 +96,12 @@ bool TrainingLoop::share_anew(const StepMetrics& metrics) {
   return true;
 }
 
-// A checkpoint may have been saved before the evaluation of its step, if a signal came between them.
+// A checkpoint may have been saved before the evaluation of its step, if a signal came between them. And the run may go
+// on from the best step in memory, if it ended before that step was on disk.
 TrainingLoop::Outcome TrainingLoop::catch_up() {
-  if (evaluation_is_missing(run_) && evaluate_and_compare(run_) && run_.job.checkpoint.keep_best) save_run(run_);
+  const bool is_best = evaluation_is_missing(run_) && evaluate_and_compare(run_);
+  const bool is_lacking = run_.state.best.step == run_.state.step && run_.checkpoints.lacks_best(run_.state.best);
+  if (run_.job.checkpoint.keep_best && (is_best || is_lacking)) save_run(run_);
   return {.ends = ends_early(run_)};
 }
 
@@ -108,7 +111,7 @@ TrainingLoop::Outcome TrainingLoop::after_step() {
   const std::int64_t every = run_.job.health.check_replicas;
   if (every > 0 && (step % every == 0 || step == o.steps) && run_.health.judge_replicas(run_.model.trained()))
     return {.draws_others = true};
-  const bool evaluates = o.eval_every > 0 && step % o.eval_every == 0;
+  const bool evaluates = evaluates_now(run_);
   // A step is logged before its evaluation, also if the exchange is not due yet.
   const bool exchanged = run_.records.log.exchange_due() || evaluates;
   int signal = exchanged ? exchange() : 0;

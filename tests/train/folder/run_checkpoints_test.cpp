@@ -227,6 +227,21 @@ TEST_F(RunCheckpointsTest, TakesNewestFromAnyPlace) {
   EXPECT_EQ(resumed->place, "an in-memory checkpoint that the launcher kept");
 }
 
+// A run ended while its best checkpoint was being written. The launcher has that step.
+TEST_F(RunCheckpointsTest, BestInMemoryIsLacking) {
+  Launcher launcher;
+  RunCheckpoints run = checkpoints({.every_steps = 1, .keep_best = BestMeasure::kLoss, .memory_every = 1}, &launcher);
+  RunState state = state_at(5);
+  state.best = {.measure = BestMeasure::kLoss, .step = 5, .value = 1.5, .evaluated = 5};
+  run.save_in_memory(engine_, state, "");
+  const auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_TRUE(run.lacks_best(resumed->state.best));
+  run.begin(engine_, resumed->state, "", SaveMode::kSync);
+  run.finish(engine_);
+  EXPECT_FALSE(run.lacks_best(resumed->state.best));
+}
+
 // The damaged checkpoint is named, and the one before is used.
 TEST_F(RunCheckpointsTest, DamagedNewestFallsBack) {
   RunCheckpoints run = checkpoints({.every_steps = 1});

@@ -72,11 +72,15 @@ bool evaluate_and_compare(Run& run) {
   return is_best;
 }
 
+bool evaluates_now(const Run& run) {
+  const std::int64_t every = run.job.train.eval_every, step = run.state.step;
+  return every > 0 && (step % every == 0 || (step == run.job.train.steps && watched_measure(run.job)));
+}
+
 bool evaluation_is_missing(const Run& run) {
   const std::optional<BestMeasure> measure = watched_measure(run.job);
-  const std::int64_t every = run.job.train.eval_every, step = run.state.step;
-  if (!measure || every == 0 || step == 0 || step % every != 0) return false;
-  return run.state.best.evaluated != step || run.state.best.measure != *measure;
+  if (!measure || run.state.step == 0 || !evaluates_now(run)) return false;
+  return run.state.best.evaluated != run.state.step || run.state.best.measure != *measure;
 }
 
 bool ends_early(const Run& run) {

@@ -22,6 +22,9 @@ std::optional<EvaluationResult> evaluate_run(Run& run, std::int64_t batches);
 // Collective. Evaluates after the newest step. If a key asks for it (watched_measure()), compares the result with
 // earlier evaluations. True if it is the best.
 bool evaluate_and_compare(Run& run);
+// Local. True if the run evaluates after its newest step: each `train.eval_every` steps, and after the last step if
+// evaluations are compared.
+bool evaluates_now(const Run& run);
 // Local. True if this step should have been compared and was not: a signal came, or keep_best and patience are new.
 bool evaluation_is_missing(const Run& run);
 // Local. True if the last train.patience evaluations brought no improvement.
