@@ -19,32 +19,10 @@ namespace {
 
 using NoGil = py::call_guard<py::gil_scoped_release>;
 
-// A destructor that throws must not run inside shared_ptr's: GatheredScope writes back at its end.
-class GatheredInPython {
- public:
-  GatheredInPython(std::shared_ptr<PythonEngine> engine, std::vector<torch::Tensor> tensors, int source)
-      : engine_(std::move(engine)), tensors_(std::move(tensors)), source_(source) {}
-  void enter() { scope_ = new GatheredScope(engine_->attachment().gathered(tensors_, source_)); }
-  void exit() { delete std::exchange(scope_, nullptr); }
-  ~GatheredInPython() = default;  // a scope that was never left ends with its engine
-
- private:
-  std::shared_ptr<PythonEngine> engine_;
-  std::vector<torch::Tensor> tensors_;
-  int source_;
-  GatheredScope* scope_ = nullptr;
-};
-
 void bind_scopes(py::module_& module) {
   py::class_<Scope>(module, "Scope")
       .def("__enter__", &Scope::enter, NoGil())
       .def("__exit__", [](Scope& self, const py::args&) {
-        const py::gil_scoped_release no_gil;
-        self.exit();
-      });
-  py::class_<GatheredInPython>(module, "Gathered")
-      .def("__enter__", &GatheredInPython::enter, NoGil())
-      .def("__exit__", [](GatheredInPython& self, const py::args&) {
         const py::gil_scoped_release no_gil;
         self.exit();
       });
@@ -170,20 +148,20 @@ void bind_engine(py::module_& module) {
           "merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
       .def("gathered",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {
-             return std::make_unique<GatheredInPython>(std::move(self), std::move(tensors), source);
+             return std::make_unique<Scope>([self = std::move(self), tensors = std::move(tensors), source] {
+               return end_of(new GatheredScope(self->attachment().gathered(tensors, source)));
+             });
            })
       .def("frozen",
            [](std::shared_ptr<PythonEngine> self) {
-             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
-               return std::shared_ptr<FrozenScope>(new FrozenScope(self->attachment().frozen()));
-             });
+             return std::make_unique<Scope>(
+                 [self = std::move(self)] { return end_of(new FrozenScope(self->attachment().frozen())); });
            })
       .def("using",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors) {
-             return std::make_unique<Scope>(
-                 [self = std::move(self), tensors = std::move(tensors)]() -> std::shared_ptr<void> {
-                   return std::shared_ptr<UsingScope>(new UsingScope(self->attachment().use(tensors)));
-                 });
+             return std::make_unique<Scope>([self = std::move(self), tensors = std::move(tensors)] {
+               return end_of(new UsingScope(self->attachment().use(tensors)));
+             });
            })
       .def(
           "gradient", [](PythonEngine& self, const std::string& name) { return self.attachment().gradient(name); },
@@ -213,9 +191,7 @@ void bind_engine(py::module_& module) {
   bind_shared(engine);
   // Parameters of any engines, for code that is no operator: a compiled graph.
   module.def("using", [](std::vector<torch::Tensor> tensors) {
-    return std::make_unique<Scope>([tensors = std::move(tensors)]() -> std::shared_ptr<void> {
-      return std::shared_ptr<UsingScope>(new UsingScope(tensors));
-    });
+    return std::make_unique<Scope>([tensors = std::move(tensors)] { return end_of(new UsingScope(tensors)); });
   });
   module.def("mark_zeroed", [](const std::vector<torch::Tensor>& parameters) {
     for (const torch::Tensor& parameter : parameters) mark_zeroed(parameter);

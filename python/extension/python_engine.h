@@ -44,17 +44,27 @@ class PythonPipeline : public HeldEngine<PipelineEngine> {
   std::unique_ptr<RunningSave> begin_save(const std::string& path, SaveContents contents, SaveMode mode);
 };
 
-// A scope of the library as a context manager. `make` begins it, with the GIL released.
+// A scope of the library as a context manager. `begin` begins it, and returns the function that ends it and may throw.
+// Both run with the GIL released. A scope that was never left does not end.
 class Scope {
  public:
-  explicit Scope(std::function<std::shared_ptr<void>()> make) : make_(std::move(make)) {}
-  void enter() { scope_ = make_(); }
-  void exit() { scope_.reset(); }
+  using End = std::function<void()>;
+  explicit Scope(std::function<End()> begin) : begin_(std::move(begin)) {}
+  void enter() { end_ = begin_(); }
+  void exit() {
+    if (const End end = std::exchange(end_, nullptr)) end();
+  }
 
  private:
-  std::function<std::shared_ptr<void>()> make_;
-  std::shared_ptr<void> scope_;
+  std::function<End()> begin_;
+  End end_;
 };
+
+// Returns the end of a scope of the library: its destructor runs in exit(), where it may throw.
+template <typename Ended>
+Scope::End end_of(Ended* scope) {
+  return [scope] { delete scope; };
+}
 
 pybind11::dict dict_of(const LoadedCheckpoint& loaded);
 
@@ -111,9 +121,8 @@ void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
   bound.def("step", &take_step<Held>, NoGil())
       .def("averaged",
            [](std::shared_ptr<Held> self) {
-             return std::make_unique<Scope>([self = std::move(self)]() -> std::shared_ptr<void> {
-               return std::shared_ptr<AveragedScope>(new AveragedScope(self->attachment().averaged()));
-             });
+             return std::make_unique<Scope>(
+                 [self = std::move(self)] { return end_of(new AveragedScope(self->attachment().averaged())); });
            })
       .def("visit_parameters", &visit_parameters<Held>)
       .def(

@@ -100,7 +100,7 @@ class Engine(_attached.Attached):
 
     # ---- scopes
 
-    def gathered(self, *what: nn.Module | Parameter, write_from: int | None = None) -> _C.Gathered:
+    def gathered(self, *what: nn.Module | Parameter, write_from: int | None = None) -> _C.Scope:
         """Collective at both ends. Holds parameters whole: any code can read and write them, also through pointers.
 
         what: modules, parameters or names; without any, the whole model.

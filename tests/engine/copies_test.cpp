@@ -94,6 +94,17 @@ TEST(Copies, AverageAndFp32SumsKeepBits) {
     EXPECT_EQ(train(4, small_specs(DType::kBFloat16), placed), expected) << name_of(placed, DType::kBFloat16);
 }
 
+// Many units are gathered while the last sum of the pass before is in flight, over the same ranks.
+TEST(Copies, SumsEndBesideManyGathers) {
+  std::vector<ParamSpec> specs;
+  for (int i = 0; i < 100; ++i) specs.push_back({.name = fmt::format("h.{}.weight", i), .shape = {40, 30}});
+  AttachOptions options{.clip = 0.5, .accumulate = 3};
+  const ScriptedRun expected = train(4, specs, options, 2);
+  options.group = 2;
+  options.device_memory = MemoryBudget::parse("1100KiB");
+  EXPECT_EQ(train(4, specs, options, 2), expected);
+}
+
 class CopiesOnTiers : public testing::Test {
  protected:
   AttachOptions placed(AttachOptions options, const StateFractions& fractions) const {

@@ -13,7 +13,7 @@
 // One thread at a time uses a communicator. It must outlive its Works and its Allocations. An input must stay unchanged
 // and alive until a drain() after its wait() has returned; collectives.h and the pools of
 // zero/engine/states/peer_blocks.h ensure that themselves. A collective may end before its wait(), if
-// many others begin in between.
+// many others begin in between. A sum with `onto` may not: at most 63 collectives may begin before its wait().
 #pragma once
 
 #include <chrono>

@@ -154,8 +154,17 @@ void AttachedModule::detach() {
 void AttachedModule::end() {
   if (PushWorker* worker = role_.worker()) worker->leave();
   if (gives_back_ && values_.complete()) give_back_all();
+  if (!gives_back_ && values_.complete()) end_exchanges();
   ending_ = true;
   engine_->resources().comm.barrier({.control = true}).wait();
+}
+
+// Peers wait until this rank has read their parts of gathers that a step began.
+void AttachedModule::end_exchanges() {
+  try {
+    engine_->finish(/*ends=*/true);
+  } catch (const IoError&) {  // nobody needs the values
+  }
 }
 
 void AttachedModule::give_back_all() {

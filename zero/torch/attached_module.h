@@ -75,6 +75,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   bool watches_write(int unit) const;
   static void refuse_statistics(const ModelTensors& model, const AttachOptions& options);
   void end();
+  void end_exchanges();
   void give_back_all();
 
   const World& world_;

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
@@ -64,8 +65,11 @@ AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() != 0) return;
-  for (AttachedModule* const module : attached_) {
+  if (std::uncaught_exceptions() == 0) end();
+}
+
+void AveragedScope::end() {
+  for (AttachedModule* const module : std::exchange(attached_, {})) {
     if (module->values().in_child()) return;
     module->values().require();
     module->scopes().exchange_averages();

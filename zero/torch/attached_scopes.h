@@ -61,7 +61,9 @@ class [[nodiscard]] AveragedScope {
  public:
   // `attached`: one module, or the sections of one model on this rank.
   explicit AveragedScope(std::vector<AttachedModule*> attached);
+  // Ends the scope, unless an exception unwinds or end() was called.
   ~AveragedScope() noexcept(false);
+  void end();
   AveragedScope(const AveragedScope&) = delete;
   AveragedScope& operator=(const AveragedScope&) = delete;
 

@@ -111,6 +111,36 @@ TEST(OwnLoop, ManyExchangesMayFollowAStep) {
   });
 }
 
+// An engine that gave no values back waited for peers until the timeout, and the world could not be used again.
+TEST(OwnLoop, AbandonedEngineLeavesTheWorldUsable) {
+  tests::on_every_rank(2, [&](World& ranks) {
+    for (const int stage : {1, 2, 3}) {
+      torch::nn::Linear net(64, 64);
+      Engine engine = attach(*net, ranks, {.stage = stage});
+      net->forward(torch::ones({2, 64})).sum().backward();
+      EXPECT_EQ(engine.step().step, 1);
+      engine.abandon();
+      engine.detach();
+      for (int i = 0; i < 100; ++i) ranks.communicator().barrier({}).wait();
+    }
+  });
+}
+
+// Copies that train apart export the weights that they share. A file that could not be written left these in place.
+TEST(OwnLoop, FailedExportLeavesOwnWeights) {
+  tests::on_every_rank(2, [&](World& ranks) {
+    torch::nn::Linear net(8, 8);
+    Engine engine = attach(*net, ranks, {.local = LocalSteps{.steps = 4}});
+    const auto step = [&] {
+      net->forward(torch::ones({2, 8}) * (ranks.rank() + 1)).square().sum().backward();
+      return engine.step().step;
+    };
+    EXPECT_EQ(step(), 1);
+    EXPECT_THROW(engine.export_weights("/nowhere/at/all/weights.safetensors"), IoError);
+    EXPECT_EQ(step(), 2);
+  });
+}
+
 // Gradients that somebody else put into .grad().
 TEST(OwnLoop, RefusesForeignGradients) {
   TiedNet net;

@@ -38,11 +38,19 @@ def averages() -> dict[str, Any]:
                 during = engine.state_dict()
                 found["in step"] = refusal(engine.step)
             after = engine.state_dict()
+            found["early"] = refusal(lambda: leaves_early(engine, model, rank))
+            engine.discard_gradients()
         found["distance"] = max(found["distance"], *((during[n] - mean[n]).abs().max().item() for n in mean))
         found["back"] &= all(torch.equal(before[name], after[name]) for name in before)
     with zero.attach(mlp(), stage=3) as engine:
         found["without"] = ranks.error_of(lambda: engine.averaged().__enter__())
     return found
+
+
+def leaves_early(engine: Any, model: Any, rank: int) -> None:
+    """The scope cannot end within a step."""
+    with engine.averaged():
+        squares(model, 0, rank).backward()
 
 
 def raw_memory() -> dict[str, Any]:
@@ -215,6 +223,7 @@ class Interface(ranks.CallsTest):
             self.assertLess(found["distance"], 1e-6)
             self.assertTrue(found["back"])
             self.assertIn("averaged", found["in step"])
+            self.assertIn("between a backward pass and its step()", found["early"])
             self.assertRegex(found["without"], "ConfigError: (.|\n)*ema")
 
     def test_scope_lets_pointers_read(self) -> None:

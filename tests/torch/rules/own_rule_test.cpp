@@ -36,6 +36,20 @@ class SignRule final : public UpdateRule {
   int moments_;
 };
 
+// Its four states are in 8 bits, and stay zeros.
+class CodedRule final : public UpdateRule {
+ public:
+  std::string_view name() const override { return "coded"; }
+  std::vector<StateSpec> states() const override {
+    std::vector<StateSpec> all{{"a"}, {"b"}, {"c"}, {"d"}};
+    for (StateSpec& state : all) state.code = StateCode::kSigned8;
+    return all;
+  }
+  void update(const UpdateSpan& span, const UpdateScalars& scalars) const override {
+    SignRule(0).update(span, scalars);
+  }
+};
+
 AttachOptions with_rule(int moments) {
   return {.optimizer = OwnRule{.rule = std::make_shared<SignRule>(moments), .lr = 0.01}, .clip = 0.5};
 }
@@ -156,6 +170,15 @@ TEST(OwnRule, NamesStatesAndLearningRate) {
     engine.step();
     EXPECT_NEAR((engine.full_state("scale") - before).abs().item<double>(), 0.01, 1e-6);
   });
+}
+
+TEST(OwnRule, MayKeepFourCodedStates) {
+  AttachOptions options{.optimizer = OwnRule{.rule = std::make_shared<CodedRule>(), .lr = 0.01}, .ema = 0.5};
+  options.dtype = DType::kBFloat16;
+  const tests::RunResult plain = tests::train(2, 2, options, tests::tied_net);
+  for (const AttachOptions& placed : tests::all_stages(options))
+    EXPECT_TRUE(tests::same_bits(tests::train(2, 2, placed, tests::tied_net).parameters, plain.parameters))
+        << tests::placement_of(placed);
 }
 
 TEST(OwnRule, RefusesMissingOrExcessiveRule) {

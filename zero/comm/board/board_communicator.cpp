@@ -42,13 +42,16 @@ Work message_work(Ready ready, Move move) {
   return Work(std::make_unique<MessageOperation<Ready, Move>>(std::move(ready), std::move(move)));
 }
 
+// When a collective may read the peers' inputs: also when its slot is needed, or only in its wait().
+enum class Reads : std::uint8_t { kEarly, kInWait };
+
 // A collective. `move` reads the peers' inputs: in wait(), before it if `ready()`, or when its slot is needed.
 template <class Ready, class Move>
 class CollectiveOperation final : public Work::Operation, public BoardPosts::Begun {
  public:
-  CollectiveOperation(BoardPosts::Post& post, Ready ready, Move move)
+  CollectiveOperation(BoardPosts::Post& post, Ready ready, Move move, Reads reads)
       : post_(&post), ready_(std::move(ready)), move_(std::move(move)) {
-    post.begun = this;
+    if (reads == Reads::kEarly) post.begun = this;
   }
   ~CollectiveOperation() override {
     if (post_ != nullptr) post_->begun = nullptr;
@@ -79,8 +82,8 @@ class CollectiveOperation final : public Work::Operation, public BoardPosts::Beg
 };
 
 template <class Ready, class Move>
-Work collective_work(BoardPosts::Post& post, Ready ready, Move move) {
-  return Work(std::make_unique<CollectiveOperation<Ready, Move>>(post, std::move(ready), std::move(move)));
+Work collective_work(BoardPosts::Post& post, Ready ready, Move move, Reads reads = Reads::kEarly) {
+  return Work(std::make_unique<CollectiveOperation<Ready, Move>>(post, std::move(ready), std::move(move), reads));
 }
 
 template <class Move>
@@ -314,7 +317,9 @@ Work BoardCommunicator::reduce_scatter(const ReduceScatter& request, CommTag tag
       finish_reading(other, board_[other].slot(own.sequence));
     }
   };
-  return collective_work(mine, std::move(ready), std::move(reduce));
+  // `onto` may be written until wait().
+  return collective_work(mine, std::move(ready), std::move(reduce),
+                         request.onto.empty() ? Reads::kEarly : Reads::kInWait);
 }
 
 Work BoardCommunicator::broadcast(std::span<std::byte> data, int root, CommTag tag) {

@@ -57,7 +57,8 @@ BoardPosts::~BoardPosts() {
 BoardPosts::Post& BoardPosts::collective(const Signature& signature, std::span<const std::byte> in, RankSet readers) {
   Post& post = posts_[signature.sequence % kSlots];
   if (post.begun != nullptr) post.begun->complete();
-  ZERO_CHECK(post.waited, "{} begins, and {} was given up", describe(signature), describe(post.signature));
+  ZERO_CHECK(post.waited, "{} begins, and {} was given up, or must be waited for first", describe(signature),
+             describe(post.signature));
   await_readers(post);
   post.signature = signature;
   publish(post, signature.sequence, in, readers);

@@ -49,6 +49,8 @@ class GradientSum {
   // Collective. At most most_begun() sums may be unfinished.
   [[nodiscard]] Work begin(const ReduceScatter& request, CommTag tag);
   std::size_t most_begun() const { return copies_.across == nullptr ? copies_.most_begun : partial_.size(); }
+  // True if a sum goes from copy to copy. Then few other collectives may begin before its wait() (Communicator).
+  bool is_chained() const { return copies_.across != nullptr; }
 
  private:
   struct Block {

@@ -221,6 +221,7 @@ void Reducer::reduce(int unit) {
   pending_.push_back(
       {over_ranks_.begin(request, {.unit = unit, .blocks = unit_blocks(description, size_of(request.dtype))}), unit,
        staged ? wire : nullptr, sum, arrivals_.num_passes(), next, std::move(span)});
+  num_uses_ = 0;
   state.staging = nullptr;
   ++state.num_rounds;
   arrivals_.take(unit);
@@ -279,8 +280,11 @@ void Reducer::offload(Pending& pending) {
   }
 }
 
-// Does not free blocks that peers read: these must be freed at the same time on every rank.
+// Local: does not free blocks that peers read, because these must be freed at the same time on every rank. Copies: a use
+// may begin several gathers over the same ranks.
 void Reducer::pump() {
+  constexpr int kMostUses = 16;
+  if (over_ranks_.is_chained() && !pending_.empty() && ++num_uses_ > kMostUses) wait();
   for (Pending& pending : pending_) {
     if (pending.sum == nullptr) continue;
     const WorkTimer::Span timed(timer_);

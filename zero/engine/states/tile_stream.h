@@ -21,6 +21,7 @@
 #include "zero/engine/states/state_array.h"
 #include "zero/memory/disk/block_pool.h"
 #include "zero/memory/link/link.h"
+#include "zero/optim/rule/update_span.h"
 
 namespace zero {
 
@@ -31,7 +32,8 @@ namespace zero {
 // operators that may still read the old values (kCompute).
 enum class TileAccess : std::uint8_t { kRead, kWrite, kReadWrite, kBring, kSend };
 
-constexpr std::size_t kMaxTileArrays = 9;  // parameter, gradient, master, optimizer states, their scales
+// Parameter, gradient, master, states, and scales of states in 8 bits.
+constexpr std::size_t kMaxTileArrays = 3 + kMostStates + kMostOwnStates;
 
 struct TileArray {
   const StateArray* array = nullptr;

@@ -17,7 +17,7 @@ struct DiskOptions {
   std::vector<std::string> paths;  // folders on the disks; one file in each
   std::int64_t bytes = 0;          // total size, preallocated over the paths
   DiskEngine engine = DiskEngine::kAuto;
-  int queue_depth = 128;  // requests in flight: more than the tiles that an engine moves at once
+  int queue_depth = 160;  // requests in flight: more than the tiles that an engine moves at once
   bool checksums = false;
   // Time limit of a request. A request that exceeds it ends the run, with path, operation and bytes. The tier then
   // refuses further requests, and memory of unanswered requests must not be reused (io_queue.h).
