@@ -286,7 +286,7 @@ struct Dropped {
   std::size_t wait;
 };
 
-// Some kinds are caught only in rare orders of operations. In another order, a wait of another kind may have the number.
+// Some kinds are caught only in rare orders of operations. In another order, another wait may have the number.
 bool caught_by_more_seeds(const std::string& kind, const std::vector<Dropped>& cases) {
   for (std::uint64_t seed = 3; seed <= 12; ++seed)
     for (const auto& [program, wait] : cases) {

@@ -56,8 +56,8 @@ class Reducer {
   void reduce(int unit);
   // Collective. Adds the unit's gradient of this pass to the rank's sum of leaves, if a later pass reduces that sum.
   void sum_leaf(int unit);
-  // Call it before a unit is used. Local: computes the sums of shards on another tier whose inputs have all arrived, and
-  // begins to offload them, while the model computes. Collective with copies: ends sums after some uses.
+  // Call it before a unit is used. Local: computes the sums of shards on another tier whose inputs have all arrived,
+  // and begins to offload them, while the model computes. Collective with copies: ends sums after some uses.
   void pump();
   // Local. Ends a backward pass: the next pass may add every gradient again.
   void end_backward();
