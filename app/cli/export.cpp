@@ -122,11 +122,23 @@ void add_companions(const PublishedModel& published, const fs::path& folder, Exp
   add(copy_companion(kGenerationConfig, run_has_it ? run : init, folder), exported);
 }
 
+// Copies the words that the run learned. If it has none, other words in the folder are not those of the weights.
+void add_words(const fs::path& run, const fs::path& folder, ExportedWeights& exported) {
+  std::error_code ignored;
+  if (fs::exists(run / kWordsName, ignored))
+    add(copy_companion(kWordsName, run, folder), exported);
+  else
+    fs::remove(folder / kWordsName, ignored);
+}
+
 // Adds config.json and its companion files to the written ones, or returns why not.
 std::string add_config(std::optional<PublishedModel> published, const fs::path& run, const fs::path& file, DType dtype,
                        ExportedWeights& exported) {
   const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (file.filename() == kWeightsName) add(copy_companion(kClassesName, run, folder), exported);
+  if (file.filename() == kWeightsName) {
+    add(copy_companion(kClassesName, run, folder), exported);
+    add_words(run, folder, exported);
+  }
   if (!published) return "";
   if (file.filename() != kWeightsName)
     return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);

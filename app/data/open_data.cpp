@@ -268,6 +268,7 @@ Corpus open_table(const DataOptions& options) {
   TableLabels labels(options, known);
   std::optional<ClassRange> range;
   std::vector<std::string> notes;
+  TakenColumns trained;
   bool are_classes = options.classes > 0;
   Corpus splits = split(
       options, one_file([&](const std::filesystem::path& path, std::string_view key) {
@@ -275,8 +276,12 @@ Corpus open_table(const DataOptions& options) {
                                   {.columns = options.columns,
                                    .label_column = options.label_column,
                                    .classes = are_classes,
-                                   .labels = labels.rule()});
-        if (key == kPath) are_classes = !table.classes.labels.empty();
+                                   .labels = labels.rule(),
+                                   .trained = trained});
+        if (key == kPath) {
+          are_classes = !table.classes.labels.empty();
+          trained = table.taken;
+        }
         if (are_classes != !table.classes.labels.empty())
           throw ConfigError(key, fmt::format("{}:{}", path.native(), table.lines.front()),
                             "the target is a word, but in data.path it is a number",
@@ -304,15 +309,16 @@ Corpus open_table(const DataOptions& options) {
   return with_splits(std::move(known), std::move(splits));
 }
 
-TextColumns text_columns(const DataOptions& options, const LabelRule& rule) {
-  TextColumns columns{.labels = rule};
+TextColumns text_columns(const DataOptions& options, const LabelRule& rule, const TakenColumns& trained) {
+  TextColumns columns{.labels = rule, .trained = trained};
   if (!options.text_column.empty()) columns.text = options.text_column;
   if (!options.label_column.empty()) columns.label = options.label_column;
   return columns;
 }
 
-// Opens labelled texts. The vocabulary is read from a file, or learned from the training texts; split() makes that part
-// first. `read(path, key, rule)` reads a file whose labels follow a rule.
+// Opens labelled texts. The vocabulary is read from a file, known, or learned from the training texts; split() makes
+// that part first. `read(path, key, rule, trained)` reads a file whose labels follow a rule; `trained`: the columns of
+// the training texts, for held-out data.
 template <typename Read>
 Corpus open_labelled_texts(const DataOptions& options, Read read) {
   Corpus known;
@@ -320,10 +326,17 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
   std::optional<Vocabulary> vocabulary;
   std::optional<ClassRange> range;
   std::vector<std::string> notes;
-  if (!options.vocab.empty()) vocabulary = Vocabulary::read(options.vocab, "data.vocab", options.lower_case);
+  TakenColumns trained;
+  if (!options.vocab.empty()) {
+    vocabulary = Vocabulary::read(options.vocab, "data.vocab", options.lower_case);
+  } else if (options.known_words) {
+    const KnownWords& words = *options.known_words;
+    vocabulary = Vocabulary::of_lines(words.lines, words.key, words.path);
+  }
   Corpus splits = split(
       options, one_file([&](const std::filesystem::path& path, std::string_view key) {
-        LabelledTexts texts = read(path, key, labels.rule());
+        LabelledTexts texts = read(path, key, labels.rule(), trained);
+        if (key == kPath) trained = texts.taken;
         labels.take({texts.labels, texts.classes}, texts.path, key);
         return texts;
       }),
@@ -342,6 +355,7 @@ Corpus open_labelled_texts(const DataOptions& options, Read read) {
       [&](LabelledTexts& texts, double fraction) {
         return hold_classes(texts, texts.labels, fraction, /*in_file_order=*/true, notes);
       });
+  if (learns_words(options)) known.words = vocabulary->lines();
   const std::vector<std::string> of_vocabulary = vocabulary->notes();
   known.notes.insert(known.notes.begin(), of_vocabulary.begin(), of_vocabulary.end());
   known.notes.insert(known.notes.end(), notes.begin(), notes.end());
@@ -363,18 +377,20 @@ Corpus open_kind(const DataOptions& options) {
       });
     case DataKind::kCsv:
       if (options.text_column.empty()) return open_table(options);
-      return open_labelled_texts(options,
-                                 [&](const std::filesystem::path& path, std::string_view key, const LabelRule& rule) {
-                                   return read_csv_texts(path, key, text_columns(options, rule));
-                                 });
+      return open_labelled_texts(options, [&](const std::filesystem::path& path, std::string_view key,
+                                              const LabelRule& rule, const TakenColumns& trained) {
+        return read_csv_texts(path, key, text_columns(options, rule, trained));
+      });
     case DataKind::kTsv:
-      return open_labelled_texts(options,
-                                 [&](const std::filesystem::path& path, std::string_view key, const LabelRule& rule) {
-                                   return read_tsv(path, key, text_columns(options, rule));
-                                 });
+      return open_labelled_texts(options, [&](const std::filesystem::path& path, std::string_view key,
+                                              const LabelRule& rule, const TakenColumns& trained) {
+        return read_tsv(path, key, text_columns(options, rule, trained));
+      });
     case DataKind::kWordOrder:
-      return open_labelled_texts(options, [](const std::filesystem::path& path, std::string_view key,
-                                             const LabelRule&) { return word_order_texts(path, kWordOrderSeed, key); });
+      return open_labelled_texts(
+          options, [](const std::filesystem::path& path, std::string_view key, const LabelRule&, const TakenColumns&) {
+            return word_order_texts(path, kWordOrderSeed, key);
+          });
   }
   ZERO_CHECK(false, "data kind {}", static_cast<int>(options.kind));
   return {};

@@ -11,7 +11,7 @@
 //
 // Local: each rank reads the files itself. If a file is wrong, throws ConfigError under "data.path", "data.validation",
 // "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
-// "data.label_column", "data.augment" or "data.context".
+// "data.label_column", "data.augment" or "data.context", or under the key of known words.
 #pragma once
 
 #include <array>
@@ -51,6 +51,13 @@ constexpr std::string_view name_of(DataKind kind) {
 // Held-out data: a fraction in [0, 1) from the end of the training data, or other files. 0: no validation.
 using Validation = std::variant<double, DataFiles>;
 
+// The words that a run learned before, with which another run, or its continuation, reads its texts.
+struct KnownWords {
+  std::string lines;  // Vocabulary::lines()
+  std::string key;    // errors are under it: "run.dir" or "model.init"
+  std::string path;   // file of the words
+};
+
 struct DataOptions {
   DataKind kind = DataKind::kText;
   DataFiles path;
@@ -58,6 +65,7 @@ struct DataOptions {
   std::int64_t context = 0;     // tokens per sample; kinds of numbers ignore it
   std::int64_t words = 4000;    // labelled texts: size of the vocabulary that is learned from the training texts
   std::filesystem::path vocab;  // labelled texts: file of a WordPiece vocabulary; empty: a vocabulary is learned
+  std::optional<KnownWords> known_words;  // labelled texts without vocab: words that replace learning
   std::optional<bool>
       lower_case;  // with vocab: are texts lower-cased? Empty: it depends on the vocabulary (vocabulary.h)
   std::filesystem::path tokenizer;   // kTokens: folder of the tokens' tokenizer; empty: no tokenizer
@@ -78,6 +86,11 @@ inline bool is_labelled_text(const DataOptions& options) {
          (options.kind == DataKind::kCsv && !options.text_column.empty());
 }
 
+// Are the words of the texts learned, unless they are known?
+inline bool learns_words(const DataOptions& options) {
+  return is_labelled_text(options) && options.vocab.empty();
+}
+
 struct Corpus {
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;  // null: no validation
@@ -87,6 +100,8 @@ struct Corpus {
   std::int64_t classes = 0;  // number of classes in the options; 0: as many as the labels make
 
   std::vector<std::string> class_names;  // names of classes from words or folders; empty: classes have no names
+
+  std::string words;  // words that were learned or known (Vocabulary::lines()); empty: the data has none
 
   std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts and about labels
 

@@ -186,7 +186,9 @@ TEST(OpenData, CsvHasNumbersClassesOrTexts) {
   EXPECT_EQ(open_data(options).shape().classes, 0);
   const auto words = folder.write("w.csv", "w,kind\n1,a\n2,b\n3,c\n4,a\n");
   options.validation = words;
-  EXPECT_TRUE(says(refusal(options), "w.csv:2: the target is a word, but in data.path it is a number"));
+  EXPECT_TRUE(says(refusal(options), "w.csv: has no column 'h', which is read from data.path"));
+  options.validation = folder.write("same.csv", "w,h,p\n1,2,a\n");
+  EXPECT_TRUE(says(refusal(options), "same.csv:2: the target is a word, but in data.path it is a number"));
   options.path = words;
   options.validation = 0.5;
   EXPECT_EQ(open_data(options).shape().classes, 3);
@@ -373,6 +375,66 @@ TEST(OpenData, SplitsNeedEqualColumns) {
   const auto three = folder.write("a.csv", "1,2,3\n"), two = folder.write("b.csv", "1,2\n");
   EXPECT_TRUE(says(refusal({.kind = DataKind::kCsv, .path = three, .validation = two}),
                    "b.csv: has 1 numbers per input, but the training data has 2"));
+}
+
+// Returns the inputs of the first held-out sample.
+std::vector<float> held_out_inputs(const DataOptions& options) {
+  Batch batch;
+  open_data(options).validation->fill(std::vector<std::int64_t>{0}, batch);
+  return std::get<std::vector<float>>(batch.input.values);
+}
+
+TEST(OpenData, HeldOutColumnsFollowTheirNames) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kCsv,
+                      .path = folder.write("a.csv", "w,h,price\n1,2,3\n4,5,6\n"),
+                      .validation = folder.write("b.csv", "price,id,h,w\n30,7,20,10\n")};
+  EXPECT_EQ(held_out_inputs(options), (std::vector<float>{10, 20}));
+  EXPECT_EQ(open_data(options).validation->shape().features, 2) << "the column id is not in data.path";
+  options.columns = {"2"};
+  options.label_column = "1";
+  EXPECT_EQ(held_out_inputs(options), (std::vector<float>{20})) << "numbers count in data.path";
+  options.columns = {};
+  options.label_column = "";
+  options.validation = folder.write("c.csv", "h,price,width\n1,2,3\n");
+  const std::string message = refusal(options);
+  EXPECT_TRUE(says(message, "data.validation = "));
+  EXPECT_TRUE(says(message, "c.csv: has no column 'w', which is read from data.path"));
+  EXPECT_TRUE(says(message, "its columns are h, price, width; give it the column names of data.path"));
+  options.validation = folder.write("d.csv", "w,w,h,price\n1,1,2,3\n");
+  EXPECT_TRUE(says(refusal(options), "the column 'w' is there several times"));
+  options.validation = folder.write("e.csv", "10,20,30\n");
+  EXPECT_EQ(held_out_inputs(options), (std::vector<float>{10, 20})) << "without a header: by position";
+}
+
+TEST(OpenData, HeldOutTextsFollowColumnNames) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kCsv,
+                      .path = folder.write("a.csv", "text,mood\nsome words,good\nothers,bad\n"),
+                      .validation = folder.write("b.csv", "mood,text\ngood,held words\n"),
+                      .context = 4,
+                      .text_column = "1",
+                      .label_column = "2"};
+  EXPECT_EQ(open_data(options).validation->show(0, 60), "held words");
+  options.validation = folder.write("c.csv", "feeling,text\ngood,held words\n");
+  EXPECT_TRUE(says(refusal(options), "c.csv: has no column 'mood', which is read from data.path"));
+}
+
+TEST(OpenData, KnownWordsReplaceLearning) {
+  const TemporaryFolder folder;
+  DataOptions options{.kind = DataKind::kTsv,
+                      .path = folder.write("t", "sentence\tlabel\nb b a\t0\na c\t1\n"),
+                      .validation = 0.0,
+                      .context = 3};
+  EXPECT_EQ(open_data(options).words, "[PAD]\n[UNK]\n[CLS]\na\nb\nc\n");
+  options.known_words = KnownWords{.lines = "[PAD]\n[UNK]\n[CLS]\nc\nb\n", .key = "run.dir", .path = "words.txt"};
+  const Corpus corpus = open_data(options);
+  EXPECT_EQ(corpus.words, options.known_words->lines);
+  EXPECT_EQ(corpus.shape().vocab, 5);
+  EXPECT_TRUE(says(corpus.notes.at(0), "words: as in words.txt, not learned from this data: 5"));
+  Batch batch;
+  corpus.train->fill(std::vector<std::int64_t>{0, 1}, batch);
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(batch.input.values), (std::vector<std::int64_t>{2, 4, 4, 2, 1, 3}));
 }
 
 TEST(OpenData, ReadsImages) {

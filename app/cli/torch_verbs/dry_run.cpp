@@ -15,6 +15,7 @@
 #include "app/report/screen/wrapped.h"
 #include "app/train/tasks/model_kind.h"
 #include "app/train/weights/first_weights.h"
+#include "app/train/weights/run_words.h"
 
 namespace zero::cli {
 namespace {
@@ -99,10 +100,16 @@ CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t>
   CheckedRun run{.job = make_job(config, local_ranks), .outlook = {}, .corpus = std::nullopt, .notes = {}};
   run.job.overwrite = overwrites;
   run.outlook = look_ahead(run.job);
+  if (learns_words(run.job.data)) {
+    FoundWords found = find_words(run.job);
+    run.job.data.known_words = std::move(found.words);
+    if (!found.note.empty()) run.notes.push_back("note: " + found.note);
+  }
   run.corpus = corpus_here(config, run.job);
   if (!run.corpus || run.job.model.init.empty() || run.outlook.step > 0) return run;
   const auto task = make_task(run.job.model, run.corpus->shape(), run.job.train.seed);
-  run.notes = open_first_weights(run.job, *run.corpus, *task)->notes();
+  const std::vector<std::string> notes = open_first_weights(run.job, *run.corpus, *task)->notes();
+  run.notes.insert(run.notes.end(), notes.begin(), notes.end());
   return run;
 }
 

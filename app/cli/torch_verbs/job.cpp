@@ -12,6 +12,7 @@
 #include "zero/base/process/descriptor_limit.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
+#include "zero/checkpoint/safetensors/published_config.h"
 #include "zero/device/device_name.h"
 #include "zero/device/open_device.h"
 #include "zero/optim/rule_registry.h"
@@ -22,6 +23,7 @@
 #include "app/data/open_data.h"
 #include "app/train/folder/run_files.h"
 #include "app/train/tasks/model_kind.h"
+#include "app/train/weights/run_words.h"
 
 namespace zero::cli {
 namespace {
@@ -241,6 +243,8 @@ SampleShape planned_shape(const Config& config) {
                       takes_vocab ? "set model.vocab, or name the data" : "name the data");
   }
   const DescriptorLimit descriptors;
+  if (learns_words(data) && !model.init.empty())
+    data.known_words = words_in(folder_of_weights(model.init), "model.init");
   return open_data(data).shape();
 }
 

@@ -19,6 +19,7 @@
 #include "zero/base/files/file.h"
 #include "zero/base/process/clock.h"
 #include "zero/checkpoint/checkpoint_folder.h"
+#include "zero/checkpoint/safetensors/companion_files.h"
 
 #include "app/cli/command/child_process.h"
 #include "app/cli/command/flags.h"
@@ -181,8 +182,10 @@ int run_verify(Arguments arguments) {
   AuditPlan plan = plan_audit(request);
   compute_as_recorded(plan);
   const ExecutionFolder folder(plan);
-  if (!plan.start_path.empty())
+  if (!plan.start_path.empty()) {
     lend_checkpoint(plan.start_path, CheckpointFolder(folder.path() / "checkpoints").path_of(plan.start));
+    copy_companion(kWordsName, plan.run, folder.path());
+  }
   const fs::path log = folder.path() / "verify.log";
   const double begin = monotonic_seconds();
   const ChildEnd end = run_child(words_of(plan, folder.path()), log);

@@ -94,9 +94,17 @@ class Parser {
     if (header_.empty()) return;
     for (const std::size_t column : inputs_) table_.names.push_back(header_[column]);
     table_.names.push_back(header_[target_]);
+    table_.taken = {.header = header_, .columns = inputs_};
+    table_.taken.columns.push_back(target_);
   }
 
   void choose_columns() {
+    if (!header_.empty() && !options_.trained.header.empty()) {
+      inputs_ = columns_of_training(options_.trained, header_, key_, path_);
+      target_ = inputs_.back();
+      inputs_.pop_back();
+      return;
+    }
     target_ = options_.label_column.empty()
                   ? num_fields_ - 1
                   : column_named(options_.label_column, header_, num_fields_, kLabelKey, path_);
@@ -183,6 +191,29 @@ std::size_t column_named(std::string_view name, const std::vector<std::string>& 
           ? fmt::format("it has no header: use the column's number, 1 to {}", num_columns)
           : fmt::format("its columns are {}; or use a number, 1 to {}",
                         terminal_text(fmt::format("{}", fmt::join(names, ", ")), kColumnsOfNames), num_columns));
+}
+
+std::vector<std::size_t> columns_of_training(const TakenColumns& trained, const std::vector<std::string>& header,
+                                             std::string_view key, std::string_view path) {
+  if (header == trained.header) return trained.columns;
+  std::vector<std::size_t> columns;
+  for (const std::size_t column : trained.columns) {
+    const std::string& name = trained.header[column];
+    const auto found = std::ranges::find(header, name);
+    if (found == header.end())
+      throw ConfigError(key, path,
+                        fmt::format("has no column '{}', which is read from data.path", terminal_text(name, 40)),
+                        fmt::format("its columns are {}; give it the column names of data.path",
+                                    terminal_text(fmt::format("{}", fmt::join(header, ", ")), kColumnsOfNames)));
+    if (std::ranges::count(header, name) > 1 || std::ranges::count(trained.header, name) > 1)
+      throw ConfigError(key, path,
+                        fmt::format("the column '{}' is there several times, here or in data.path, so its name does "
+                                    "not tell which one to read",
+                                    terminal_text(name, 40)),
+                        "give both files the same header, or each column its own name");
+    columns.push_back(static_cast<std::size_t>(found - header.begin()));
+  }
+  return columns;
 }
 
 CsvTable parse_csv(std::string_view text, std::string_view key, std::string_view path, const CsvOptions& options) {

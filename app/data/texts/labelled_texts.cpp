@@ -14,7 +14,6 @@
 
 #include "app/data/sample/csv_reader.h"
 #include "app/data/sample/sample_order.h"
-#include "app/data/tables/csv.h"
 
 namespace zero {
 namespace {
@@ -57,8 +56,7 @@ class TextTable {
   void record(std::int64_t line, const Fields& fields) {
     if (header_.empty()) {
       for (const auto& field : fields) header_.emplace_back(without_blanks(field));
-      text_ = column_of(columns_.text, line, "data.text_column", TextColumns().text);
-      label_ = column_of(columns_.label, line, "data.label_column", TextColumns().label);
+      choose_columns(line);
       return;
     }
     if (fields.size() != header_.size())
@@ -83,6 +81,18 @@ class TextTable {
   }
 
  private:
+  void choose_columns(std::int64_t line) {
+    if (columns_.trained.header.empty()) {
+      text_ = column_of(columns_.text, line, "data.text_column", TextColumns().text);
+      label_ = column_of(columns_.label, line, "data.label_column", TextColumns().label);
+    } else {
+      const std::vector<std::size_t> same = columns_of_training(columns_.trained, header_, key_, path_);
+      text_ = same[0];
+      label_ = same[1];
+    }
+    texts_.taken = {.header = header_, .columns = {text_, label_}};
+  }
+
   // If the column has its default name, the user did not name it, so the error is about the file.
   std::size_t column_of(const std::string& name, std::int64_t line, std::string_view key,
                         const std::string& usual) const {

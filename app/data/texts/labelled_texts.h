@@ -20,6 +20,7 @@
 
 #include "app/data/sample/held_out.h"
 #include "app/data/sample/label_words.h"
+#include "app/data/tables/csv.h"
 
 namespace zero {
 
@@ -29,6 +30,7 @@ struct LabelledTexts {
   std::vector<std::int64_t> labels;    // class of each text
   std::vector<std::int64_t> lines;     // line of each text in the file, from 1, for messages
   std::vector<std::string> classes{};  // names of the classes; empty: they have no names
+  TakenColumns taken{};                // columns of the text and of the label
 
   std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
   // Reorders the texts: `order` has their indices in the new order. An empty order changes nothing.
@@ -44,6 +46,7 @@ struct TextColumns {
   std::string text = "sentence";  // data.text_column
   std::string label = "label";    // data.label_column
   LabelRule labels{};
+  TakenColumns trained{};  // of held-out data: the columns of the training data
 };
 
 LabelledTexts parse_tsv(std::string_view bytes, std::string_view key, std::string_view path,

@@ -20,6 +20,7 @@ constexpr std::size_t kLongestWord = 100;  // characters; a longer word is [UNK]
 constexpr std::int64_t kCasedShare = 100;  // cased if 1 piece in 100 has a capital letter
 constexpr std::string_view kContinues = "##";
 constexpr std::array<std::string_view, 5> kSpecials{"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+constexpr std::size_t kLearnedSpecials = 3;  // of kSpecials, the first numbers of a learned vocabulary
 
 // Calls visit(word) for each word of a text between spaces, in ASCII's lower case.
 template <typename Visit>
@@ -60,13 +61,47 @@ Vocabulary Vocabulary::learn(std::span<const std::string> texts, std::int64_t si
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
   Vocabulary vocabulary;
-  vocabulary.pieces_ = {"[PAD]", "[UNK]", "[CLS]"};
+  vocabulary.pieces_.assign(kSpecials.begin(), kSpecials.begin() + kLearnedSpecials);
   for (const auto& [word, count] : words) {
     if (vocabulary.size() == size) break;
     vocabulary.numbers_.emplace(word, vocabulary.size());
     vocabulary.pieces_.push_back(word);
   }
   return vocabulary;
+}
+
+Vocabulary Vocabulary::of_lines(std::string_view lines, std::string_view key, std::string_view path) {
+  Vocabulary vocabulary;
+  const auto refuse = [&](std::string_view reason) {
+    throw ConfigError(key, fmt::format("{}:{}", path, vocabulary.size() + 1), reason,
+                      "restore the file that the run wrote when it began, or begin another run");
+  };
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    const std::string_view word = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+    const auto number = vocabulary.pieces_.size();
+    if (number < kLearnedSpecials) {
+      if (word != kSpecials[number]) refuse(fmt::format("must be {}", kSpecials[number]));
+    } else {
+      std::int64_t words = 0;
+      bool is_same = false;
+      visit_words(word, [&](std::string_view read) { ++words, is_same = read == word; });
+      if (words != 1 || !is_same) refuse("is not one word in lower case");
+      if (!vocabulary.numbers_.emplace(word, vocabulary.size()).second) refuse("is a word of an earlier line");
+    }
+    vocabulary.pieces_.emplace_back(word);
+  }
+  if (vocabulary.pieces_.size() <= kLearnedSpecials) refuse("is missing: the file has no word");
+  vocabulary.notes_.push_back(fmt::format("words: as in {}, not learned from this data: {} with [PAD], [UNK] and [CLS]",
+                                          path, format_count(vocabulary.size())));
+  return vocabulary;
+}
+
+std::string Vocabulary::lines() const {
+  std::string lines;
+  for (const std::string& piece : pieces_) lines += piece + "\n";
+  return lines;
 }
 
 Vocabulary Vocabulary::read(const std::filesystem::path& path, std::string_view key, std::optional<bool> lower_case) {

@@ -31,6 +31,10 @@ class Vocabulary {
   // every other word, and 2 is [CLS]. Words follow by frequency, and equally frequent words in alphabetical order. So
   // the same texts give the same numbers everywhere. Throws ConfigError under "data.words" if `size` is below 4.
   static Vocabulary learn(std::span<const std::string> texts, std::int64_t size);
+  // Returns the learned vocabulary that lines() wrote. Throws ConfigError(key, "path:line") if it is none.
+  static Vocabulary of_lines(std::string_view lines, std::string_view key, std::string_view path);
+  // Returns the pieces, one a line in the order of their numbers.
+  std::string lines() const;
   // Reads a file with one piece per line, whose number is the line's, from 0. If lower_case is empty, texts are
   // lower-cased if fewer than one piece in a hundred has a capital letter (has_capital(); names in brackets do not
   // count). Vocabularies of lower-case letters with accents are not supported. Throws ConfigError(key) if the file
@@ -43,7 +47,7 @@ class Vocabulary {
   std::int64_t pad() const { return pad_; }
   const std::string& piece(std::int64_t number) const { return pieces_[static_cast<std::size_t>(number)]; }
   // Returns lines for the user: how capital letters are treated, or why lower_case does not fit the pieces, and how
-  // many pieces have accents that lower-cased texts do not have.
+  // many pieces have accents that lower-cased texts do not have. Of of_lines(): the file of the words.
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Returns `context` numbers: [CLS], the text, cut off if it is longer, and padding.

@@ -94,7 +94,7 @@ TrainResult train(const TrainJob& asked, World& world, TrainOutput output, const
   world.keep_flight_in(RunFiles(asked.run_dir).flight);
   try {
     require_possible(asked.attach.sync, world.size());
-    const TrainJob job = as_recorded(asked, world.communicator());
+    const TrainJob job = with_words(as_recorded(asked, world.communicator()), world.communicator());
     at::set_num_threads(job.attach.threads);
     return train_in_folder(job, world, output, seams);
   } catch (const ConfigError&) {

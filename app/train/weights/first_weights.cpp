@@ -20,6 +20,7 @@ std::string vocabulary_of(const TrainJob& job, const Corpus& corpus) {
     return fmt::format("the tokenizer {} (data.tokenizer) has",
                        BytePairTokenizer::file_of(job.data.tokenizer).string());
   if (!job.data.vocab.empty()) return fmt::format("{} (data.vocab) has", job.data.vocab.string());
+  if (learns_words(job.data) && job.data.known_words) return job.data.known_words->path + " has";
   if (job.data.kind == DataKind::kText) return fmt::format("{} is text, whose bytes are", job.data.path.text());
   const std::string token = corpus.largest_token();
   return token.empty() ? fmt::format("the data of {} has", job.data.path.text()) : token + ", so the data has";

@@ -66,6 +66,11 @@ std::vector<std::string> write_model_files(const TrainJob& job, const Task& task
     write_file(classes, classes_json(corpus.class_names));
   else if (files == ModelFiles::kNew)
     fs::remove(classes, ignored);
+  const fs::path words = folder / kWordsName;
+  if (!corpus.words.empty())
+    write_file(words, corpus.words);
+  else
+    fs::remove(words, ignored);
   return notes;
 }
 
@@ -73,7 +78,8 @@ void require_classes_of_run(const fs::path& folder, const std::vector<std::strin
   const fs::path file = folder / kClassesName;
   if (!is_there(file)) return;
   const std::vector<std::string> before = names_in_classes_json(read_file(file));
-  if (before.empty() || before == class_names) return;
+  // As the file would hold them: JSON has only UTF-8.
+  if (before.empty() || before == names_in_classes_json(classes_json(class_names))) return;
   throw ConfigError("data.labels", fmt::format("[{}]", fmt::join(class_names, ", ")),
                     fmt::format("the run began with the classes {} ({})", fmt::join(before, ", "), file.string()),
                     fmt::format("set data.labels to [\"{}\"], or begin another run", fmt::join(before, "\", \"")));

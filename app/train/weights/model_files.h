@@ -3,8 +3,8 @@
 //   for (const std::string& note : write_model_files(job, *task, corpus, "runs/mine", ModelFiles::kNew)) say(note);
 //
 // The files are config.json for transformers, generation_config.json and the tokenizer's files of the first weights,
-// and classes.json with the names of the data's classes. They are written when the run begins, because the export of an
-// unfinished run also needs them.
+// classes.json with the names of the data's classes, and words.txt with the words of texts without a tokenizer
+// (run_words.h). They are written when the run begins, because the export of an unfinished run also needs them.
 //
 // The tokenizer is that of data.tokenizer, or of the folder of data.vocab = ".../vocab.txt", or of the folder of
 // model.init. A config.json that describes no model is not changed; the end of the run reports it. Local, on rank 0.
@@ -28,7 +28,8 @@ enum class ModelFiles { kNew, kResumed };
 std::vector<std::string> write_model_files(const TrainJob& job, const Task& task, const Corpus& corpus,
                                            const std::filesystem::path& folder, ModelFiles files);
 
-// Throws ConfigError under "data.labels" unless the classes of a resumed run are those with which it began.
+// Throws ConfigError under "data.labels" unless the classes of a resumed run are those with which it began. Names that
+// are not UTF-8 are compared as classes.json has them.
 void require_classes_of_run(const std::filesystem::path& folder, const std::vector<std::string>& class_names);
 
 }  // namespace zero

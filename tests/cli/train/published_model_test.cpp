@@ -139,6 +139,27 @@ TEST_F(PublishedModel, TableWordsAreTheRunsClasses) {
   EXPECT_EQ(folder_.zero(flags + "--train.steps 3", "timeout 250").status, 0);
 }
 
+// The second run has other data, in which the words would have other numbers.
+TEST_F(PublishedModel, ExportsKeepTheLearnedWords) {
+  folder_.write("a.tsv", "sentence\tlabel\nx x x y y z\t0\nx y\t1\n");
+  folder_.write("b.tsv", "sentence\tlabel\nz z z y y x\t0\nz y\t1\n");
+  const std::string flags =
+      "train c.toml --model.name bert --model.layers 1 --model.width 8 --model.heads 2 --model.context 8 "
+      "--data.kind tsv ";
+  const Ran ran = folder_.zero(flags + "--data.path a.tsv --run.dir run", "timeout 250");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  const std::string words = "[PAD]\n[UNK]\n[CLS]\nx\ny\nz\n";
+  EXPECT_EQ(folder_.read("run/words.txt"), words);
+  const Ran exported = folder_.zero("export run -o out");
+  ASSERT_EQ(exported.status, 0) << exported.errors;
+  EXPECT_TRUE(says(exported.output, "out/words.txt"));
+  EXPECT_EQ(folder_.read("out/words.txt"), words);
+  const Ran tuned = folder_.zero(flags + "--data.path b.tsv --model.init out --run.dir tuned", "timeout 250");
+  ASSERT_EQ(tuned.status, 0) << tuned.errors;
+  EXPECT_TRUE(says(tuned.output, "words: as in out/words.txt"));
+  EXPECT_EQ(folder_.read("tuned/words.txt"), words);
+}
+
 // If python has transformers, it loads the run and generates with the run's own bos, eos and tokenizer.
 TEST_F(PublishedModel, TransformersReadsTheRun) {
   const auto python = transformers_python();

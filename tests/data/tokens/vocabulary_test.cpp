@@ -27,6 +27,22 @@ TEST(LearnedVocabulary, HasTheMostFrequentWordsFirst) {
   EXPECT_EQ(words.encode("to dream or NOT", 7), (Numbers{2, 3, 1, 6, 5, 0, 0})) << "dream is [UNK]";
 }
 
+TEST(LearnedVocabulary, LinesReadBack) {
+  const std::vector<std::string> texts{"b b \xff", "a b"};
+  const Vocabulary learned = Vocabulary::learn(texts, 7);
+  const Vocabulary read = Vocabulary::of_lines(learned.lines(), "run.dir", "words.txt");
+  EXPECT_EQ(read.lines(), "[PAD]\n[UNK]\n[CLS]\nb\na\n\xff\n");
+  EXPECT_EQ(read.encode("A \xff b", 5), learned.encode("A \xff b", 5));
+  const auto refusal = [](const std::string& lines) {
+    return message_of<ConfigError>([&] { Vocabulary::of_lines(lines, "run.dir", "words.txt"); });
+  };
+  EXPECT_TRUE(says(refusal("[PAD]\n[CLS]\n"), "run.dir = words.txt:2: must be [UNK]"));
+  EXPECT_TRUE(says(refusal("[PAD]\n[UNK]\n[CLS]\na\na\n"), "words.txt:5: is a word of an earlier line"));
+  EXPECT_TRUE(says(refusal("[PAD]\n[UNK]\n[CLS]\nB\n"), "words.txt:4: is not one word in lower case"));
+  EXPECT_TRUE(says(refusal("[PAD]\n[UNK]\n[CLS]\n\n"), "words.txt:4: is not one word in lower case"));
+  EXPECT_TRUE(says(refusal("[PAD]\n[UNK]\n[CLS]\n"), "words.txt:4: is missing"));
+}
+
 TEST(LearnedVocabulary, ALongTextIsCutOff) {
   const std::vector<std::string> texts{"a b c d e f"};
   EXPECT_EQ(Vocabulary::learn(texts, 100).encode("a b c d e f", 4), (Numbers{2, 3, 4, 5}));

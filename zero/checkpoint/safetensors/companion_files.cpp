@@ -65,7 +65,7 @@ std::vector<fs::path> copy_tokenizer_files(const fs::path& from, const fs::path&
 
 std::vector<fs::path> copy_companion_files(const fs::path& from, const fs::path& to) {
   std::vector<fs::path> copies = copy_tokenizer_files(from, to);
-  for (const std::string_view name : {kGenerationConfig, kClassesName})
+  for (const std::string_view name : {kGenerationConfig, kClassesName, kWordsName})
     for (fs::path& copy : copy_companion(name, from, to)) copies.push_back(std::move(copy));
   return copies;
 }

@@ -1,5 +1,5 @@
 // Companion files: what other programs read beside weights and their config.json: a tokenizer's files,
-// generation_config.json, and classes.json.
+// generation_config.json, classes.json, and the words that a run learned (words.txt).
 //
 //   copy_tokenizer_files("gpt2", "runs/tuned");       // tokenizer.json, tokenizer_config.json, merges.txt, ...
 //   copy_companion_files("runs/tuned", "exported");   // these, and the others
@@ -16,6 +16,7 @@ namespace zero {
 
 inline constexpr std::string_view kGenerationConfig = "generation_config.json";
 inline constexpr std::string_view kClassesName = "classes.json";
+inline constexpr std::string_view kWordsName = "words.txt";
 
 // In place of another tokenizer's, whose other files go.
 std::vector<std::filesystem::path> copy_tokenizer_files(const std::filesystem::path& from,
@@ -27,7 +28,7 @@ std::vector<std::filesystem::path> copy_companion_files(const std::filesystem::p
 std::vector<std::filesystem::path> copy_companion(std::string_view name, const std::filesystem::path& from,
                                                   const std::filesystem::path& to);
 
-// {"id2label": {"0": "negative"}, "label2id": {"negative": 0}}
+// {"id2label": {"0": "negative"}, "label2id": {"negative": 0}}; bytes that are not UTF-8 are replaced.
 std::string classes_json(const std::vector<std::string>& names);
 // The names in such a text, in their order; empty: there are none.
 std::vector<std::string> names_in_classes_json(std::string_view text);

@@ -18,6 +18,7 @@
 #include "app/train/folder/push_log.h"
 #include "app/train/tasks/model_kind.h"
 #include "app/train/weights/model_files.h"
+#include "app/train/weights/run_words.h"
 
 namespace zero {
 namespace {
@@ -126,6 +127,24 @@ TrainJob as_recorded(TrainJob job, Communicator& run) {
   job.replay_line = replay_line(recorded, job.places);
   job.attach.threads = recorded.at(rank).threads;
   for (std::size_t i = 0; i < recorded.size(); ++i) job.places[i].threads = recorded[i].threads;
+  return job;
+}
+
+TrainJob with_words(TrainJob job, Communicator& run) {
+  if (!learns_words(job.data)) return job;
+  if (is_replacement(run)) {
+    job.data.known_words = words_in(job.run_dir, "run.dir");
+    return job;
+  }
+  FoundWords found;
+  require_on_first(run, [&] { found = find_words(job); });
+  const KnownWords mine = found.words.value_or(KnownWords());
+  KnownWords words;
+  words.path = broadcast_text(run, mine.path);
+  words.key = broadcast_text(run, mine.key);
+  words.lines = broadcast_text(run, mine.lines);
+  if (!words.path.empty()) job.data.known_words = std::move(words);
+  if (!found.note.empty()) job.notes.push_back(found.note);
   return job;
 }
 

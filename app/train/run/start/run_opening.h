@@ -33,6 +33,13 @@ namespace zero {
 // the same bits.
 TrainJob as_recorded(TrainJob job, Communicator& run);
 
+// Returns `job` with the words of its texts, if they are known: those of the run that continues, or those beside
+// model.init (run_words.h). Rank 0 reads them for all ranks.
+//
+// Collective if the job learns words, but Local for a replacement, which reads the words of the run. Throws what
+// find_words() throws.
+TrainJob with_words(TrainJob job, Communicator& run);
+
 // Locks the folder on rank 0 while the result lives; the result is empty on the others. If another run is active there,
 // every rank throws.
 std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm);
