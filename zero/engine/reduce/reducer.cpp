@@ -280,8 +280,8 @@ void Reducer::offload(Pending& pending) {
   }
 }
 
-// Does not free blocks that peers read: these must be freed at the same time on every rank. With copies, a use may begin
-// several gathers over the ranks of the sum.
+// Does not free blocks that peers read: these must be freed at the same time on every rank. With copies, a use may
+// begin several gathers over the ranks of the sum.
 void Reducer::pump() {
   constexpr int kMostUses = 16;
   if (over_ranks_.is_chained() && !pending_.empty() && ++num_uses_ > kMostUses) wait();
