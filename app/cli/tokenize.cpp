@@ -8,45 +8,16 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
-#include "zero/base/files/input_file.h"
 #include "zero/base/text/bytes.h"
 
 #include "app/cli/command/flags.h"
 #include "app/cli/verbs.h"
 #include "app/data/tokens/byte_pair_tokenizer.h"
+#include "app/data/tokens/text_parts.h"
 #include "app/data/tokens/token_file.h"
 
 namespace zero::cli {
 namespace {
-
-constexpr std::int64_t kPartBytes = 1 << 24;  // most bytes in memory at once
-
-// Parts of a file. A part ends where a line ends. If it has no line end at which `tokenizer` may cut, it ends when it
-// is full.
-class TextParts {
- public:
-  TextParts(const std::string& path, const BytePairTokenizer* tokenizer) : file_(path), tokenizer_(tokenizer) {}
-
-  bool next(std::string& part) {
-    if (at_ >= file_.size_bytes()) return false;
-    const std::int64_t bytes = std::min(kPartBytes, file_.size_bytes() - at_);
-    part.resize(static_cast<std::size_t>(bytes));
-    file_.read_at(at_, std::as_writable_bytes(std::span(part)));
-    const bool last = at_ + bytes == file_.size_bytes();
-    std::size_t line = part.rfind('\n');
-    while (tokenizer_ != nullptr && line != std::string::npos && line > 0 && !tokenizer_->may_cut(part, line))
-      line = part.rfind('\n', line - 1);
-    // The newline stays with the line after it, because the tokenizer cuts blank space as a whole.
-    if (!last && line != std::string::npos && line > 0) part.resize(line);
-    at_ += std::ssize(part);
-    return true;
-  }
-
- private:
-  InputFile file_;
-  const BytePairTokenizer* tokenizer_;
-  std::int64_t at_ = 0;
-};
 
 BytePairTokenizer learn(const std::vector<std::string>& inputs, std::int64_t size, const std::string& folder) {
   std::string text, part;

@@ -53,6 +53,7 @@ constexpr std::array kWhyBits{
     WhyBits{"train.accumulate", "sums over samples have other terms"},
     WhyBits{"train.reduce", "gradients are added in another order"},
     WhyBits{"train.share", "a rank sums other samples"},
+    WhyBits{"train.steps", "the last step has another evaluation, and most schedules have other rates"},
     WhyBits{"train.eval_", "evaluations would differ from the recorded ones"},
     WhyBits{"train.patience", "the run would end after another step"},
     WhyBits{"run.threads", "libtorch adds in another order"},
@@ -81,8 +82,6 @@ bool sums_by_nccl(const Config& config) {
 }  // namespace
 
 std::string_view why_bits_change(std::string_view key, const Config& config) {
-  const bool has_end = config.schedule.kind != LrKind::kConstant && config.schedule.kind != LrKind::kInverseSqrt;
-  if (key == "train.steps") return has_end ? "the learning rate depends on it" : "";
   // With leaves ranks and micro-batches only decide who computes which part of one tree.
   const bool of_ranks = key == "train.accumulate" || key == "train.reduce" || key == "run.min_ranks";
   if (of_ranks && config.train.leaves > 0) return "";

@@ -20,6 +20,7 @@
 #include "app/report/step_timeline.h"
 #include "app/train/folder/computing_place.h"
 #include "app/train/folder/run_checkpoints.h"
+#include "app/train/folder/run_launch.h"
 #include "app/train/tasks/model_options.h"
 #include "app/train/tasks/step_options.h"
 #include "app/train/watch/health.h"
@@ -46,8 +47,7 @@ struct TrainJob {
   std::vector<ComputingPlace> places;  // by rank, in a run with servers, after the rendezvous
   std::vector<std::int64_t> saves;     // `zero verify`: the only steps that are saved; the run pauses after the last
   std::string replay_line;             // printed: the threads that a replay takes from the recorded run
-  std::string launch;                  // identity of the launch, equal in all attempts of a launcher
-  bool restarted = false;              // true in a later attempt, which continues an earlier attempt's run
+  RunLaunch launch;                    // the launch that started this rank
   bool probe_again = false;            // probes the machine's rates, also if they are known
   std::string config_text;             // contents of config.toml
   std::uint64_t config_hash = 0;       // ranks with different hashes do not start

@@ -410,8 +410,7 @@ TEST_F(ResumeTestSlow, OverwriteDropsOldCheckpoints) {
 TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
   const RunReport other = run(job(4, 2), 1).report;  // another launch's run, with checkpoints
   TrainJob mine = job(6, 2);
-  mine.launch = "mine";
-  mine.restarted = true;  // the first attempt died before it created the folder
+  mine.launch = {.name = "mine", .is_restart = true};  // the first attempt died before it created the folder
   mine.overwrite = true;
   EXPECT_EQ(run(mine, 1).report.steps.losses.size(), 6U);
   EXPECT_EQ(out_.find("continuing"), std::string::npos) << "the other launch's run had to be overwritten: " << out_;
@@ -426,7 +425,7 @@ TEST_F(ResumeTestSlow, LaterAttemptContinuesOnlyItsLaunch) {
   fs::remove(folder_ / "run/report.json");
   EXPECT_EQ(run(mine, 1).report.steps.losses.size(), 6U);
   fs::remove_all(folder_ / "run/checkpoints");
-  mine.launch = "another";
+  mine.launch.name = "another";
   EXPECT_NE(message_of<ConfigError>([&] { run(mine, 1); }).find("holds a run already"), std::string::npos);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -28,21 +29,11 @@
 #include "app/cli/torch_verbs/verbs.h"
 #include "app/config/options/with_origins.h"
 #include "app/config/rules/fit_to_world.h"
+#include "app/train/folder/run_launch.h"
 #include "app/train/run/trainer.h"
 
 namespace zero::cli {
 namespace {
-
-// Reads the launch's name. `zero launch` uses one name for all attempts, and appends the number of later attempts.
-void tell_launch(TrainJob& job) {
-  const char* const run_id = std::getenv("ZERO_RUN_ID");
-  const char* const attempt = std::getenv("TORCHELASTIC_RESTART_COUNT");
-  if (run_id == nullptr || attempt == nullptr) return;
-  job.launch = run_id;
-  job.restarted = std::string_view(attempt) != "0";
-  const std::string suffix = fmt::format("-{}", attempt);
-  if (job.restarted && job.launch.ends_with(suffix)) job.launch.resize(job.launch.size() - suffix.size());
-}
 
 // Returns the number of ranks that `zero launch` was asked for, if it continues without a rank; else 0.
 std::int64_t asked_world() {
@@ -92,7 +83,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   if (group.ranks > 0) job.attach.group = group.ranks;
   job.group_line = std::move(group.line);
   job.attach = with_shard_weights(std::move(job.attach), world.communicator(), world.local_size());
-  tell_launch(job);
+  job.launch = detect_launch(std::getenv, ::getppid());
   job.overwrite = request.overwrite;
   job.replay = request.replay;
   job.saves = request.saves;

@@ -164,17 +164,25 @@ void for_each_change(const Config& before, const Config& now, Visit visit) {
       visit(key, found == then.end() ? std::string("(none)") : found->second, value);
 }
 
+// Does a change of this key between two checkpoints change a record of the steps?
+bool changes_records(std::string_view key, const Config& config) {
+  if (key == "checkpoint.keep_best") return true;  // the last step has one more evaluation
+  // A save applies the gradient that a delayed update holds back.
+  if (key == "checkpoint.every") return config.engine.delayed_update;
+  return !key.starts_with("checkpoint.") && !why_bits_change(key, config).empty();
+}
+
 void require_one_configuration(const AuditRequest& request, const AuditPlan& plan,
                                const std::vector<Configuration>& all) {
   const Config first = load(all.front(), request, /*with_overrides=*/false);
   for (std::size_t i = 1; i < all.size(); ++i) {
     for_each_change(first, load(all[i], request, false), [&](const auto& key, const auto& before, const auto& now) {
-      const std::string_view why = why_bits_change(key, first);
-      if (why.empty() || key.starts_with("checkpoint.")) return;
+      if (!changes_records(key, first)) return;
       throw ConfigError("--steps", fmt::format("{}..{}", plan.first, plan.last),
                         fmt::format("the run changed between: {} has {} = {}, and {} has {}", all.front().place, key,
                                     before, all[i].place, now),
-                        fmt::format("verify the parts one by one: {}..{} first", plan.first, all[i - 1].until));
+                        fmt::format("verify the parts one by one: --steps {0}..{1}, then --steps {1}..{2}", plan.first,
+                                    all[i - 1].until, plan.last));
     });
   }
 }

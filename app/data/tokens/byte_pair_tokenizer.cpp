@@ -132,6 +132,7 @@ void BytePairTokenizer::encode(std::string_view text, std::vector<std::int64_t>&
 }
 
 bool BytePairTokenizer::may_cut(std::string_view text, std::size_t at) const {
+  if (characters_ ? text[at] != '\n' && text[at] != '\r' : !splitter_.may_cut(text, at)) return false;
   if (!specials_.may_cut(text, at) || !normal_specials_.may_cut(text, at)) return false;
   if (!characters_) return true;
   if (specials_.ends_at(text, at)) return false;  // after a special token a new text begins

@@ -55,7 +55,9 @@ class BytePairTokenizer {
   // Appends the tokens of a part of a text to `out`. `begins`: is it the first part? Cut parts only where may_cut() is
   // true.
   void encode(std::string_view text, std::vector<std::int64_t>& out, bool begins = true) const;
-  // May a text be cut at `at`, so its parts have the tokens of the whole? `at` must be before the end of a line.
+  // May a text be cut at `at`, so its parts have the tokens of the whole? True only for places that are certain: over
+  // bytes after a letter or digit, and before white space or punctuation (TextSplitter::may_cut); of Llama 2's form
+  // only before a line end. `at` must be less than the size of the text.
   bool may_cut(std::string_view text, std::size_t at) const;
   // Converts tokens to a text. Numbers that are no token, and added tokens that tokenizer.json calls special, give no
   // text. Bytes that are not UTF-8 are not changed.

@@ -124,8 +124,8 @@ void SpecialTokens::split(std::string_view text, const std::function<void(std::s
   if (done < text.size()) take_text(text.substr(done));
 }
 
-bool SpecialTokens::is_within(std::string_view text, std::size_t at) const {
-  for (std::size_t begin = at - std::min(at, longest_); begin < at; ++begin) {
+bool SpecialTokens::reaches(std::string_view text, std::size_t at) const {
+  for (std::size_t begin = at - std::min(at, longest_); begin <= at; ++begin) {
     if (!first_bytes_[static_cast<unsigned char>(text[begin])]) continue;
     const std::string_view rest = text.substr(begin);
     for (const SpecialToken& token : tokens_) {
@@ -143,7 +143,7 @@ bool SpecialTokens::ends_at(std::string_view text, std::size_t at) const {
 }
 
 bool SpecialTokens::may_cut(std::string_view text, std::size_t at) const {
-  if (is_within(text, at)) return false;
+  if (reaches(text, at)) return false;
   const std::size_t left = space_begin(text, at), right = space_end(text, at);
   return std::ranges::none_of(tokens_, [&](const SpecialToken& token) {
     const std::string_view rest = text.substr(right);

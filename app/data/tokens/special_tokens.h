@@ -39,8 +39,8 @@ class SpecialTokens {
   void split(std::string_view text, const std::function<void(std::string_view)>& take_text,
              const std::function<void(std::int64_t)>& take_token) const;
 
-  // Do the parts [0, at) and [at, end) have the tokens of the whole? `at` must be before white space. Also false if the
-  // text ends too early to be certain.
+  // Do the parts [0, at) and [at, end) have the tokens of the whole? `at` must be before white space or punctuation.
+  // Also false if the text ends too early to be certain.
   bool may_cut(std::string_view text, std::size_t at) const;
   // Does a name end at `at`?
   bool ends_at(std::string_view text, std::size_t at) const;
@@ -48,7 +48,9 @@ class SpecialTokens {
  private:
   // Returns the token with the longest name that begins at `at`; null: there is none.
   const SpecialToken* begins_at(std::string_view text, std::size_t at) const;
-  bool is_within(std::string_view text, std::size_t at) const;
+  // Does a name that begins at `at` or before reach beyond `at`? The text may end within the name. A name that begins
+  // at `at` counts, because it could be a single word at the begin of a part.
+  bool reaches(std::string_view text, std::size_t at) const;
 
   std::vector<SpecialToken> tokens_;     // longest names first
   std::array<bool, 256> first_bytes_{};  // does a name begin with this byte?

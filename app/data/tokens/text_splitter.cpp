@@ -1,11 +1,14 @@
 #include "app/data/tokens/text_splitter.h"
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include <fmt/format.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <utf8proc.h>
 
 #include "zero/base/error/error.h"
 
@@ -20,6 +23,32 @@ std::string message_of(int error) {
 
 const pcre2_code* code_of(const std::shared_ptr<const void>& code) {
   return static_cast<const pcre2_code*>(code.get());
+}
+
+// Returns the character at `at`, or -1 if that is not UTF-8. `bytes`: its length.
+std::int32_t code_at(std::string_view text, std::size_t at, std::size_t& bytes) {
+  utf8proc_int32_t code = -1;
+  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at),
+                                       static_cast<utf8proc_ssize_t>(text.size() - at), &code);
+  bytes = length > 0 ? static_cast<std::size_t>(length) : 1;
+  return length > 0 ? code : -1;
+}
+
+bool is_letter_or_digit(std::int32_t code) {
+  const utf8proc_category_t category = utf8proc_category(code);
+  return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) ||
+         (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO);
+}
+
+// Returns the begin of the letter or digit that ends at `at`; `at` if there is none.
+std::size_t begin_of_letter(std::string_view text, std::size_t at) {
+  constexpr std::size_t kLongest = 4;
+  for (std::size_t back = 1; back <= std::min(at, kLongest); ++back) {
+    std::size_t bytes = 0;
+    const std::int32_t code = code_at(text, at - back, bytes);
+    if (code >= 0 && bytes == back) return is_letter_or_digit(code) ? at - back : at;
+  }
+  return at;
 }
 
 }  // namespace
@@ -57,6 +86,24 @@ void TextSplitter::split(std::string_view text, const std::function<void(std::st
     if (last > first) take(text.substr(first, last - first));
     begin = last;
   }
+}
+
+bool TextSplitter::may_cut(std::string_view text, std::size_t at) const {
+  constexpr std::size_t kWindow = 32;  // bytes after the cut that the expression is tried with
+  std::size_t bytes = 0;
+  const std::int32_t next = at < text.size() ? code_at(text, at, bytes) : -1;
+  const bool is_space = next == ' ' || next == '\n' || next == '\r';
+  if (next < 0 || next == '\'') return false;
+  if (!is_space && utf8proc_category(next) != UTF8PROC_CATEGORY_PO) return false;
+  const std::size_t begin = begin_of_letter(text, at);
+  if (begin == at) return false;
+  bool ends_there = false;
+  std::size_t end = begin;
+  split(text.substr(begin, at - begin + kWindow), [&](std::string_view piece) {
+    end += piece.size();
+    ends_there = ends_there || end == at;
+  });
+  return ends_there;
 }
 
 }  // namespace zero

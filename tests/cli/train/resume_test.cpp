@@ -28,5 +28,27 @@ TEST_F(Resume, OtherInstructionsAreSaid) {
   EXPECT_CONTAINS(go_on("--train.steps 5", "ATEN_CPU_CAPABILITY=default"), std::string(kOthers) + "instructions ");
 }
 
+// torchrun's attempts: all processes of one shell have the same agent, and each shell is another one.
+TEST_F(Resume, TorchrunsRestartKeepsItsRun) {
+  const auto attempt = [](int number) {
+    return "TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=" + std::to_string(number) + " timeout 100 ";
+  };
+  const std::string flags = "train c.toml --run.dir run --overwrite";
+  const auto restarted = [&](int number, int steps) {
+    const std::string first = attempt(0) + "'" + built::kCommand + "' " + flags + "; ";
+    return folder_.zero(flags + " --train.steps " + std::to_string(steps) + "; exit $?", first + attempt(number));
+  };
+  const Ran ran = restarted(1, 5);
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_CONTAINS(ran.output, "continuing after step 4 of 5");
+  // torchrun does not count a restart after a change of membership.
+  EXPECT_CONTAINS(restarted(0, 6).output, "continuing after step 4 of 6");
+
+  const Ran other = folder_.zero(flags + "; exit $?", attempt(1));
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_CONTAINS(other.errors, "run.dir = run: torchrun has restarted the ranks with --overwrite");
+  EXPECT_CONTAINS(folder_.zero("train c.toml --run.dir run --train.steps 7").output, "continuing after step 6 of 7");
+}
+
 }  // namespace
 }  // namespace zero

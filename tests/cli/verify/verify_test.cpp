@@ -329,6 +329,43 @@ TEST_F(Verify, RunWithoutCheckpointsNeedsSteps) {
   EXPECT_CONTAINS(refusal({.run = "run", .first = 0, .last = 12}), "its metrics.jsonl has no step");
 }
 
+// The whole validation split is evaluated after step 8, which was the last one. The rate is constant.
+TEST_F(Verify, MoreStepsAreVerifiedInParts) {
+  for (const std::string steps : {"8", "12"}) {
+    const Ran ran =
+        folder_.zero("train c.toml -n 2 --run.dir more --schedule.name constant --train.steps " + steps, "timeout 250");
+    ASSERT_EQ(ran.status, 0) << ran.errors;
+  }
+  const Ran refused = folder_.zero("verify more", "timeout 100");
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_CONTAINS(refused.errors, "the checkpoint of step 8 has train.steps = 8, and the checkpoint of step 12 has 12");
+  EXPECT_CONTAINS(refused.errors, "verify the parts one by one: --steps 4..8, then --steps 8..12");
+  for (const std::string part : {"4..8", "8..12"}) {
+    const Ran ran = folder_.zero("verify more --steps " + part, "timeout 100");
+    EXPECT_EQ(ran.status, 0) << part << ran.errors << ran.output;
+  }
+}
+
+// With keep_best the last step has one more evaluation; a save applies the gradient that a delayed update holds back.
+TEST_F(Verify, ChangedSavesAreVerifiedInParts) {
+  const auto change = [&](std::int64_t step, const std::string& before, const std::string& after) {
+    const fs::path path = folder_.path() / fmt::format("run/checkpoints/step-{:08}/manifest.json", step);
+    Manifest manifest = parse_manifest(read_file(path), "manifest.json");
+    const std::size_t found = manifest.config.find(before);
+    ASSERT_NE(found, std::string::npos) << before << manifest.config;
+    manifest.config.replace(found, before.size(), after);
+    write_file(path, to_text(manifest));
+  };
+  change(12, "\nkeep = 3\n", "\nkeep = 2\n");
+  change(12, "\nevery = 4\n", "\nevery = 6\n");
+  accepts({.run = "run"});
+  for (const std::int64_t step : {8, 12}) change(step, "delayed_update = false", "delayed_update = true");
+  EXPECT_CONTAINS(refusal({.run = "run"}), "has checkpoint.every = 4, and the checkpoint of step 12 has 6");
+  change(12, "\nevery = 6\n", "\nevery = 4\n");
+  change(12, "keep_best = \"none\"", "keep_best = \"loss\"");
+  EXPECT_CONTAINS(refusal({.run = "run"}), "has checkpoint.keep_best = \"none\", and the checkpoint of step 12 has");
+}
+
 TEST_F(Verify, OtherPathsAreRefused) {
   EXPECT_CONTAINS(refusal({.run = "none"}), "RUN = none: no such folder");
   EXPECT_CONTAINS(refusal({.run = "input.txt"}), "RUN = input.txt: it is a file");

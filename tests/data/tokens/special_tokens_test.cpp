@@ -91,18 +91,20 @@ TEST(SpecialTokens, Gpt2FilesHaveEndOfText) {
   EXPECT_EQ(tokenizer.encode("one<|endoftext|>two"), expected);
 }
 
-// A text is cut before white space, if the tokenizer allows it. Its parts have the tokens of the whole.
+// A text is cut where the tokenizer allows it. Its parts have the tokens of the whole.
 RC_GTEST_PROP(SpecialTokens, AnAllowedCutChangesNone, ()) {
   static const Json all = Json::parse(std::ifstream(kFolder / "hugging_face/specials.json"));
   static const auto llama2 = with_added("llama2", all.at("llama2").at("added_tokens"));
+  static const auto llama3 = with_added("llama3", all.at("llama3").at("added_tokens"));
   static const auto gpt2 = with_added("gpt2", all.at("gpt2").at("added_tokens"));
-  const auto parts = *rc::gen::container<std::vector<std::string>>(rc::gen::element<std::string>(
-      "<mask>", "<sep>", "<|end|>", "[x\ny]", "[x", "y]", "king", "</s>", " ", "\n", "\n", "a"));
+  const auto parts = *rc::gen::container<std::vector<std::string>>(
+      rc::gen::element<std::string>("<mask>", "<sep>", "<|end|>", "[x\ny]", "[x", "y]", "king", "</s>", " ", "\n", "\n",
+                                    "a", ".", "\r\n", "'s", "42", "é", "。"));
   std::string text;
   for (const std::string& part : parts) text += part;
-  for (const BytePairTokenizer* const tokenizer : {&llama2, &gpt2}) {
+  for (const BytePairTokenizer* const tokenizer : {&llama2, &llama3, &gpt2}) {
     for (std::size_t at = 1; at < text.size(); ++at) {
-      if (text[at] != '\n' || text[at - 1] == ' ' || text[at - 1] == '\n' || !tokenizer->may_cut(text, at)) continue;
+      if (!tokenizer->may_cut(text, at)) continue;
       Tokens tokens;
       tokenizer->encode(std::string_view(text).substr(0, at), tokens);
       tokenizer->encode(std::string_view(text).substr(at), tokens, /*begins=*/false);

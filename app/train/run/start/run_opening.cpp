@@ -41,6 +41,10 @@ bool as_first_sees(Communicator& comm, bool mine) {
   return all_gather_value(comm, mine ? 1 : 0).front() == 1;
 }
 
+bool is_true_anywhere(Communicator& comm, bool mine) {
+  return std::ranges::max(all_gather_value(comm, mine ? 1 : 0)) == 1;
+}
+
 // Keys that do not change the results: a replay needs no restarts, and takes its threads from the log.
 constexpr std::array<std::string_view, 5> kFreeKeys{"run.dir", "run.max_restarts", "run.threads", "comm.transport",
                                                     "comm.timeout"};
@@ -163,11 +167,16 @@ std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm) 
 
 RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoints& checkpoints, Communicator& comm)
     : job_(job), folder_(folder), comm_(comm) {
-  begun_by_us_ = as_first_sees(comm_, job_.restarted && folder_.is_of(job_.launch));
+  // After a restart rank 0 may be on another machine. The launch has another name there.
+  begun_by_us_ = is_true_anywhere(comm_, job_.launch.is_restart && folder_.is_of(job_.launch.name));
   const auto overwrites = all_gather_value(comm_, job_.overwrite ? 1 : 0);
   if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
     throw ConfigError("--overwrite", "", "only some ranks have it", "give it to all ranks or to no rank");
-  if (job_.overwrite && !begun_by_us_) return;
+  const bool keeps_runs = is_true_anywhere(comm_, job_.launch.keeps_runs);
+  if (job_.overwrite && !begun_by_us_) {
+    if (keeps_runs) require_on_first(comm_, [this] { require_no_run(); });
+    return;
+  }
   resumes_ = !checkpoints.steps().empty();
   cut_short_ = as_first_sees(comm_, comm_.rank() == 0 && !resumes_ && job_.checkpoint.on() && !begun_by_us_ &&
                                         folder_.was_cut_short(job_.config_text));
@@ -176,6 +185,13 @@ RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoi
   ended_early_ = as_first_sees(comm_, goes_on && patience > 0 && folder_.finished_steps() < job_.train.steps &&
                                           folder_.evaluations_without_improvement() >= patience);
   is_done_ = ended_early_ || as_first_sees(comm_, goes_on && folder_.finished_steps() >= job_.train.steps);
+}
+
+void RunOpening::require_no_run() const {
+  if (!folder_.holds_run() && folder_.files().checkpoints.list().empty()) return;
+  throw ConfigError("run.dir", folder_.path().string(),
+                    "torchrun has restarted the ranks with --overwrite, and the run here may be of another launch",
+                    "start torchrun again: without --overwrite to continue this run, with --overwrite to replace it");
 }
 
 std::string RunOpening::why_done() const {

@@ -50,7 +50,7 @@ void require_steps_left(const TrainJob& job, std::int64_t step);
 class RunOpening {
  public:
   // Only reads the arguments; all of them must outlive the object. Throws ConfigError if --overwrite is given to some
-  // ranks only.
+  // ranks only, or would delete a run in a restart that keeps runs (RunLaunch).
   RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoints& checkpoints, Communicator& comm);
 
   // Local. is_done(): the run has done its last step and has its report. resumes(): it continues from a checkpoint.
@@ -74,6 +74,8 @@ class RunOpening {
   void require_may_start(const std::function<void(const std::string&)>& say) const;
 
  private:
+  void require_no_run() const;
+
   const TrainJob& job_;
   const RunFolder& folder_;
   Communicator& comm_;

@@ -91,7 +91,7 @@ RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
   const RunFolder& folder = run.folder;
   const bool evaluates_again = run.state.step == run.job.train.steps || evaluation_is_missing(run) || ends_early(run);
   resumes ? folder.reopen(run.state.step, {.evaluation = evaluates_again, .rewinds = true})
-          : folder.create(run.job.launch);
+          : folder.create(run.job.launch.name);
   RunWeights weights{.model = open_weights(run.model.trained(), run.model.task->module(), folder.files().model),
                      .average = nullptr};
   if (run.job.attach.ema > 0)

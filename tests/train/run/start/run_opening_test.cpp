@@ -73,16 +73,47 @@ TEST_F(RunOpeningTest, LaterAttemptContinuesEarlierOne) {
   begin("launch");
   job_.checkpoint = {};
   EXPECT_THROW(start(), ConfigError);
-  job_.launch = "launch";
-  job_.restarted = true;
+  job_.launch = {.name = "launch", .is_restart = true};
   EXPECT_TRUE(says(start(), "it begins again"));
+}
+
+// torchrun's restarts have --overwrite again.
+TEST_F(RunOpeningTest, RestartOverwritesNoOtherRun) {
+  begin("launch");
+  job_.checkpoint = {};
+  job_.overwrite = true;
+  job_.launch = {.name = "launch", .is_restart = true, .keeps_runs = true};
+  EXPECT_TRUE(says(start(), "it begins again")) << "the first attempt of this launch has begun it";
+  for (const char* const other : {"another", ""}) {
+    job_.launch = {.name = other, .is_restart = *other != '\0', .keeps_runs = true};
+    const std::string message = message_of<ConfigError>([&] { start(); });
+    EXPECT_TRUE(says(message, "torchrun has restarted the ranks with --overwrite")) << message;
+    EXPECT_TRUE(says(message, "without --overwrite to continue this run")) << message;
+  }
+  job_.launch.keeps_runs = false;
+  EXPECT_EQ(start(), "") << "a first attempt overwrites";
+  job_.launch.keeps_runs = true;
+  std::filesystem::remove_all(folder_.path());
+  EXPECT_EQ(start(), "") << "an attempt that finds no run begins";
+}
+
+// Rank 0 is on another machine than before, which has another agent.
+TEST_F(RunOpeningTest, AnyRankKnowsItsLaunch) {
+  begin("launch");
+  job_.overwrite = true;
+  run_ranks(2, [&](World& world) {
+    TrainJob job = job_;
+    job.launch = {.name = world.rank() == 1 ? "launch" : "another", .is_restart = true, .keeps_runs = true};
+    RunCheckpoints checkpoints(job.checkpoint, folder_.files().checkpoints, std::nullopt, world.communicator(),
+                               [](const std::string&) {});
+    EXPECT_NO_THROW(RunOpening(job, folder_, checkpoints, world.communicator()));
+  });
 }
 
 // A finished run names changes that have no effect.
 TEST_F(RunOpeningTest, FinishedRunNamesUselessChanges) {
   begin("launch");
-  job_.launch = "launch";
-  job_.restarted = true;
+  job_.launch = {.name = "launch", .is_restart = true};
   write_file(folder_.files().report, "{\"steps\": 5}\n");
   write_file(folder_.files().model, "weights");
   job_.config_text = "[model]\nname = \"gpt2\"\nwidth = 16\ndropout = 0.5\n";
