@@ -60,7 +60,7 @@ TEST(PipelineLossScale, HeadInFp32ScalesTheLoss) {
 }
 
 // The first section trains only fp32, and divides its gradients by the scale of the loss.
-TEST(PipelineLossScale, FirstSectionInFp32DividesByIt) {
+TEST(PipelineLossScale, SectionInFp32DividesByIt) {
   expect_bits_of_one_section({.stage = 1, .accumulate = 2}, [] {
     auto net = std::make_shared<ThreeLayers>();
     net->layer(2).to(torch::kHalf);
