@@ -124,7 +124,9 @@ class PipelineEngine(_attached.Attached):
 
     @_log.drains
     def evaluate(self, function: Callable[[], Any], *, key: Sequence[int] | None = None) -> Any:
-        """Collective over a line. Runs `function` without gradients, and returns its result on every rank.
+        """Collective. Runs `function` without gradients, and returns its result on every rank of the line.
+
+        All lines must call it: at stage 3 a section gathers its parameters from them.
 
         function: a forward pass. Its result may be a tensor, or tuples, lists and dicts of tensors.
         key: calls with equal keys must run the same operators on the same sizes: give for example the sizes of the

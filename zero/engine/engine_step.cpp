@@ -43,6 +43,9 @@ std::string told(const StepReport& report, const StepSync& agreed) {
     case SkipReason::kNonFinite:
       break;
   }
+  const bool bad_loss = agreed.loss && !std::isfinite(*agreed.loss);
+  if (report.bad_parameter.empty() && agreed.num_non_finite > 0 && !bad_loss)
+    return "a gradient of another section is not finite";
   if (report.bad_parameter.empty()) return "its loss is not finite";
   return fmt::format("the gradient of {} is not finite", report.bad_parameter);
 }
@@ -182,12 +185,17 @@ void EngineStep::end_passes(bool fewer_micro_batches) {
 
 double EngineStep::scale_loss() {
   ++num_scaled_;
+  return loss_scale();
+}
+
+double EngineStep::loss_scale() const {
   return parts_.loss_scale ? parts_.loss_scale->value() : 1.0;
 }
 
 void EngineStep::warn_without_gradients(const StepSync& agreed) {
   const bool any = std::ranges::find(agreed.present, true) != agreed.present.end();
-  if (any || std::exchange(said_without_gradients_, true) || parts_.comms.run.rank() != 0) return;
+  const bool trains = std::ranges::any_of(parts_.specs, &ParamSpec::trainable);
+  if (any || !trains || std::exchange(said_without_gradients_, true) || parts_.comms.run.rank() != 0) return;
   ZERO_LOG(warn,
            "step {} updates nothing: no parameter has a gradient on any rank (printed once). Call backward() on a loss "
            "that depends on the attached module, and register all of its parts with register_module()",

@@ -56,6 +56,8 @@ class EngineStep {
 
   // Local. Returns the factor of the next loss before its backward pass; 1: no loss scale.
   double scale_loss();
+  // Local. Returns the same factor, and counts no loss.
+  double loss_scale() const;
 
   // Local.
   std::int64_t num_taken() const { return num_taken_; }

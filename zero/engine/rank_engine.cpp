@@ -76,6 +76,10 @@ void RankEngine::begin_micro_batch(int number) {
   in_->parts.passes.begin_micro_batch(number);
 }
 
+void RankEngine::begin_backward() {
+  in_->io.run([&] { in_->step.begin_backward(); });
+}
+
 void RankEngine::bring(int unit, Use why) {
   EngineParts& parts = in_->parts;
   const bool untraced = why == Use::kUntraced;
@@ -148,6 +152,10 @@ EngineReport RankEngine::report() const {
 
 double RankEngine::scale_loss() {
   return in_->step.scale_loss();
+}
+
+double RankEngine::loss_scale() const {
+  return in_->step.loss_scale();
 }
 
 StateAccess& RankEngine::states() {

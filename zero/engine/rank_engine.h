@@ -48,11 +48,16 @@ class RankEngine final : private UnitPins {
   // pipeline: a backward pass ends where the backward pass of another micro-batch begins. Throws ConfigError if
   // `number` is not below `accumulate`.
   void begin_micro_batch(int number);
+  // Begins the backward pass of the current micro-batch. No-op if a use or a gradient has begun it. Call it for a
+  // backward pass that may have neither, because the step counts such passes also.
+  void begin_backward();
   // Gathers the unit. If micro-batches have no numbers, a forward use after a backward pass begins the next
   // micro-batch.
   GatheredUnit use(int unit, Use why);
   // Local. Returns the factor of a loss before its backward pass; 1: no loss scale. Call it for each loss of a step.
   double scale_loss();
+  // Local. Returns the same factor, and counts no loss.
+  double loss_scale() const;
   // Adds a gradient, contiguous and in the parameter's dtype.
   void add_gradient(int param, const std::byte* gradient);
   StepReport step(double lr, const StepLimits& limits = {}) { return step(StepRates{.lr = lr}, limits); }

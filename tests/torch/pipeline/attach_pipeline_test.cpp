@@ -1,5 +1,6 @@
 #include "zero/torch/pipeline/attach_pipeline.h"
 
+#include <cstdlib>
 #include <optional>
 
 #include <gtest/gtest.h>
@@ -327,6 +328,53 @@ TEST(AttachPipeline, BuffersMayNotBeWritten) {
                      return net->forward(x).sum();
                    }),
                    "passes = aten::add_: it writes a tensor that is older than the pass"));
+}
+
+// The second section's bias has a gradient of NaN, and the loss is finite. Runs in its own process, whose log shows
+// warnings in any environment.
+TEST(AttachPipeline, SkippedStepNamesTheCause) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto skip_and_read_log = [] {
+    ::setenv("ZERO_LOG_LEVEL", "warn", 1);
+    testing::internal::CaptureStderr();
+    tests::on_every_rank(2, [](World& world) {
+      torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 1}, {.pipeline = 2});
+      engine.passes([&](int) {
+        const torch::Tensor y = net->forward(torch::ones({2, 4}));
+        return y.sum() + torch::sqrt(net[1]->as<torch::nn::LinearImpl>()->bias * 0).sum();
+      });
+      engine.step(1e-2);
+    });
+    const std::string log = testing::internal::GetCapturedStderr();
+    const bool names_both = says(log, "a step is skipped: a gradient of another section is not finite") &&
+                            says(log, "a step is skipped: the gradient of 1.bias is not finite");
+    std::exit(names_both ? 0 : 1);
+  };
+  EXPECT_EXIT(skip_and_read_log(), testing::ExitedWithCode(0), "");
+}
+
+// Autograd refuses such a write without a pipeline. Here a pass of weights needs the first values of `x`.
+TEST(AttachPipeline, WritesAfterProductsAreRefused) {
+  const std::string text = message_of<ConfigError>([] {
+    tests::on_every_rank(2, [](World& world) {
+      torch::nn::Sequential net;
+      for (int i = 0; i < 3; ++i) net->push_back(torch::nn::Linear(4, 4));
+      const auto layer = [&](std::size_t i, const torch::Tensor& x) {
+        return net[i]->as<torch::nn::LinearImpl>()->forward(x);
+      };
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0, .accumulate = 2},
+                                              {.pipeline = 2, .schedule = PassOrder::kZbH1, .first_units = {"2"}});
+      engine.passes([&](int) {
+        torch::Tensor x = layer(0, torch::ones({2, 4}));
+        const torch::Tensor y = layer(1, x);
+        x.mul_(2);
+        return layer(2, x + y).sum();
+      });
+    });
+  });
+  EXPECT_TRUE(says(text, "passes = aten::addmm [4] [2, 4] [4, 4]: the input of this product was written in place"))
+      << text;
 }
 
 TEST(AttachPipeline, MoreSectionsThanPartsAreRefused) {

@@ -47,5 +47,56 @@ TEST(Crossings, ManyValuesDoNotBlock) {
   tests::expect_same_bits(cut, plain);
 }
 
+// The second section uses the spectrum only conjugated, so the spectrum's gradient is conjugated lazily.
+struct FourierNet : torch::nn::Module {
+  FourierNet() {
+    register_module("layers", layers);
+    for (int i = 0; i < 2; ++i) layers->push_back(torch::nn::Linear(6, 6));
+  }
+  torch::Tensor layer(std::size_t i, const torch::Tensor& x) {
+    return torch::tanh(layers[i]->as<torch::nn::LinearImpl>()->forward(x));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor hidden = layer(0, x);
+    const torch::Tensor spectrum = torch::fft::fft(hidden);
+    const torch::Tensor gate = layer(1, hidden);
+    return (torch::real(torch::fft::ifft(torch::conj(spectrum) * gate)) + gate).pow(2).mean();
+  }
+  torch::nn::ModuleList layers;
+};
+
+TEST(Crossings, LazyConjugatesKeepBits) {
+  const auto make = []() -> tests::Subject {
+    auto net = std::make_shared<FourierNet>();
+    return {net, [net](int step, int micro, int rank) {
+              const torch::Tensor x =
+                  (torch::arange(18) * (step + 2) + micro + rank * 5).remainder(7).to(torch::kFloat) / 4 - 1;
+              return net->forward(x.view({3, 6}));
+            }};
+  };
+  const AttachOptions options{.stage = 1, .accumulate = 2};
+  const PipelinedRun plain = tests::train_pipelined(1, 3, options, {.pipeline = 1}, make);
+  const PipelineOptions pipeline{.pipeline = 2, .first_units = {"layers.1"}};
+  const PipelinedRun cut = tests::train_pipelined(2, 3, options, pipeline, make);
+  tests::expect_same_bits(cut, plain);
+  EXPECT_NE(cut.text.find("_fft_r2c"), std::string::npos) << "the spectrum crosses: " << cut.text;
+}
+
+// Only rank 0 computes the results.
+TEST(Crossings, EvaluationsResolveConjugates) {
+  tests::on_every_rank(2, [](World& world) {
+    FourierNet net;
+    const torch::Tensor x = torch::arange(18).to(torch::kFloat).view({3, 6}) / 9 - 1;
+    PipelineEngine engine = attach_pipeline(net, world, {.stage = 0}, {.pipeline = 2, .first_units = {"layers.1"}});
+    engine.prepare([&](int) { return net.forward(x); });
+    const std::vector<torch::Tensor> found = engine.evaluate([&] {
+      const torch::Tensor spectrum = torch::fft::fft(net.layer(0, x));
+      return std::vector{spectrum, torch::conj(spectrum)};
+    });
+    EXPECT_TRUE(torch::equal(found.at(1).resolve_conj(), torch::conj(found.at(0)).resolve_conj()));
+    EXPECT_GT(torch::imag(found.at(1)).abs().max().item<double>(), 0);
+  });
+}
+
 }  // namespace
 }  // namespace zero

@@ -9,6 +9,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/checkpoint/join_sections.h"
+#include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/pipeline/pipelined_module.h"
 
 #include "tests/support/temporary_folder.h"
@@ -70,6 +71,26 @@ TEST(PipelineSave, TrainingContinuesMeanwhile) {
     EXPECT_TRUE(equal(values_of(engine), saved));
   });
   EXPECT_EQ(folder.num_files(), 1U) << "no folder of a section is left";
+}
+
+// The two ranks are threads, so they draw from one generator.
+TEST(PipelineSave, LoadRestoresTheGenerator) {
+  const TemporaryFolder folder;
+  std::vector<tests::Subject> subjects;
+  for (int rank = 0; rank < 2; ++rank) subjects.push_back(tests::tied_net());
+  tests::on_every_rank(2, [&](World& world) {
+    const tests::Subject& subject = subjects[static_cast<std::size_t>(world.rank())];
+    PipelineEngine engine = attach_pipeline(*subject.module, world, {.stage = 1}, {.pipeline = 2});
+    engine.passes([&](int micro) { return subject.loss(0, micro, 0); });
+    engine.step(1e-2);
+    engine.save(folder / "saved");
+    const at::Tensor saved = generator_state();
+    world.communicator().barrier({}).wait();
+    torch::rand({3});
+    EXPECT_FALSE(torch::equal(generator_state(), saved));
+    engine.load(folder / "saved");
+    EXPECT_TRUE(torch::equal(generator_state(), saved));
+  });
 }
 
 // Only the ranks of section 1 meet the error.

@@ -1,5 +1,9 @@
 // Random numbers in a pipeline: dropout and noise have the bits of a run without one, also in activation checkpoints.
+#include <cstring>
+
 #include <gtest/gtest.h>
+
+#include <c10/core/CPUAllocator.h>
 
 #include "zero/torch/activations/checkpoint.h"
 #include "zero/torch/deferred/surroundings.h"
@@ -15,8 +19,28 @@ using tests::PipelinedRun;
 using tests::Subject;
 using tests::train_pipelined;
 
-// Each block drops activations within an activation checkpoint. The loss adds noise with the result's layout, and noise
-// that every rank draws.
+// Fills the memory of new tensors with bytes that are NaN as numbers, so a read of uninitialised memory is noticed.
+class NanAllocator final : public c10::Allocator {
+ public:
+  NanAllocator() : before_(c10::GetCPUAllocator()) { c10::SetCPUAllocator(this, /*priority=*/255); }
+  ~NanAllocator() override { c10::SetCPUAllocator(before_, /*priority=*/255); }
+  NanAllocator(const NanAllocator&) = delete;
+  NanAllocator& operator=(const NanAllocator&) = delete;
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    c10::DataPtr memory = before_->allocate(bytes);
+    if (bytes > 0) std::memset(memory.mutable_get(), 0xFF, bytes);
+    return memory;
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return before_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { std::memcpy(to, from, bytes); }
+
+ private:
+  c10::Allocator* before_;
+};
+
+// Each block drops activations within an activation checkpoint. The loss adds noise with the result's layout, noise by
+// probabilities that the last section computes, and noise that every rank draws.
 struct RandomNet : torch::nn::Module {
   RandomNet() {
     register_module("blocks", blocks);
@@ -30,7 +54,9 @@ struct RandomNet : torch::nn::Module {
       x = torch::dropout(zero::checkpoint(std::function<at::Tensor(const std::vector<at::Tensor>&)>(run), {x}), 0.2,
                          is_training());
     }
-    return x + 0.1 * torch::rand_like(x) + 0.1 * torch::randn({6});
+    const torch::Tensor chance = torch::sigmoid(x).detach();
+    const torch::Tensor mask = torch::bernoulli(chance) + torch::zeros_like(chance).bernoulli_(chance);
+    return x + 0.1 * torch::rand_like(x) + 0.1 * torch::randn({6}) + 0.1 * mask;
   }
   torch::nn::ModuleList blocks;
 };
@@ -51,6 +77,7 @@ TEST(PipelineRank, DrawsKeepBits) {
   const PipelinedRun plain = train_pipelined(1, 4, options, {.pipeline = 1}, random_net);
   const at::Tensor ends = generator_state();
   World world = tests::world_of_process(2);
+  const NanAllocator allocator;
   for (const PipelineOptions& pipeline :
        {PipelineOptions{.pipeline = 2}, PipelineOptions{.pipeline = 2, .schedule = PassOrder::kGpipe},
         PipelineOptions{.pipeline = 2, .schedule = PassOrder::kZbV}}) {

@@ -81,16 +81,17 @@ bool AttachedCheckpoints::keep(InMemoryCheckpoints& kept, std::int64_t step, Sav
 }
 
 AttachedCheckpoints::Checked AttachedCheckpoints::check(const std::filesystem::path& path, const FileCalls& calls,
-                                                        std::span<const std::string> whole_model) {
+                                                        const WholeModel& whole) {
   const Communicator& comm = engine_.resources().comm;
   Checked checked{.path = path};
   const auto check_extras = [&](const Manifest& manifest) {
     const auto rank = static_cast<std::size_t>(comm.rank());
     require_buffers(manifest.files[rank % manifest.files.size()].extras, buffers_, path.string());
-    checked.with_generator = std::ssize(manifest.files) == comm.world() && owns_generator();
+    const std::int64_t files = std::ssize(manifest.files);
+    checked.with_generator = (files == comm.world() || files == whole.num_files) && owns_generator();
     if (checked.with_generator) require_generators(manifest, path.string());
   };
-  checked.load = std::make_unique<CheckpointLoad>(engine_, path, calls, check_extras, whole_model);
+  checked.load = std::make_unique<CheckpointLoad>(engine_, path, calls, check_extras, whole.names);
   return checked;
 }
 

@@ -8,6 +8,7 @@
 // ConfigError if a buffer is missing.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -22,6 +23,12 @@
 #include "zero/torch/attached/rank_extras.h"
 
 namespace zero {
+
+// A model with several engines.
+struct WholeModel {
+  std::span<const std::string> names{};  // of all its parameters
+  std::int64_t num_files = 0;            // that all its engines together save
+};
 
 class AttachedCheckpoints {
  public:
@@ -46,8 +53,8 @@ class AttachedCheckpoints {
     std::filesystem::path path;
     bool with_generator = false;
   };
-  Checked check(const std::filesystem::path& path, const FileCalls& calls,
-                std::span<const std::string> whole_model = {});
+  // `whole`: the model of which the engine has a part; default: the engine has all of it.
+  Checked check(const std::filesystem::path& path, const FileCalls& calls, const WholeModel& whole = {});
   void begin_load() { values_.begin_load(); }
   LoadedCheckpoint fill(Checked& checked);
   void end_load();

@@ -125,7 +125,7 @@ std::vector<std::pair<std::string, torch::Tensor>> first_buffers(const std::vect
     if (dtype && buffer.is_floating_point() && (becomes_fp32 || !keeps_type))
       replace_data(buffer, buffer.to(to_scalar_type(becomes_fp32 ? DType::kFloat32 : *dtype)));
     found.emplace_back(name, buffer);
-    torch::Tensor contiguous = buffer.cpu().contiguous();
+    torch::Tensor contiguous = buffer.cpu().resolve_conj().resolve_neg().contiguous();
     broadcast(comm, {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()}, 0,
               {.control = true});
     if (!contiguous.is_same(buffer)) buffer.copy_(contiguous);

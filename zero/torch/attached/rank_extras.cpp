@@ -65,7 +65,7 @@ const SavedExtra* saved_extra(const SavedFile& file, std::string_view name) {
 }  // namespace
 
 Extra extra_of(std::string name, const at::Tensor& tensor) {
-  const at::Tensor own = tensor.detach().cpu().contiguous();
+  const at::Tensor own = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous();
   Extra extra{.name = std::move(name), .dtype = element_type_of(extra.name, own), .shape = own.sizes().vec()};
   extra.bytes.resize(own.nbytes());
   if (!extra.bytes.empty()) std::memcpy(extra.bytes.data(), own.const_data_ptr(), extra.bytes.size());

@@ -11,7 +11,11 @@ namespace zero {
 
 PipelineCheckpoints::PipelineCheckpoints(Communicator& run, const PipelinePlan& plan, std::vector<int> homes,
                                          std::vector<std::string> names, std::vector<AttachedModule*> modules)
-    : run_(run), homes_(std::move(homes)), names_(std::move(names)), modules_(std::move(modules)) {
+    : run_(run),
+      num_positions_(plan.ranks),
+      homes_(std::move(homes)),
+      names_(std::move(names)),
+      modules_(std::move(modules)) {
   std::ranges::stable_sort(homes_, {},
                            [&](int section) { return plan.rank_of_section[static_cast<std::size_t>(section)]; });
 }
@@ -29,12 +33,14 @@ std::unique_ptr<PipelineSave> PipelineCheckpoints::begin_save(const std::filesys
 
 LoadedCheckpoint PipelineCheckpoints::load(const std::filesystem::path& path) {
   const FileCalls& calls = FileCalls::kernel();
+  // The ranks of a section's position save a file each.
+  const std::int64_t num_files = std::ssize(homes_) * (run_.world() / num_positions_);
   std::vector<std::pair<AttachedCheckpoints*, AttachedCheckpoints::Checked>> parts;
   require_same_outcome(run_, path.string(), [&] {
     for (const int section : homes_)
       if (AttachedModule* const module = modules_[static_cast<std::size_t>(section)]) {
         AttachedCheckpoints& checkpoints = module->checkpoints_to_load();
-        parts.emplace_back(&checkpoints, checkpoints.check(path, calls, names_));
+        parts.emplace_back(&checkpoints, checkpoints.check(path, calls, {.names = names_, .num_files = num_files}));
       }
   });
   ZERO_CHECK(!parts.empty(), "this rank has no section with parameters");

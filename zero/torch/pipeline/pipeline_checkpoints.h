@@ -40,6 +40,7 @@ class PipelineCheckpoints {
 
  private:
   Communicator& run_;
+  const int num_positions_;
   std::vector<int> homes_;  // in the order of their positions, then of their numbers: rank 0's section is first
   std::vector<std::string> names_;
   std::vector<AttachedModule*> modules_;

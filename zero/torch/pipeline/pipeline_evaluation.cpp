@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 
 #include "zero/comm/collectives.h"
+#include "zero/torch/pipeline/forward/absent_tensor.h"
 #include "zero/torch/pipeline/pass/section_pass.h"
 #include "zero/torch/pipeline/pass/step_buffers.h"
 #include "zero/torch/pipeline/pass/step_generator.h"
@@ -71,7 +72,8 @@ PipelineEvaluation::Plan& PipelineEvaluation::plan_for(const EvaluationKey& key,
 at::Tensor PipelineEvaluation::share(const at::Tensor& mine, int position) const {
   const c10::AutoGradMode no_gradients(false);
   const bool have_it = position == grid_.position;
-  at::Tensor values = have_it ? mine.contiguous() : at::empty(mine.sizes(), at::TensorOptions().dtype(mine.dtype()));
+  at::Tensor values =
+      have_it ? with_own_bytes(mine).contiguous() : at::empty(mine.sizes(), at::TensorOptions().dtype(mine.dtype()));
   broadcast(line_comm_, {static_cast<std::byte*>(values.mutable_data_ptr()), values.nbytes()}, position,
             {.control = true});
   return values;

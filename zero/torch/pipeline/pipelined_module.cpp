@@ -168,6 +168,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
   share_first_values();
   open_groups();
   modules_.resize(static_cast<std::size_t>(plan_.num_sections()));
+  const AttachOptions of_model = with_loss_scale(options_, parameters_.specs);
   bool any = false;
   for (int section = 0; section < plan_.num_sections(); ++section) {
     if (position_of(section) != grid_.position) continue;
@@ -176,7 +177,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     World& world = *worlds_[static_cast<std::size_t>(section)];
     modules_[static_cast<std::size_t>(section)] =
         std::make_unique<AttachedModule>(tensors, world,
-                                         with_shard_weights(section_options(options_, tensors, share_of_rank(tensors)),
+                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(tensors)),
                                                             world.communicator(), world.local_size()),
                                          EngineHost{.has_section = true});
     any = true;
@@ -390,13 +391,19 @@ void PipelinedModule::run_forward(const Pass& pass, const LossOfMicro& loss, Ope
   open[{pass.section, pass.micro}] = std::move(forward);
 }
 
+// All engines of the model have the same scale, and each rank has an engine.
+double PipelinedModule::loss_scale() const {
+  const auto found = std::ranges::find_if(modules_, [](const auto& module) { return module != nullptr; });
+  return (*found)->engine().loss_scale();
+}
+
 void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGradients& shared, double parts) {
   const auto found = open.find({pass.section, pass.micro});
   ZERO_CHECK(found != open.end(), "{} without a forward pass", text_of(pass));
   SectionPass& section = *found->second;
   AttachedModule* const module = module_of(pass.section);
   AttachedModule* const lookup = lookup_for(pass.section);
-  const double scale = module != nullptr ? module->engine().scale_loss() : 1;
+  const double scale = module != nullptr ? module->engine().scale_loss() : loss_scale();
   const torch::Tensor loss =
       section.loss().defined() ? scaled_loss(part_of(section.loss(), parts), scale) : torch::Tensor();
   const bool split = pass.kind == PassKind::kInputs;
@@ -417,7 +424,9 @@ void PipelinedModule::run_backward(const Pass& pass, OpenPasses& open, SharedGra
   for (AttachedModule* const each : {lookup, later})
     if (each != nullptr) each->count_backward_as_forward(false);
   section.take_shared(shared);
-  if (!split) open.erase(found);
+  if (split) return;
+  open.erase(found);
+  if (module != nullptr) module->engine().begin_backward();  // a frozen section may have brought no gradient
 }
 
 // Gives the engine all gradients of the section's parameters at once, as one backward pass.
@@ -427,13 +436,14 @@ void PipelinedModule::run_weights(const Pass& pass, OpenPasses& open) {
   AttachedModule* const module = module_of(pass.section);
   std::map<int, at::Tensor> gradients = found->second->take_gradients();
   open.erase(found);
-  if (gradients.empty()) return;
+  if (module == nullptr) return;
   std::vector<at::Tensor> parameters, values;
   for (auto& [param, gradient] : gradients) {
     parameters.push_back(module->parameters().tensor(param));
     values.push_back(std::move(gradient));
   }
-  torch::autograd::backward(parameters, values);
+  if (!parameters.empty()) torch::autograd::backward(parameters, values);
+  module->engine().begin_backward();
 }
 
 void PipelinedModule::share_losses(std::vector<double>& losses) const {

@@ -89,6 +89,7 @@ class PipelinedModule {
   void run_weights(const Pass& pass, OpenPasses& open);
   void require_attached(std::string_view call) const;
   void begin(const Pass& pass);
+  double loss_scale() const;
   void share_losses(std::vector<double>& losses) const;
   void add_other_positions(StepSync& verdict, const StepRates& rates) const;
   AttachedModule* module_of(int section) const { return modules_[static_cast<std::size_t>(section)].get(); }

@@ -62,6 +62,13 @@ void require_pipeline_options(const AttachOptions& options, const std::vector<to
     if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());
 }
 
+AttachOptions with_loss_scale(AttachOptions options, const std::vector<ParamSpec>& specs) {
+  const bool needs_one =
+      std::ranges::any_of(specs, [](const ParamSpec& spec) { return spec.trainable && spec.dtype == DType::kFloat16; });
+  if (needs_one && !options.loss_scale) options.loss_scale = LossScaleOptions{};
+  return options;
+}
+
 AttachOptions section_options(AttachOptions options, const ModelTensors& tensors, double share) {
   std::erase_if(options.units, [&](const std::string& unit) {
     return std::ranges::none_of(tensors.parameters, [&](const ModelTensors::Parameter& parameter) {

@@ -3,7 +3,8 @@
 //
 //   require_same_pipeline(run, pipeline, options, model);           // before anything is allocated
 //   require_pipeline_options(options, tensors);
-//   AttachOptions own = section_options(options, of_section, /*share=*/.25);  // a quarter of the rank's budgets
+//   const AttachOptions of_model = with_loss_scale(options, specs);
+//   AttachOptions own = section_options(of_model, of_section, /*share=*/.25);  // a quarter of the rank's budgets
 //
 // Local, unless a function says otherwise.
 #pragma once
@@ -13,6 +14,7 @@
 #include "zero/comm/communicator.h"
 #include "zero/engine/options/options.h"
 #include "zero/plan/pipeline/pipeline.h"
+#include "zero/plan/units/param_spec.h"
 #include "zero/torch/module/model_tensors.h"
 
 namespace zero {
@@ -26,6 +28,10 @@ void require_same_pipeline(Communicator& run, const PipelineOptions& pipeline, c
 // Throws ConfigError under the name of the first option that a pipeline cannot have: "sync.servers", "sync.mode",
 // "zero.delayed_update", "comm.gather_wire", "comm.reduce_wire" or "run.device".
 void require_pipeline_options(const AttachOptions& options, const std::vector<torch::Tensor>& parameters);
+
+// Returns the options with the loss scale that attach() would choose for a model with these parameters. Then sections
+// without a trained fp16 parameter have the scale of all others.
+AttachOptions with_loss_scale(AttachOptions options, const std::vector<ParamSpec>& specs);
 
 // Returns the options of one section's engine. `tensors`: those of the section. `share`: its part of the rank's budgets
 // in bytes. Units without a parameter of this section are left out. Groups lose their names, so a group may have no

@@ -25,7 +25,9 @@ TEST(WeightProduct, HasTheBitsOfAutograd) {
                                     .input = input.detach(),
                                     .sizes = matrix.sizes().vec(),
                                     .strides = matrix.strides().vec(),
+                                    .version = input._version(),
                                     .gradient = gradient};
+        EXPECT_TRUE(product.has_its_input());
         EXPECT_TRUE(torch::equal(product.gradient_of_parameter(), parameter.grad()));
       }
 }
@@ -54,7 +56,9 @@ TEST(WeightProduct, TokensHaveTheBitsOfAutograd) {
                                     .input = input.detach(),
                                     .sizes = matrix.sizes().vec(),
                                     .strides = matrix.strides().vec(),
+                                    .version = input._version(),
                                     .gradient = gradient};
+        EXPECT_TRUE(product.has_its_input());
         EXPECT_TRUE(torch::equal(product.gradient_of_parameter(), weight.grad()));
         // A matrix without a gradient leaves the forward pass and the gradient of the input as they are.
         const torch::Tensor other = input.detach().requires_grad_(true);
@@ -63,6 +67,19 @@ TEST(WeightProduct, TokensHaveTheBitsOfAutograd) {
         torch::autograd::backward({quiet}, {gradient});
         EXPECT_TRUE(torch::equal(other.grad(), input.grad()));
       }
+}
+
+// Views share the version of their base.
+TEST(WeightProduct, WritesInPlaceAreNoticed) {
+  torch::Tensor base = torch::ones({4, 4});
+  const torch::Tensor view = base.t();
+  const WeightProduct whole{.input = base.detach(), .version = base._version()};
+  const WeightProduct of_view{.input = view.detach(), .version = view._version()};
+  const torch::Tensor result = base + 1;
+  EXPECT_TRUE(whole.has_its_input() && of_view.has_its_input());
+  base.add_(result);
+  EXPECT_FALSE(whole.has_its_input());
+  EXPECT_FALSE(of_view.has_its_input());
 }
 
 TEST(WeightProduct, OnlyPlainProductsWait) {

@@ -77,6 +77,10 @@ bool is_filled(const at::Tensor& absent) {
   return data != nullptr && data->filled_from;
 }
 
+at::Tensor with_own_bytes(const at::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg();
+}
+
 void fill_absent(const at::Tensor& absent, const at::Tensor& values) {
   AbsentData* const data = absent_data(absent);
   ZERO_CHECK(data != nullptr && !data->filled_from, "a tensor is filled twice, or is not absent");

@@ -40,4 +40,8 @@ bool is_filled(const at::Tensor& absent);
 // values are copied.
 void fill_absent(const at::Tensor& absent, const at::Tensor& values);
 
+// Returns the tensor without history, as values for fill_absent() or a message. The bytes of a lazily conjugated or
+// negated tensor are other numbers, so such a tensor is computed first.
+at::Tensor with_own_bytes(const at::Tensor& tensor);
+
 }  // namespace zero

@@ -33,8 +33,12 @@ struct WeightProduct {
   bool transposed = false;                   // the matrix is the parameter's transpose
   at::Tensor input;                          // [..., k], without history
   std::vector<std::int64_t> sizes, strides;  // of the matrix, [k, n]
+  std::int64_t version = 0;                  // of the input in the forward pass
+  int number = -1;                           // of the product among the operators of the forward pass
   at::Tensor gradient;                       // of the result, [..., n]; undefined: the loss does not depend on it
 
+  // False after a write to the input in place. gradient_of_parameter() would then use the new values.
+  bool has_its_input() const { return input._version() == version; }
   at::Tensor gradient_of_parameter() const;
 };
 

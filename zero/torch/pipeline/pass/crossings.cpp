@@ -54,7 +54,7 @@ at::Tensor pack_gradient(const at::Tensor& gradient, const TensorLayout& layout)
     ZERO_CHECK(gradient.dim() <= static_cast<std::int64_t>(kMostDims), "{} dimensions", gradient.dim());
     tail[0] = 1;
     std::ranges::copy(gradient.strides(), tail.begin() + 1);
-    const at::Tensor dense = gradient.detach().contiguous();
+    const at::Tensor dense = with_own_bytes(gradient).contiguous();
     std::memcpy(bytes.mutable_data_ptr(), dense.const_data_ptr(), static_cast<std::size_t>(size));
   } else {
     std::memset(bytes.mutable_data_ptr(), 0, static_cast<std::size_t>(size));
@@ -230,10 +230,10 @@ void Crossings::send_value(int micro, int value, const at::Tensor& tensor) {
     if (posted[position]) continue;
     posted[position] = true;
     if (position_of(section) == grid_.position) {
-      kept_[{false, micro, value, -1}] = {tensor.detach(), takers(*crossing)};
+      kept_[{false, micro, value, -1}] = {with_own_bytes(tensor), takers(*crossing)};
       continue;
     }
-    if (!bytes.defined()) bytes = tensor.detach().contiguous();
+    if (!bytes.defined()) bytes = with_own_bytes(tensor).contiguous();
     // The reader may receive the value late in this pass. So only a message from its next pass shows that it has it.
     post({.work = {},
           .bytes = bytes,

@@ -31,11 +31,13 @@ bool is_transpose_of(const at::Tensor& view, const at::Tensor& whole) {
          view.stride(1) == whole.stride(0);
 }
 
-// Draws as many random numbers as the operator, into memory that is then freed.
+// Draws as many random numbers as the operator, into memory that is then freed. Absent tensors count as zeros: they may
+// be probabilities, and the count of numbers does not depend on values (draws_by_sizes()).
 void draw_as_many(const c10::OperatorHandle& op, c10::DispatchKeySet keys, const torch::jit::Stack& stack) {
   torch::jit::Stack own(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end());
   replace_arguments(op, own, [](const at::Tensor& tensor) {
-    return absent_value(tensor) ? at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()) : tensor;
+    if (!absent_value(tensor)) return tensor;
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options()).zero_();
   });
   const c10::AutoGradMode no_gradients(false);
   op.redispatchBoxed(below_parameter_key(keys), &own);
@@ -266,7 +268,9 @@ std::shared_ptr<WeightProduct> SectionPass::begin_product(const PlannedOperator&
   auto product = std::make_shared<WeightProduct>();
   product->param = handle->param;
   product->transposed = transposed != arguments->by_transpose;
-  product->input = input.detach();
+  product->input = input.detach();  // has the version counter of the input
+  product->version = input._version();
+  product->number = number;
   product->sizes = matrix.sizes().vec();
   product->strides = matrix.strides().vec();
   if (arguments->by_transpose) {
@@ -367,6 +371,11 @@ std::map<int, at::Tensor> SectionPass::take_gradients() {
   aliases_.clear();
   for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
     if (!(*product)->gradient.defined()) continue;
+    if (!(*product)->has_its_input())
+      throw ConfigError(
+          "passes", plan_.operators[static_cast<std::size_t>((*product)->number)].text(),
+          "the input of this product was written in place later, and the gradient of its weight needs the first values",
+          "compute a new tensor instead (x = x + y, not x += y): libtorch refuses this write in every order of passes");
     const bool is_new = gradients.emplace((*product)->param, (*product)->gradient_of_parameter()).second;
     ZERO_CHECK(is_new, "parameter {} has a second use", (*product)->param);
     product->reset();

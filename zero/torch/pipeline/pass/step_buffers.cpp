@@ -8,6 +8,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/comm/collectives.h"
+#include "zero/torch/pipeline/forward/absent_tensor.h"
 
 namespace zero {
 
@@ -64,7 +65,7 @@ void StepBuffers::share(const std::vector<at::Tensor>& tensors, Communicator& li
   const c10::AutoGradMode no_gradients(false);
   std::vector<std::byte> bytes;
   for (const at::Tensor& tensor : tensors) {
-    const at::Tensor dense = tensor.detach().contiguous();
+    const at::Tensor dense = with_own_bytes(tensor).contiguous();
     const auto* const first = static_cast<const std::byte*>(dense.const_data_ptr());
     bytes.insert(bytes.end(), first, first + dense.nbytes());
   }
