@@ -60,7 +60,7 @@ FoundWords find_words(const TrainJob& job) {
   const RunFolder run(job.run_dir);
   const auto checkpoints = run.files().checkpoints.list();
   // As RunOpening decides. Later attempts of a launcher may also have checkpoints in memory.
-  const bool is_restarted = job.restarted && run.is_of(job.launch);
+  const bool is_restarted = job.launch.is_restart && run.is_of(job.launch.name);
   if (is_restarted || (!job.overwrite && !checkpoints.empty())) {
     found.words = words_in(run.path(), "run.dir");
     if (found.words && !checkpoints.empty()) require_size(job, *found.words, checkpoints.front().path);
