@@ -74,7 +74,9 @@ TEST_F(BestCheckpoint, StaysBesideTheNewest) {
 
 // `eval_every` does not divide the steps.
 TEST_F(BestCheckpoint, MayBeTheLastStep) {
-  run(job(3), 2);
+  TrainJob falling = job(3);
+  falling.schedule = {.kind = LrKind::kConstant, .lr = 0.01, .steps = 3};
+  run(falling, 2);
   EXPECT_EQ(report()["best_evaluation"]["step"], 3) << out_;
   EXPECT_EQ(on_disk(), Steps{3});
   EXPECT_EQ(open_best_checkpoint(folder_ / "run").manifest().run.at("evaluated_step"), "3");

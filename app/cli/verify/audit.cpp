@@ -247,8 +247,10 @@ class Comparison {
     return found != json.end() && found->is_string() ? found->get<std::string>() : "";
   }
 
-  // If the second execution did the last step, it also wrote the final weights.
+  // If the second execution did the run's last step, it also wrote the final weights. A run that was continued has the
+  // weights of its last part.
   void compare_last_weights() {
+    if (plan_.last != plan_.records.last_step()) return;
     const std::string found = sha_in(execution_), recorded = sha_in(plan_.run);
     if (found.empty() || recorded.empty()) return;
     if (found != recorded) {
