@@ -58,7 +58,7 @@ struct FourierNet : torch::nn::Module {
   }
   torch::Tensor forward(const torch::Tensor& x) {
     const torch::Tensor hidden = layer(0, x);
-    const torch::Tensor spectrum = torch::fft::fft(hidden).narrow(1, 0, 2);  // of fewer bytes than its input
+    const torch::Tensor spectrum = torch::fft::fft(hidden).narrow(1, 0, 2).clone();  // of fewer bytes than its input
     const torch::Tensor real = torch::real(spectrum), imaginary = torch::imag(spectrum);
     const torch::Tensor gate = layer(1, torch::cat({real, imaginary, real}, 1));
     return torch::real(torch::conj(spectrum) * gate.narrow(1, 0, 2)).pow(2).mean() + gate.pow(2).mean();
