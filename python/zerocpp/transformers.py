@@ -90,6 +90,16 @@ class ZeroMixin:
 
     # ---- the model and its step
 
+    def create_accelerator_and_postprocess(self) -> None:
+        """Local. Hyperparameter search calls it for each trial."""
+        super().create_accelerator_and_postprocess()
+        unwrap = self.accelerator.unwrap_model
+
+        def unwrap_whole(model: nn.Module, *arguments: Any, **named: Any) -> nn.Module:
+            return unwrap(model.module if isinstance(model, Whole) else model, *arguments, **named)
+
+        self.accelerator.unwrap_model = unwrap_whole
+
     def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: Any = None) -> nn.Module:
         if self.engine is None and not training:
             return super()._wrap_model(model, training, dataloader)

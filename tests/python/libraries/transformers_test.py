@@ -113,6 +113,16 @@ def gradients_before_the_step(folder: str) -> dict[str, Any]:
     return found
 
 
+def smoothed(kind: str, folder: str) -> dict[str, Any]:
+    """A causal language model with label smoothing, and the class that Trainer finds inside of the wrapped model."""
+    trainer = trainer_of(kind, folder, label_smoothing_factor=0.1, max_steps=3, zero={"stage": 3})
+    trainer.train()
+    found = {"log": logged(trainer), "class": trainer.accelerator.unwrap_model(trainer.model_wrapped)._get_name()}
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
 def moments(folder: str, **given: Any) -> list[float]:
     """The norms of the first moments after training."""
     trainer = trainer_of("zero", folder, **given)
@@ -225,6 +235,14 @@ class ZeroTrainer(ranks.FolderTest):
         found = ranks.run(gradients_before_the_step, folder=self.folder)[0]
         self.assertAlmostEqual(found["norm"], found["logged"], places=5)
         self.assertNotEqual(found["before"], found["after"])
+
+    # Trainer shifts labels for classes that it knows, so it must find the class of the model.
+    def test_smoothed_labels_equal_ddp(self) -> None:
+        found = ranks.run_cases(
+            smoothed, cases={kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        )
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertEqual(found["zero"]["class"], "GPT2LMHeadModel")
 
     def test_impossible_arguments_are_refused(self) -> None:
         for given, key in (({"zero": {"clip": 1.0}}, "zero.clip"), ({"bf16_full_eval": True}, "bf16_full_eval")):
