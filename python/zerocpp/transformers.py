@@ -101,25 +101,39 @@ class ZeroMixin:
         self.accelerator.unwrap_model = unwrap_whole
 
     def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: Any = None) -> nn.Module:
-        if self.engine is None and not training:
+        engine = self.engine
+        attached = engine is not None and not engine.closed and engine.model is self.model
+        if not attached and not training:
             return super()._wrap_model(model, training, dataloader)
-        if self.engine is None or self.engine.closed:
-            args = self.args
-            self.engine = _engine.attach(
-                self.model,
-                self.optimizer,
-                clip=float(args.max_grad_norm or 0.0),
-                accumulate=args.gradient_accumulation_steps,
-                **self._zero,
-            )
-            self.optimizer = self.engine.optimizer
-            self.optimizer.fewer_micro_batches = True  # an epoch's last step
-            self.engine.on_step(lambda report: self._grad_norm.fill_(report.grad_norm))
-            mixed = self.accelerator.mixed_precision != "no"
-            self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
+        if not attached:
+            if engine is not None:
+                self._leave(engine)
+            self._attach()
         if self._whole not in self.accelerator._models:
             self.accelerator._models.append(self._whole)  # otherwise evaluate() prepares the model again
         return self._whole
+
+    def _leave(self, engine: _engine.Engine) -> None:
+        """Collective. Closes the engine of an earlier train(), and takes an optimizer that an engine can read."""
+        engine.close()
+        if getattr(self.optimizer, "optimizer", None) is engine.optimizer:
+            self.optimizer = engine.optimizer._read.given if engine.model is self.model else None
+            self.create_optimizer()
+
+    def _attach(self) -> None:
+        args = self.args
+        self.engine = _engine.attach(
+            self.model,
+            self.optimizer,
+            clip=float(args.max_grad_norm or 0.0),
+            accumulate=args.gradient_accumulation_steps,
+            **self._zero,
+        )
+        self.optimizer = self.engine.optimizer
+        self.optimizer.fewer_micro_batches = True  # an epoch's last step
+        self.engine.on_step(lambda report: self._grad_norm.fill_(report.grad_norm))
+        mixed = self.accelerator.mixed_precision != "no"
+        self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Returns a tensor that the optimizer's step() fills, because callbacks on_pre_optimizer_step run before it."""

@@ -62,11 +62,12 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
     zero = given.pop("zero", {})
-    model = given.pop("model", "gpt2")
+    model, made_by_trainer = given.pop("model", "gpt2"), given.pop("made_by_trainer", False)
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
     samples = (images if model == "resnet" else sentences)(EPOCH)
-    named = dict(model=make(model), args=arguments, train_dataset=samples, eval_dataset=samples)
+    named = dict(args=arguments, train_dataset=samples, eval_dataset=samples)
+    named["model_init" if made_by_trainer else "model"] = (lambda: make(model)) if made_by_trainer else make(model)
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -118,6 +119,37 @@ def smoothed(kind: str, folder: str) -> dict[str, Any]:
     trainer = trainer_of(kind, folder, label_smoothing_factor=0.1, max_steps=3, zero={"stage": 3})
     trainer.train()
     found = {"log": logged(trainer), "class": trainer.accelerator.unwrap_model(trainer.model_wrapped)._get_name()}
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def trains_new_models(kind: str, folder: str) -> dict[str, Any]:
+    """Two calls of train(), each with a new model. The engine of the first one is still open at the second."""
+    trainer = trainer_of(kind, folder, made_by_trainer=True, max_steps=3, zero={"stage": 3})
+    found: dict[str, Any] = {}
+    for number in range(2):
+        trainer.train()
+        weight = trainer.model.transformer.h[0].attn.c_attn.weight.detach()
+        found[f"after {number}"] = [round(trainer.evaluate()["eval_loss"], 5), round(weight.norm().item(), 4)]
+        found[f"log {number}"] = logged(trainer)
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def continues_after_close(kind: str, folder: str) -> dict[str, Any]:
+    """Without momentum, so a new engine has the states of the old one."""
+    trainer = trainer_of(kind, folder, optim="sgd", max_steps=3, zero={"stage": 3})
+    trainer.train()
+    if kind == "zero":
+        trainer.engine.close()
+    found: dict[str, Any] = {
+        "evaluated": round(trainer.evaluate()["eval_loss"], 5),
+        "predicted": round(trainer.predict(trainer.eval_dataset).metrics["test_loss"], 5),
+    }
+    trainer.train()
+    found.update(log=logged(trainer), after=round(trainer.evaluate()["eval_loss"], 5))
     if kind == "zero":
         trainer.engine.close()
     return found
@@ -243,6 +275,18 @@ class ZeroTrainer(ranks.FolderTest):
         )
         self.assertEqual(found["zero"], found["torch"])
         self.assertEqual(found["zero"]["class"], "GPT2LMHeadModel")
+
+    def test_new_models_equal_those_of_torch(self) -> None:
+        cases = {kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        found = ranks.run_cases(trains_new_models, cases, ranks=1)
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertEqual(found["zero"]["after 0"], found["zero"]["after 1"])
+
+    def test_training_continues_after_close(self) -> None:
+        cases = {kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        found = ranks.run_cases(continues_after_close, cases, ranks=1)
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertLess(found["zero"]["after"], found["zero"]["evaluated"])
 
     def test_impossible_arguments_are_refused(self) -> None:
         for given, key in (({"zero": {"clip": 1.0}}, "zero.clip"), ({"bf16_full_eval": True}, "bf16_full_eval")):
