@@ -61,13 +61,16 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
-    zero = given.pop("zero", {})
+    zero, given_samples = given.pop("zero", {}), given.pop("train_dataset", None)
     model, made_by_trainer = given.pop("model", "gpt2"), given.pop("made_by_trainer", False)
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
     samples = (images if model == "resnet" else sentences)(EPOCH)
-    named = dict(args=arguments, train_dataset=samples, eval_dataset=samples)
-    named["model_init" if made_by_trainer else "model"] = (lambda: make(model)) if made_by_trainer else make(model)
+    named = dict(args=arguments, train_dataset=given_samples or samples, eval_dataset=samples)
+    if made_by_trainer:
+        named["model_init"] = lambda: make(model)
+    else:
+        named["model"] = make(model) if isinstance(model, str) else model
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -150,6 +153,37 @@ def continues_after_close(kind: str, folder: str) -> dict[str, Any]:
     }
     trainer.train()
     found.update(log=logged(trainer), after=round(trainer.evaluate()["eval_loss"], 5))
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def stream(count: int) -> Any:
+    """Samples of an unknown number, always the same ones."""
+    import torch
+    from small_models import sentences
+
+    samples = sentences(count)
+
+    class Stream(torch.utils.data.IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return (samples[number] for number in range(count))
+
+    return Stream()
+
+
+def streams(kind: str, folder: str, batches: int) -> dict[str, Any]:
+    """Epochs of `batches` micro-batches; a step has two."""
+    import logging
+
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("zerocpp").addHandler(handler)
+    trainer = trainer_of(kind, folder, train_dataset=stream(4 * batches), max_steps=5, zero={"stage": 3})
+    trainer.train()
+    found = {"log": logged(trainer), "lines": sum("an epoch ended within a step" in line for line in lines)}
+    del found["log"]["loss"]  # it has the losses of dropped micro-batches
     if kind == "zero":
         trainer.engine.close()
     return found
@@ -288,8 +322,31 @@ class ZeroTrainer(ranks.FolderTest):
         self.assertEqual(found["zero"], found["torch"])
         self.assertLess(found["zero"]["after"], found["zero"]["evaluated"])
 
+    def test_short_steps_of_streams_are_dropped(self) -> None:
+        cases = {
+            "torch": {"kind": "torch", "folder": self.folder, "batches": 4},
+            "zero": {"kind": "zero", "folder": self.folder, "batches": 5},
+        }
+        found = ranks.run_cases(streams, cases, ranks=1)
+        self.assertEqual(found["zero"]["log"], found["torch"]["log"])
+        self.assertEqual(found["zero"]["lines"], 1)
+
+    def test_fp16_scales_the_loss(self) -> None:
+        cases = {
+            kind: {"kind": "zero", "folder": self.folder, "zero": {"dtype": kind, "stage": 3}}
+            for kind in ("fp16", "fp32")
+        }
+        found = ranks.run_cases(train, cases, ranks=1)
+        for key in ("loss", "grad_norm", "eval_loss"):
+            for own, other in zip(found["fp16"]["log"][key], found["fp32"]["log"][key], strict=True):
+                self.assertAlmostEqual(own, other, delta=2e-2 * max(1.0, other), msg=key)
+
     def test_impossible_arguments_are_refused(self) -> None:
-        for given, key in (({"zero": {"clip": 1.0}}, "zero.clip"), ({"bf16_full_eval": True}, "bf16_full_eval")):
+        for given, key in (
+            ({"zero": {"clip": 1.0}}, "zero.clip"),
+            ({"zero": {"average_micro_batches": True}}, "zero.average_micro_batches"),
+            ({"bf16_full_eval": True}, "bf16_full_eval"),
+        ):
             with self.subTest(key):
                 self.assertRegex(ranks.run(refused, ranks=1, given=given)[0], f"ConfigError: .*{key} = .*\n  ")
 
