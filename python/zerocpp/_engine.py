@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import nn
 
 from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan
 from zerocpp._attached import Loaded, Parameter, _engines, abandon_all, engine_of
+from zerocpp._errors import refuse
 from zerocpp._saving import Saving
 
 if TYPE_CHECKING:
@@ -69,6 +70,33 @@ def attach_with(
             given.passed(_options.names()),
         )
     return Engine(core, model, given)
+
+
+def attach_for_library(key: str, model: nn.Module, optimizer: torch.optim.Optimizer, options: dict[str, Any]) -> Engine:
+    """Collective. Like attach() for a library that divides each loss by the number of micro-batches.
+
+    key: what the user calls the options. Raises ConfigError if `config` makes the engine divide a second time.
+    """
+    engine = attach(model, optimizer, **options)
+    if engine.options.get("accumulate", 1) == 1:
+        return engine
+    try:
+        refuse_average(key, engine.options)
+    except _C.ConfigError:
+        engine.close()
+        raise
+    return engine
+
+
+def refuse_average(key: str, options: Mapping[str, Any]) -> None:
+    """Local. Raises ConfigError for average_micro_batches, because the library divides each loss already."""
+    if options.get("average_micro_batches"):
+        raise refuse(
+            f"{key}.average_micro_batches",
+            True,
+            "the loss is divided by the number of micro-batches already",
+            "leave it out; in a file of DeepSpeed leave out gradient_accumulation_steps",
+        )
 
 
 class Engine(_attached.Attached):

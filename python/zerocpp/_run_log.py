@@ -83,6 +83,7 @@ class RunLog:
         self._first = engine.world.rank == 0
         self._losses: list[float] = []
         self._norms: list[float] = []
+        self._earlier: list[float] = []  # rank 0: seconds of the steps until `after_step`
         self._seconds: list[float] = []
         self._evaluation: dict[str, Any] = {}
         self._sent = 0
@@ -129,7 +130,7 @@ class RunLog:
             if "step_seconds" in entry:
                 self._losses.append(math.nan if entry.get("loss") is None else entry["loss"])
                 self._norms.append(entry.get("grad_norm") or 0.0)
-                self._seconds.append(entry["step_seconds"])
+                self._earlier.append(entry["step_seconds"])
         self._configuration = self._sections(steps, more)
         (self._folder / "config.toml").write_text(_toml(self._configuration))
         self._plan()
@@ -267,7 +268,8 @@ class RunLog:
     def _finish(self, own: _C.Report, ranks: list[dict[str, Any]]) -> None:
         self._file.close()
         self._file = None
-        slowest = [max(seconds) for seconds in zip(*(rank.pop("step_seconds") for rank in ranks))]
+        own_steps = zip(*(rank.pop("step_seconds") for rank in ranks), strict=True)
+        slowest = self._earlier + [max(seconds) for seconds in own_steps]
         text = json.dumps(_finite(self._report(own, ranks, slowest)), indent=1) + "\n"
         temporary = self._folder / ".report.json"
         temporary.write_text(text)

@@ -45,6 +45,7 @@ class Accelerator(accelerate.Accelerator):
         self._zero = dict(zero or {})
         if "optimizer" in self._zero:
             raise refuse("zero.optimizer", self._zero["optimizer"], "prepare() decides it", "pass it to prepare()")
+        _engine.refuse_average("zero", self._zero)
         for key in _PLUGINS:
             if named.get(key) is not None:
                 raise refuse(f"Accelerator.{key}", type(named[key]).__name__, "two engines for one model", _LEAVE_OUT)
@@ -106,7 +107,7 @@ class Accelerator(accelerate.Accelerator):
         if self.engines and self._zero.get("dtype") == "fp16":
             raise refuse("zero.dtype", "fp16", "backward() cannot tell the loss of two models", 'use dtype="bf16"')
         options = {"accumulate": self.gradient_accumulation_steps, **self._zero}
-        engine = _engine.attach(model, optimizer, **options)
+        engine = _engine.attach_for_library("zero", model, optimizer, options)
         if engine.world.size != self.num_processes:
             raise refuse(
                 "num_processes",

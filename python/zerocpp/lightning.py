@@ -31,7 +31,7 @@ except ImportError:  # the older name of the same package
     from pytorch_lightning.strategies import DDPStrategy, StrategyRegistry  # type: ignore[assignment]
     from pytorch_lightning.trainer.states import TrainerFn  # type: ignore[assignment]
 
-from zerocpp import _engine
+from zerocpp import _engine, _log
 from zerocpp._errors import refuse
 
 _PRECISIONS = ("32-true", "bf16-mixed", "bf16-true")
@@ -56,6 +56,7 @@ class ZeroStrategy(DDPStrategy):
         ):
             if key in options:
                 raise refuse(f"ZeroStrategy.{key}", options[key], "Lightning decides it", remedy)
+        _engine.refuse_average("ZeroStrategy", options)
         self._options = options
         self._loaded_from: str | None = None
         self.engines: list[_engine.Engine] = []
@@ -113,7 +114,7 @@ class ZeroStrategy(DDPStrategy):
         if parts != [module]:
             self._broadcast_others(module, parts)
         for part, optimizer in zip(parts, self.optimizers):
-            engine = _engine.attach(part, optimizer, **options)
+            engine = _engine.attach_for_library("ZeroStrategy", part, optimizer, options)
             engine.optimizer.fewer_micro_batches = True  # an epoch's last step
             self.engines.append(engine)
             if engine.world.size != self.world_size:
@@ -171,13 +172,58 @@ class ZeroStrategy(DDPStrategy):
         return {name: whole.get(id(value), value) for name, value in wanted.items()}
 
     def save_checkpoint(self, checkpoint: dict[str, Any], filepath: Any, storage_options: Any = None) -> None:
-        """Collective. Writes the file on rank 0, and the engines' states beside it unless only weights are saved."""
+        """Collective. Writes the file on rank 0, and before it the engines' states unless only weights are saved.
+
+        Raises ConfigError between two micro-batches of a step, before anything is written.
+        """
         if self.engines and "://" in str(filepath):
             raise refuse("save_checkpoint", filepath, "an engine writes local files", "use a local folder")
-        super().save_checkpoint(checkpoint, filepath, storage_options)
-        if "optimizer_states" in checkpoint:
+        if self.engines and "optimizer_states" in checkpoint:
+            self._refuse_within_step(filepath)
+            if self.is_global_zero:
+                Path(filepath).parent.mkdir(parents=True, exist_ok=True)
             for number, engine in enumerate(self.engines):
                 engine.save(_states_of(filepath, number))
+        elif self.is_global_zero and checkpoint.get("optimizer_states"):
+            _log.logger.warning(
+                "%s has no optimizer's states, because the engines are closed: save it before fit() ends, with "
+                "ModelCheckpoint",
+                filepath,
+            )
+            shutil.rmtree(_states_of(filepath, 0).parent, ignore_errors=True)  # of an earlier save
+        super().save_checkpoint(checkpoint, filepath, storage_options)
+
+    def _refuse_within_step(self, filepath: Any) -> None:
+        module = self.lightning_module
+        assert module is not None
+        if module.automatic_optimization and module.trainer.fit_loop.epoch_loop._should_accumulate():
+            raise refuse(
+                "save_checkpoint",
+                filepath,
+                f"{module.trainer.accumulate_grad_batches} micro-batches make a step, and this one has fewer so far",
+                "save after a step: ModelCheckpoint(every_n_train_steps=...), or val_check_interval as a multiple of "
+                "accumulate_grad_batches",
+            )
+
+    def on_train_start(self) -> None:
+        """Local. Raises ConfigError if a checkpoint would follow an evaluation between two micro-batches of a step."""
+        super().on_train_start()
+        module = self.lightning_module
+        assert module is not None
+        trainer = module.trainer
+        every, micro_batches = trainer.val_check_batch, trainer.accumulate_grad_batches
+        if not (module.automatic_optimization and trainer.enable_validation and trainer.check_val_every_n_epoch):
+            return
+        if not isinstance(every, int) or every >= trainer.num_training_batches or every % micro_batches == 0:
+            return
+        if any(_saves_after_evaluations(callback, trainer) for callback in trainer.checkpoint_callbacks):
+            raise refuse(
+                "Trainer.val_check_interval",
+                trainer.val_check_interval,
+                f"a checkpoint after {every} batches is within a step of {micro_batches}",
+                f"use a multiple of accumulate_grad_batches, such as {-(-every // micro_batches) * micro_batches}; or "
+                "ModelCheckpoint(save_on_train_epoch_end=True)",
+            )
 
     def remove_checkpoint(self, filepath: Any) -> None:
         super().remove_checkpoint(filepath)
@@ -232,6 +278,11 @@ class ZeroStrategy(DDPStrategy):
 
 def _clips_values(algorithm: Any) -> bool:
     return str(getattr(algorithm, "value", algorithm)) == "value"
+
+
+def _saves_after_evaluations(callback: Any, trainer: pl.Trainer) -> bool:
+    asks = getattr(callback, "_should_save_on_train_epoch_end", None)  # of ModelCheckpoint
+    return asks is not None and callback._every_n_epochs >= 1 and not asks(trainer)
 
 
 def _states_of(filepath: Any, number: int) -> Path:

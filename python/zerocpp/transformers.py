@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from accelerate.utils import broadcast_object_list, convert_to_fp32
 from torch import nn
 from transformers.utils import is_peft_available
 
-from zerocpp import _engine
+from zerocpp import _C, _engine, _log
 from zerocpp._errors import refuse
 from zerocpp._whole import Whole
 
@@ -41,12 +43,14 @@ class ZeroMixin:
     """
 
     engine: _engine.Engine | None = None
+    _warned_of_rest = False
 
     def __init__(self, *arguments: Any, zero: dict[str, Any] | None = None, **named: Any) -> None:
         self._zero = dict(zero or {})
         for key, name in _FROM_ARGUMENTS.items():
             if key in self._zero:
                 raise refuse(f"zero.{key}", self._zero[key], "Trainer decides it", f"set TrainingArguments.{name}")
+        _engine.refuse_average("zero", self._zero)
         super().__init__(*arguments, **named)
         self._refuse_arguments()
 
@@ -90,26 +94,72 @@ class ZeroMixin:
 
     # ---- the model and its step
 
+    def create_accelerator_and_postprocess(self) -> None:
+        """Local. Hyperparameter search calls it for each trial."""
+        super().create_accelerator_and_postprocess()
+        unwrap = self.accelerator.unwrap_model
+
+        def unwrap_whole(model: nn.Module, *arguments: Any, **named: Any) -> nn.Module:
+            return unwrap(model.module if isinstance(model, Whole) else model, *arguments, **named)
+
+        self.accelerator.unwrap_model = unwrap_whole
+        backward = self.accelerator.backward
+        self.accelerator.backward = lambda loss, **named: backward(self._scaled(loss), **named)
+
+    def _scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss if self.engine is None or self.engine.closed else self.engine.scaled(loss)
+
     def _wrap_model(self, model: nn.Module, training: bool = True, dataloader: Any = None) -> nn.Module:
-        if self.engine is None and not training:
+        engine = self.engine
+        attached = engine is not None and not engine.closed and engine.model is self.model
+        if not attached and not training:
             return super()._wrap_model(model, training, dataloader)
-        if self.engine is None or self.engine.closed:
-            args = self.args
-            self.engine = _engine.attach(
-                self.model,
-                self.optimizer,
-                clip=float(args.max_grad_norm or 0.0),
-                accumulate=args.gradient_accumulation_steps,
-                **self._zero,
-            )
-            self.optimizer = self.engine.optimizer
-            self.optimizer.fewer_micro_batches = True  # an epoch's last step
-            self.engine.on_step(lambda report: self._grad_norm.fill_(report.grad_norm))
-            mixed = self.accelerator.mixed_precision != "no"
-            self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
+        if not attached:
+            if engine is not None:
+                self._leave(engine)
+            self._attach()
         if self._whole not in self.accelerator._models:
             self.accelerator._models.append(self._whole)  # otherwise evaluate() prepares the model again
         return self._whole
+
+    def _leave(self, engine: _engine.Engine) -> None:
+        """Collective. Closes the engine of an earlier train(), and takes an optimizer that an engine can read."""
+        engine.close()
+        if getattr(self.optimizer, "optimizer", None) is engine.optimizer:
+            self.optimizer = engine.optimizer._read.given if engine.model is self.model else None
+            self.create_optimizer()
+
+    def _attach(self) -> None:
+        args = self.args
+        options = {
+            "clip": float(args.max_grad_norm or 0.0),
+            "accumulate": args.gradient_accumulation_steps,
+            **self._zero,
+        }
+        self.engine = _engine.attach_for_library("zero", self.model, self.optimizer, options)
+        self.optimizer = self.engine.optimizer
+        self.optimizer.fewer_micro_batches = True  # an epoch's last step
+        self.engine.on_step(self._note_step)
+        mixed = self.accelerator.mixed_precision != "no"
+        self._whole = Whole(self.model, self.accelerator.autocast, convert_to_fp32 if mixed else None)
+
+    def _note_step(self, report: _C.StepReport) -> None:
+        self._grad_norm.fill_(report.grad_norm)
+        self.optimizer._is_overflow = report.skipped  # then the schedule stays, as with a gradient scaler
+
+    def _maybe_log_save_evaluate(self, *arguments: Any, **named: Any) -> None:
+        """Collective. Runs after each step, and at an epoch's end. Drops the gradients of an incomplete step there.
+
+        Only an epoch of unknown length, or one that a callback ended, ends with such gradients.
+        """
+        if not self.accelerator.sync_gradients and self.engine is not None:
+            self.engine.discard_gradients()
+            if self.args.should_log and not self._warned_of_rest:
+                _log.logger.warning(
+                    "an epoch ended within a step: the gradients of its last micro-batches are dropped, in each epoch"
+                )
+            self._warned_of_rest = True
+        super()._maybe_log_save_evaluate(*arguments, **named)
 
     def _clip_grad_norm(self, model: nn.Module) -> torch.Tensor:
         """Returns a tensor that the optimizer's step() fills, because callbacks on_pre_optimizer_step run before it."""
@@ -126,10 +176,11 @@ class ZeroMixin:
         if self.engine is None or self.engine.closed:
             super().save_model(output_dir, _internal_call)
             return
-        values = self.engine.state_dict(
-            to="all" if self.args.save_on_each_node else "rank0", names=_adapter_names(self.model)
-        )
-        self._save(output_dir or self.args.output_dir, state_dict=values)
+        with _prompts_gathered(self.engine):
+            names = _adapter_names(self.model)
+        values = self.engine.state_dict(to="all" if self.args.save_on_each_node else "rank0", names=names)
+        with _prompts_gathered(self.engine):
+            self._save(output_dir or self.args.output_dir, state_dict=values)
         if self.args.push_to_hub and not _internal_call:
             self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
@@ -161,6 +212,23 @@ class ZeroMixin:
         self.lr_scheduler.load_state_dict(torch.load(Path(checkpoint, _SCHEDULER), weights_only=True))
 
 
+@contextmanager
+def _prompts_gathered(engine: _engine.Engine) -> Iterator[None]:
+    """Collective. Holds the prompt encoders of peft whole, because one rank computes the values that it saves."""
+    encoders = getattr(engine.model, "prompt_encoder", None) if _prompt_adapters(engine.model) else None
+    if encoders is None:
+        yield
+        return
+    with engine.frozen(), torch.no_grad(), engine.gathered(encoders):
+        yield
+
+
+def _prompt_adapters(model: nn.Module) -> set[str]:
+    """Local. The adapters that are prompts: their saved values are computed, and are no entries of state_dict()."""
+    configs = getattr(model, "peft_config", None) or {}
+    return {name for name, config in configs.items() if getattr(config, "is_prompt_learning", False)}
+
+
 def _adapter_names(model: nn.Module) -> list[str] | None:
     """Collective. Returns the names that save_pretrained() of a model with adapters needs; None: all names."""
     if not is_peft_available():
@@ -169,6 +237,7 @@ def _adapter_names(model: nn.Module) -> list[str] | None:
 
     if not isinstance(model, peft.PeftModel):
         return None
+    prompts = _prompt_adapters(model)
     names: list[Any] = [None]
     if PartialState().is_main_process:  # it may look for the base model's configuration
         empty = {
@@ -181,6 +250,7 @@ def _adapter_names(model: nn.Module) -> list[str] | None:
                     by_id[id(value)]
                     for adapter in model.peft_config
                     for value in peft.get_peft_model_state_dict(model, empty, adapter).values()
+                    if id(value) in by_id or adapter not in prompts
                 }
             )
         ]

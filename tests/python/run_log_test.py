@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -109,7 +110,14 @@ class RunLogs(ranks.PackageTest):
             ranks.run(logged, folder=a, steps=3, lr=1e-2, more={"after_step": 2})
             lines = [json.loads(line) for line in Path(a, "metrics.jsonl").read_text().splitlines()]
             self.assertEqual([line["step"] for line in lines if "step_seconds" in line], [1, 2, 3, 4, 5])
-            self.assertEqual(json.loads(Path(a, "report.json").read_text())["steps"], 5)
+            report = json.loads(Path(a, "report.json").read_text())
+            self.assertEqual(report["steps"], 5)
+            self.assertEqual(len(report["step_seconds"]), 5)
+            own = [line["step_seconds"] for line in lines if "step_seconds" in line]
+            self.assertEqual(report["step_seconds"][:2], own[:2])
+            for slowest, first in zip(report["step_seconds"], own):
+                self.assertGreaterEqual(slowest, first)
+            self.assertEqual(report["step_s_median"], statistics.median(report["step_seconds"][3:]))
 
     def test_folders_are_refused_on_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -162,6 +162,17 @@ def leaves_a_step_out() -> list[bool]:
     return changed
 
 
+def averages_by_file() -> str:
+    """A configuration of DeepSpeed makes the engine take the mean of micro-batches. The refused model is whole."""
+    import torch
+
+    model = torch.nn.Linear(2, 1)
+    config = {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 2}
+    accelerator = accelerator_of("zero", accumulate=2, zero={"config": config})
+    found = ranks.error_of(lambda: accelerator.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1)))
+    return found if model.weight.norm() > 0 else "no values"
+
+
 def refusals() -> dict[str, str]:
     import torch
     from small_models import batch, make
@@ -169,6 +180,8 @@ def refusals() -> dict[str, str]:
     found = {
         "fp16": ranks.error_of(lambda: accelerator_of("zero", mixed_precision="fp16")),
         "optimizer": ranks.error_of(lambda: accelerator_of("zero", zero={"optimizer": 1})),
+        "average": ranks.error_of(lambda: accelerator_of("zero", zero={"average_micro_batches": True})),
+        "average of a file": averages_by_file(),
     }
     accelerator = accelerator_of("zero", accumulate=2, zero={"clip": 0.5})
     model, other = make("bert"), make("gpt2")
@@ -252,6 +265,8 @@ class Accelerate(ranks.FolderTest):
         for name, pattern in {
             "fp16": "mixed_precision = fp16: ",
             "optimizer": "zero.optimizer = 1: ",
+            "average": "zero.average_micro_batches = True: ",
+            "average of a file": "zero.average_micro_batches = True: ",
             "no model": "prepare = AdamW: no prepared model",
             "too early": "clip_grad_norm_ = 0.5: .* not complete",
             "max_norm": "clip_grad_norm_.max_norm = 1.0: the engine clips at 0.5",

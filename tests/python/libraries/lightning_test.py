@@ -130,6 +130,31 @@ def saves_and_tests(folder: str) -> dict[str, Any]:
     }
 
 
+def saves_after_the_end(folder: str) -> dict[str, Any]:
+    """A save after fit(), at the path of a save during fit(). Only the first one has the states of optimizers."""
+    import lightning
+
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("zerocpp").addHandler(handler)
+    file = f"{folder}/new/a.ckpt"
+
+    class Saves(lightning.Callback):
+        def on_train_batch_end(self, trainer: Any, *arguments: Any) -> None:
+            found.append(ranks.error_of(lambda: trainer.save_checkpoint(file)))
+            kept.append([Path(file).exists(), Path(f"{file}.zero").exists()])
+
+    found: list[str] = []
+    kept: list[list[bool]] = []
+    trainer = trainer_of("zero", max_steps=1, max_epochs=1, accumulate_grad_batches=2, callbacks=[Saves()])
+    trainer.fit(language_model(), tokens())
+    trainer.save_checkpoint(file)
+    again = ranks.error_of(lambda: trainer_of("zero").fit(language_model(), tokens(), ckpt_path=file))
+    kept.append([Path(file).exists(), Path(f"{file}.zero").exists()])
+    return {"errors": found, "kept": kept, "again": again, "lines": [line for line in lines if "closed" in line]}
+
+
 def rival_networks() -> Any:
     import lightning
     import torch
@@ -208,6 +233,10 @@ def refusals() -> dict[str, str]:
     def fits_with(**given: Any) -> str:
         return ranks.error_of(lambda: trainer_of("zero", **given).fit(language_model(), tokens()))
 
+    def evaluates_within_a_step(**given: Any) -> str:
+        given.update(accumulate_grad_batches=4, val_check_interval=3, num_sanity_val_steps=0, max_epochs=1, max_steps=1)
+        return ranks.error_of(lambda: trainer_of("zero", **given).fit(language_model(), tokens(), tokens()))
+
     raises = language_model()
     raises.training_step = lambda batch, batch_idx: raises.model(**batch).loss if batch_idx == 0 else 1 / 0
     half = rival_networks()
@@ -220,6 +249,9 @@ def refusals() -> dict[str, str]:
         "clip twice": fits_with(zero={"clip": 1.0}, gradient_clip_val=1.0),
         "value": fits_with(gradient_clip_val=1.0, gradient_clip_algorithm="value"),
         "precision": fits_with(precision="64-true"),
+        "average": fits_with(zero={"average_micro_batches": True}),
+        "within": evaluates_within_a_step(enable_checkpointing=True),
+        "without a checkpoint": evaluates_within_a_step(),
         "option": fits_with(zero={"stagee": 3}),
         "raises": ranks.error_of(lambda: trainer_of("zero").fit(raises, tokens())),
         "half": ranks.error_of(lambda: trainer_of("zero").fit(half, tokens())),
@@ -284,6 +316,16 @@ class Lightning(ranks.FolderTest):
             self.assertAlmostEqual(a, b, delta=2e-6)
         self.assertEqual(resumed, found[10:])
 
+    def test_checkpoint_after_fit_has_no_states(self) -> None:
+        found = ranks.run(saves_after_the_end, ranks=1, folder=self.folder)[0]
+        self.assertRegex(
+            found["errors"][0], "ConfigError: save_checkpoint = .*: 2 micro-batches make a step(.|\n)*\n  "
+        )
+        self.assertEqual(found["errors"][1:], [""])
+        self.assertEqual(found["kept"], [[False, False], [True, True], [True, False]])
+        self.assertRegex(found["again"], "ConfigError: ckpt_path = .*: there is no folder ")
+        self.assertEqual(len(found["lines"]), 1)
+
     def test_impossible_arguments_are_refused(self) -> None:
         found = ranks.run(refusals, ranks=1)[0]
         for name, pattern in {
@@ -291,12 +333,15 @@ class Lightning(ranks.FolderTest):
             "clip twice": "ZeroStrategy.clip = 1.0: ",
             "value": "Trainer.gradient_clip_algorithm = value: ",
             "precision": "Trainer.precision = 64-true: ",
+            "average": "ZeroStrategy.average_micro_batches = True: ",
+            "within": "Trainer.val_check_interval = 3: a checkpoint after 3 batches is within a step of 4",
             "half": "configure_optimizers = maker.0.weight: other parameters",
             "option": "attach = stagee: no such option",
         }.items():
             with self.subTest(name):
                 self.assertRegex(found[name], f"ConfigError: {pattern}(.|\n)*\n  ")
         self.assertEqual(found["registered"], "")
+        self.assertEqual(found["without a checkpoint"], "")
         self.assertEqual(found["raises"], "ZeroDivisionError: division by zero")
 
 

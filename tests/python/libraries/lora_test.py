@@ -120,6 +120,47 @@ def saves_adapters(folder: str) -> dict[str, Any]:
     }
 
 
+def saves_prompts(folder: str) -> dict[str, Any]:
+    """Saves of prompt learning, during and after training; the saved values are those of the trained model."""
+    import peft
+    import torch
+    from small_models import make
+
+    sizes = dict(task_type="CAUSAL_LM", num_virtual_tokens=4)
+    configs = {
+        "prompt": peft.PromptTuningConfig(**sizes),
+        "p": peft.PromptEncoderConfig(**sizes, encoder_hidden_size=16),
+        "prefix": peft.PrefixTuningConfig(**sizes, encoder_hidden_size=16, prefix_projection=True),
+    }
+    found = {}
+    for kind, config in configs.items():
+        own = f"{folder}/{kind}"
+        torch.manual_seed(3)
+        model = peft.get_peft_model(make("llama"), config)
+        trainer = transformers_test.trainer_of(
+            "zero",
+            own,
+            model=model,
+            zero={"stage": 3},
+            max_steps=2,
+            save_strategy="steps",
+            save_steps=1,
+            eval_strategy="no",
+        )
+        trainer.train()
+        trainer.accelerator.wait_for_everyone()
+        trainer.engine.close()
+        wanted = peft.get_peft_model_state_dict(trainer.model)["prompt_embeddings"]
+        files = [f"{own}/checkpoint-{number}/adapter_model.safetensors" for number in (1, 2)]
+        first, last = (peft.utils.load_peft_weights(str(Path(file).parent), "cpu") for file in files)
+        found[kind] = {
+            "names": sorted(last),
+            "same": torch.equal(last["prompt_embeddings"], wanted),
+            "trained": not torch.equal(first["prompt_embeddings"], wanted),
+        }
+    return found
+
+
 def trains_chat(kind: str, folder: str, adapters: bool) -> list[float]:
     """trl's SFTTrainer over two ranks; the losses that it logs."""
     import datasets
@@ -215,6 +256,13 @@ class Adapters(ranks.FolderTest):
         self.assertEqual((found["only"], found["number"], found["same"]), (True, 8, True))
         self.assertEqual(found["files"], ["adapter_model.safetensors"])
         self.assertEqual((found["best"][0], found["best"][2]), (found["best"][1], True))
+
+    @ranks.needs("accelerate")
+    def test_trainer_saves_prompts(self) -> None:
+        for found in ranks.run(saves_prompts, folder=self.folder):
+            for kind in ("prompt", "p", "prefix"):
+                with self.subTest(kind):
+                    self.assertEqual(found[kind], {"names": ["prompt_embeddings"], "same": True, "trained": True})
 
     @ranks.needs("trl")
     @ranks.whole

@@ -61,12 +61,16 @@ def trainer_of(kind: str, folder: str, **given: Any) -> Any:
     )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         options["ddp_backend"] = "gloo"
-    zero = given.pop("zero", {})
-    model = given.pop("model", "gpt2")
+    zero, given_samples = given.pop("zero", {}), given.pop("train_dataset", None)
+    model, made_by_trainer = given.pop("model", "gpt2"), given.pop("made_by_trainer", False)
     torch.manual_seed(1)
     arguments = transformers.TrainingArguments(**{**options, **given})
     samples = (images if model == "resnet" else sentences)(EPOCH)
-    named = dict(model=make(model), args=arguments, train_dataset=samples, eval_dataset=samples)
+    named = dict(args=arguments, train_dataset=given_samples or samples, eval_dataset=samples)
+    if made_by_trainer:
+        named["model_init"] = lambda: make(model)
+    else:
+        named["model"] = make(model) if isinstance(model, str) else model
     if kind == "torch":
         return transformers.Trainer(**named)
     from zerocpp.transformers import ZeroTrainer
@@ -110,6 +114,78 @@ def gradients_before_the_step(folder: str) -> dict[str, Any]:
     trainer.train()
     found["logged"] = trainer.state.log_history[0]["grad_norm"]
     trainer.engine.close()
+    return found
+
+
+def smoothed(kind: str, folder: str) -> dict[str, Any]:
+    """A causal language model with label smoothing, and the class that Trainer finds inside of the wrapped model."""
+    trainer = trainer_of(kind, folder, label_smoothing_factor=0.1, max_steps=3, zero={"stage": 3})
+    trainer.train()
+    found = {"log": logged(trainer), "class": trainer.accelerator.unwrap_model(trainer.model_wrapped)._get_name()}
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def trains_new_models(kind: str, folder: str) -> dict[str, Any]:
+    """Two calls of train(), each with a new model. The engine of the first one is still open at the second."""
+    trainer = trainer_of(kind, folder, made_by_trainer=True, max_steps=3, zero={"stage": 3})
+    found: dict[str, Any] = {}
+    for number in range(2):
+        trainer.train()
+        weight = trainer.model.transformer.h[0].attn.c_attn.weight.detach()
+        found[f"after {number}"] = [round(trainer.evaluate()["eval_loss"], 5), round(weight.norm().item(), 4)]
+        found[f"log {number}"] = logged(trainer)
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def continues_after_close(kind: str, folder: str) -> dict[str, Any]:
+    """Without momentum, so a new engine has the states of the old one."""
+    trainer = trainer_of(kind, folder, optim="sgd", max_steps=3, zero={"stage": 3})
+    trainer.train()
+    if kind == "zero":
+        trainer.engine.close()
+    found: dict[str, Any] = {
+        "evaluated": round(trainer.evaluate()["eval_loss"], 5),
+        "predicted": round(trainer.predict(trainer.eval_dataset).metrics["test_loss"], 5),
+    }
+    trainer.train()
+    found.update(log=logged(trainer), after=round(trainer.evaluate()["eval_loss"], 5))
+    if kind == "zero":
+        trainer.engine.close()
+    return found
+
+
+def stream(count: int) -> Any:
+    """Samples of an unknown number, always the same ones."""
+    import torch
+    from small_models import sentences
+
+    samples = sentences(count)
+
+    class Stream(torch.utils.data.IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return (samples[number] for number in range(count))
+
+    return Stream()
+
+
+def streams(kind: str, folder: str, batches: int) -> dict[str, Any]:
+    """Epochs of `batches` micro-batches; a step has two."""
+    import logging
+
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("zerocpp").addHandler(handler)
+    trainer = trainer_of(kind, folder, train_dataset=stream(4 * batches), max_steps=5, zero={"stage": 3})
+    trainer.train()
+    found = {"log": logged(trainer), "lines": sum("an epoch ended within a step" in line for line in lines)}
+    del found["log"]["loss"]  # it has the losses of dropped micro-batches
+    if kind == "zero":
+        trainer.engine.close()
     return found
 
 
@@ -226,8 +302,51 @@ class ZeroTrainer(ranks.FolderTest):
         self.assertAlmostEqual(found["norm"], found["logged"], places=5)
         self.assertNotEqual(found["before"], found["after"])
 
+    # Trainer shifts labels for classes that it knows, so it must find the class of the model.
+    def test_smoothed_labels_equal_ddp(self) -> None:
+        found = ranks.run_cases(
+            smoothed, cases={kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        )
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertEqual(found["zero"]["class"], "GPT2LMHeadModel")
+
+    def test_new_models_equal_those_of_torch(self) -> None:
+        cases = {kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        found = ranks.run_cases(trains_new_models, cases, ranks=1)
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertEqual(found["zero"]["after 0"], found["zero"]["after 1"])
+
+    def test_training_continues_after_close(self) -> None:
+        cases = {kind: {"kind": kind, "folder": self.folder} for kind in ("torch", "zero")}
+        found = ranks.run_cases(continues_after_close, cases, ranks=1)
+        self.assertEqual(found["zero"], found["torch"])
+        self.assertLess(found["zero"]["after"], found["zero"]["evaluated"])
+
+    def test_short_steps_of_streams_are_dropped(self) -> None:
+        cases = {
+            "torch": {"kind": "torch", "folder": self.folder, "batches": 4},
+            "zero": {"kind": "zero", "folder": self.folder, "batches": 5},
+        }
+        found = ranks.run_cases(streams, cases, ranks=1)
+        self.assertEqual(found["zero"]["log"], found["torch"]["log"])
+        self.assertEqual(found["zero"]["lines"], 1)
+
+    def test_fp16_scales_the_loss(self) -> None:
+        cases = {
+            kind: {"kind": "zero", "folder": self.folder, "zero": {"dtype": kind, "stage": 3}}
+            for kind in ("fp16", "fp32")
+        }
+        found = ranks.run_cases(train, cases, ranks=1)
+        for key in ("loss", "grad_norm", "eval_loss"):
+            for own, other in zip(found["fp16"]["log"][key], found["fp32"]["log"][key], strict=True):
+                self.assertAlmostEqual(own, other, delta=2e-2 * max(1.0, other), msg=key)
+
     def test_impossible_arguments_are_refused(self) -> None:
-        for given, key in (({"zero": {"clip": 1.0}}, "zero.clip"), ({"bf16_full_eval": True}, "bf16_full_eval")):
+        for given, key in (
+            ({"zero": {"clip": 1.0}}, "zero.clip"),
+            ({"zero": {"average_micro_batches": True}}, "zero.average_micro_batches"),
+            ({"bf16_full_eval": True}, "bf16_full_eval"),
+        ):
             with self.subTest(key):
                 self.assertRegex(ranks.run(refused, ranks=1, given=given)[0], f"ConfigError: .*{key} = .*\n  ")
 
