@@ -23,6 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kOneTry{2000};     // to connect to each address: a place may be that of a lost machine
 constexpr milliseconds kGreeting{10000};  // after this time, the listener is taken for another program
 constexpr int kHangUps = 20;              // tries at an agreed place, because a busy rank 0 also hangs up
 constexpr const char* kEndedMeanwhile = "its process ended before this process could be taken back";
@@ -80,7 +81,8 @@ int reach_rank_0(const zero::LinkRequest& request, Clock::time_point deadline) {
   for (int hang_ups = 0;;) {
     const Place place = place_of_rank_0(request);
     std::string why;
-    if (const int socket = connect_once(place.address, place.port, left_to_connect(deadline), why); socket >= 0) {
+    if (const int socket = connect_once(place.address, place.port, std::min(kOneTry, left_to_connect(deadline)), why);
+        socket >= 0) {
       Greeting greeting;
       try {
         greeting = greet_server(socket, place.name, place.secret, std::min(kGreeting, left_to_connect(deadline)));
