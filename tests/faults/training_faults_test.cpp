@@ -75,6 +75,22 @@ TEST_F(TrainingFaults, TimeoutNamesAHangingWorker) {
   EXPECT_SAYS(command, "is stopped (SIGSTOP)");
 }
 
+// Rank 0 is the head of the servers, and rank 1 the other server.
+TEST_F(TrainingFaults, TimeoutNamesAStoppedServer) {
+  Sweep sweep(2);
+  for (const int victim : {1, 0}) {
+    if (!sweep.takes_next()) continue;
+    WatchedCommand command(train(
+        {"-n", "4", "--sync.mode", "async", "--sync.servers", "2", "--comm.timeout", "6s", "--run.threads", "1"}));
+    ASSERT_TRUE(command.wait_for(kFirstLine)) << command.text();
+    const auto stopped = strike(command.wait_for_rank(victim), SIGSTOP);
+    EXPECT_TRUE(command.gone_before(stopped + std::chrono::seconds(14) + kAllGone)) << command.text();
+    EXPECT_EQ(command.finish(), 3);
+    EXPECT_SAYS(command, fmt::format("rank {}: ", victim));
+    EXPECT_SAYS(command, "is stopped (SIGSTOP)");
+  }
+}
+
 // The records of the other ranks name the stopped rank. The stopped rank itself may have no record.
 TEST_F(TrainingFaults, FlightRecordsNameAStoppedRank) {
   constexpr int kThree = 3;

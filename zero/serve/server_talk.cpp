@@ -119,7 +119,8 @@ void ServerTalk::await_done(std::chrono::milliseconds limit) {
 ServerOrder ServerTalk::next_order() {
   ServerOrder order;
   Work work = run_.receive(bytes_of(order), 0, {.control = true});
-  await([&] { return work.try_complete() || run_.arrivals()->lost(0); });
+  const auto has_come = [&] { return work.try_complete() || run_.arrivals()->lost(0); };
+  while (!await(has_come, run_.timeout())) require_running(run_, 0, "order");
   await_message(run_, work, 0);
   return order;
 }

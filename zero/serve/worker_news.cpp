@@ -52,7 +52,8 @@ int WorkerNews::somebody() {
 void WorkerNews::await_header(int worker) {
   Work& work = at(worker).work;
   const int rank = plan_.rank_of_worker(worker);
-  talk_.await([&] { return work.try_complete() || run_.arrivals()->lost(rank); });
+  const auto has_come = [&] { return work.try_complete() || run_.arrivals()->lost(rank); };
+  while (!talk_.await(has_come, run_.timeout())) require_running(run_, rank, "push");
   await_message(run_, work, rank);
 }
 
@@ -82,7 +83,9 @@ bool WorkerNews::stands_still() const {
   return somebody;
 }
 
+// A worker may also be late because it waits for a server.
 void WorkerNews::name_late() const {
+  for (int server = 1; server < plan_.servers; ++server) require_running(run_, server, "order");
   std::vector<int> late = order_.late();
   if (late.empty())
     for (int worker = 0; worker < std::ssize(inboxes_); ++worker)

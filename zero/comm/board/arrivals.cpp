@@ -15,9 +15,20 @@ bool is_replacement(Communicator& comm) {
   return replacements != nullptr && replacements->is_one();
 }
 
+void require_running(Communicator& comm, int rank, std::string_view operation) {
+  const Arrivals& arrivals = *comm.arrivals();
+  if (arrivals.is_stopped(rank))
+    throw CommError(rank, operation,
+                    fmt::format("it is absent after {} ms; {}", comm.timeout().count(), arrivals.known_state(rank)));
+}
+
+void await_rank(Communicator& comm, int rank, std::string_view operation, const std::function<bool()>& ready) {
+  while (!comm.arrivals()->await(ready, comm.timeout())) require_running(comm, rank, operation);
+}
+
 void await_message(Communicator& comm, Work& work, int from) {
   Arrivals& arrivals = *comm.arrivals();
-  arrivals.await([&] { return work.try_complete() || arrivals.lost(from); });
+  await_rank(comm, from, "receive", [&] { return work.try_complete() || arrivals.lost(from); });
   // Asked again, because the rank may have sent before it left.
   if (!work.try_complete())
     throw CommError(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
@@ -31,7 +42,7 @@ int most_unread(int receivers) {
 
 void await_reader(Communicator& comm, int to, int most) {
   Arrivals& arrivals = *comm.arrivals();
-  arrivals.await([&] { return arrivals.unread(to) <= most; });  // 0 if it is lost
+  await_rank(comm, to, "send", [&] { return arrivals.unread(to) <= most; });  // 0 if it is lost
 }
 
 void send_message(Communicator& comm, std::span<const std::byte> message, int to) {

@@ -18,6 +18,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "zero/comm/communicator.h"
 #include "zero/comm/replacements.h"
@@ -45,6 +46,8 @@ class Arrivals {
   virtual int unread(int rank) = 0;
   // Describes a late rank as far as this machine knows: "process 4711 is stopped (SIGSTOP)"; empty if it knows nothing.
   virtual std::string known_state(int /*rank*/) const { return ""; }
+  // Returns true if the rank's process is stopped (SIGSTOP), as far as this machine knows.
+  virtual bool is_stopped(int /*rank*/) const { return false; }
   // Returns how lost ranks come back; null if they cannot.
   virtual Replacements* replacements() { return nullptr; }
 };
@@ -52,15 +55,20 @@ class Arrivals {
 // Returns true if this process replaces one that the run had lost. Local, with any transport.
 bool is_replacement(Communicator& comm);
 
-// Waits for a message from rank `from` while that rank is in the run, however late it is. `comm` must have arrivals().
-// Throws CommError if the rank leaves.
+// Throws CommError for `operation` if the rank's process is stopped. `comm` must have arrivals(), here and below.
+void require_running(Communicator& comm, int rank, std::string_view operation);
+
+// Waits until ready(), however late the rank is. After each timeout of `comm` it requires that the rank's process runs.
+void await_rank(Communicator& comm, int rank, std::string_view operation, const std::function<bool()>& ready);
+
+// Waits for a message from rank `from` while that rank is in the run, as await_rank() does. Throws CommError if the rank
+// leaves.
 void await_message(Communicator& comm, Work& work, int from);
 
 // Returns how many unread messages to each of `receivers` ranks always fit, even if none of these ranks reads any.
 int most_unread(int receivers);
 
-// Waits until at most `most` messages to rank `to` are unread, however late it is, or until it is lost. `comm` must
-// have arrivals().
+// Waits until at most `most` messages to rank `to` are unread, as await_rank() does, or until it is lost.
 void await_reader(Communicator& comm, int to, int most = 0);
 
 // Sends bookkeeping. When it returns, `message` may change or be freed: a transport with arrivals has copied a small

@@ -84,6 +84,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   bool lost(int rank) const override { return inner_->arrivals()->lost(rank); }
   int unread(int rank) override { return inner_->arrivals()->unread(rank); }
   std::string known_state(int rank) const override { return inner_->arrivals()->known_state(rank); }
+  bool is_stopped(int rank) const override { return inner_->arrivals()->is_stopped(rank); }
   Replacements* replacements() override { return inner_->arrivals()->replacements(); }
 
   template <class Begin>
