@@ -61,8 +61,8 @@ void require_running(Communicator& comm, int rank, std::string_view operation);
 // Waits until ready(), however late the rank is. After each timeout of `comm` it requires that the rank's process runs.
 void await_rank(Communicator& comm, int rank, std::string_view operation, const std::function<bool()>& ready);
 
-// Waits for a message from rank `from` while that rank is in the run, as await_rank() does. Throws CommError if the rank
-// leaves.
+// Waits for a message from rank `from` while that rank is in the run, as await_rank() does. Throws CommError if the
+// rank leaves.
 void await_message(Communicator& comm, Work& work, int from);
 
 // Returns how many unread messages to each of `receivers` ranks always fit, even if none of these ranks reads any.
