@@ -242,7 +242,10 @@ class Attached:
         }
 
     def load_state_dict(self, values: Mapping[str, torch.Tensor], strict: bool = True) -> None:
-        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank."""
+        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank.
+
+        strict: False allows missing and unknown names. Raises ConfigError, before a tensor changes, for another shape.
+        """
         own = self.model.state_dict(keep_vars=True)
         missing, unknown = sorted(own.keys() - values.keys()), sorted(values.keys() - own.keys())
         if strict and (missing or unknown):
@@ -252,6 +255,7 @@ class Attached:
                 "the values lack this name" if missing else "the model has no such name",
                 "give the values of this model, or strict=False",
             )
+        _model.refuse_other_shapes("load_state_dict", own, values)
         with torch.no_grad():
             for name, tensor in own.items():
                 if name in values and not _C.is_absent(tensor):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
 from zerocpp import _C
+from zerocpp._errors import refuse
 
 
 @dataclass
@@ -70,3 +72,15 @@ def was_left_empty(tensor: torch.Tensor) -> bool:
     except RuntimeError as error:
         return "this parameter has no values" in str(error)
     return False
+
+
+def refuse_other_shapes(call: str, own: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]) -> None:
+    """Local. Raises ConfigError if a value has another shape than the tensor of `own` with its name."""
+    for name, tensor in own.items():
+        if name in values and values[name].shape != tensor.shape:
+            raise refuse(
+                call,
+                name,
+                f"the value has shape {tuple(values[name].shape)}, and the model's tensor {tuple(tensor.shape)}",
+                "give values of a model with these shapes",
+            )
