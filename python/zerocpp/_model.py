@@ -74,6 +74,19 @@ def was_left_empty(tensor: torch.Tensor) -> bool:
     return False
 
 
+def buffer_names(model: nn.Module) -> dict[str, list[str]]:
+    """Local. The names in state_dict() of each buffer, by its first name; [] for a buffer that is not persistent.
+
+    Buffers whose only name is their first are left out.
+    """
+    saved: dict[int, list[str]] = {}
+    values = model.state_dict(keep_vars=True)
+    for name, tensor in values.items():
+        saved.setdefault(id(tensor), []).append(name)
+    found = {name: saved.get(id(buffer), []) for name, buffer in model.named_buffers()}
+    return {name: names for name, names in found.items() if names != [name]}
+
+
 def refuse_other_shapes(call: str, own: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]) -> None:
     """Local. Raises ConfigError if a value has another shape than the tensor of `own` with its name."""
     for name, tensor in own.items():

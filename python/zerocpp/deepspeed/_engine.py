@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
-from zerocpp import _C, _engine
+from zerocpp import _C, _engine, _model
 from zerocpp.deepspeed import zero
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
 from zerocpp.deepspeed._config import Config, refuse
@@ -419,6 +419,7 @@ class DeepSpeedEngine(nn.Module):
                 key: getattr(self, key) for key in ("global_steps", "global_samples", "micro_steps", "skipped_steps")
             },
             "client_state": pack_state(dict(client_state or {})),
+            "buffers": _model.buffer_names(self.module),
         }
         if self.optimizer is not None:
             notes["groups"] = pack_state(self.optimizer.state_dict())
@@ -457,7 +458,8 @@ class DeepSpeedEngine(nn.Module):
             _log.warning("%s: no checkpoint %s, so nothing is loaded", load_dir, tag or "in a file latest")
             return None, None
         if load_module_only or not load_optimizer_states or not load_module_strict or custom_load_fn is not None:
-            self.load_module_state_dict(read_weights(path), load_module_strict, custom_load_fn)
+            weights = read_weights(path, buffers=_model.buffer_names(self.module))
+            self.load_module_state_dict(weights, load_module_strict, custom_load_fn)
             notes = read_notes(path)
         else:
             notes = self.core.load(path).notes

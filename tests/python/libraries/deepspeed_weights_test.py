@@ -18,6 +18,15 @@ if not ranks.why_not():
     from zerocpp.deepspeed.utils import zero_to_fp32
 
 
+def with_buffers():
+    """A model with a buffer of two names, and with one that state_dict() leaves out."""
+    model = net()
+    model.register_buffer("places", torch.arange(3.0))
+    model[0].register_buffer("mask", model.places)
+    model.register_buffer("angles", torch.ones(2), persistent=False)
+    return model
+
+
 class Weights(ranks.PackageTest):
     def test_other_shapes_are_refused(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -32,6 +41,24 @@ class Weights(ranks.PackageTest):
             values = net(1)
             zero_to_fp32.load_state_dict_from_zero_checkpoint(values, folder)
             self.assertTrue(all(map(torch.equal, values.parameters(), net().parameters())))
+
+    def test_buffers_follow_the_state_dict(self):
+        with tempfile.TemporaryDirectory() as folder:
+            engine, *_ = start(with_buffers(), zero_optimization={"stage": 3})
+            engine.places.mul_(2)
+            engine.angles.fill_(5)
+            engine.save_checkpoint(folder)
+            saved = engine.module_state_dict()
+            engine.destroy()
+            found = zero_to_fp32.get_fp32_state_dict_from_zero_checkpoint(folder)
+            self.assertEqual(found.keys(), saved.keys())
+            self.assertTrue(all(torch.equal(found[name], value) for name, value in saved.items()))
+            for choice in ({"load_module_only": True}, {"load_optimizer_states": False}):
+                engine, *_ = start(with_buffers(), zero_optimization={"stage": 3})
+                engine.load_checkpoint(folder, **choice)
+                self.assertEqual(engine.places.tolist(), [0.0, 2.0, 4.0])
+                self.assertEqual(engine.angles.tolist(), [1.0, 1.0])
+                engine.destroy()
 
 
 if __name__ == "__main__":
