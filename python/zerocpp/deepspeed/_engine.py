@@ -139,8 +139,7 @@ class DeepSpeedEngine(nn.Module):
 
     def _number_micro_batch(self) -> None:
         if self.config.managed and self.config.accumulate > 1:
-            since = self.micro_steps % self.config.accumulate if self._boundary is None else self._since
-            self.core.micro_batch(min(since, self.config.accumulate - 1))
+            self.core.micro_batch(min(self._since, self.config.accumulate - 1))
 
     def _require_scale(self, outputs: Any) -> None:
         def check(grad: torch.Tensor) -> None:
@@ -300,7 +299,7 @@ class DeepSpeedEngine(nn.Module):
             return self._boundary
         if not self.config.managed:
             return self._in_step
-        return (self.micro_steps + 1) % self.config.accumulate == 0
+        return self._since + 1 >= self.config.accumulate
 
     def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
         """Local, and the same on every rank. From now on this value decides whether step() updates the weights."""
@@ -463,6 +462,7 @@ class DeepSpeedEngine(nn.Module):
             notes = read_notes(path)
         else:
             notes = self.core.load(path).notes
+            self._since = 0  # a load needs a step without gradients
         if not load_module_only:
             self._restore(notes, load_optimizer_states, load_lr_scheduler_states)
         return str(path), unpack_state(notes["client_state"]) if "client_state" in notes else {}

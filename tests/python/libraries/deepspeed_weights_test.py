@@ -60,6 +60,19 @@ class Weights(ranks.PackageTest):
                 self.assertEqual(engine.angles.tolist(), [1.0, 1.0])
                 engine.destroy()
 
+    def test_resume_may_change_accumulation(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for accumulate, updates in ((2, 1), (3, 2), (4, 3)):
+                engine, *_ = start(gradient_accumulation_steps=accumulate, zero_optimization={"stage": 2})
+                engine.load_checkpoint(folder)
+                for part in range(accumulate):
+                    self.assertEqual(engine.is_gradient_accumulation_boundary(), part == accumulate - 1)
+                    engine.backward(engine(torch.ones(3, 8)).mean())
+                    engine.step()
+                self.assertEqual(engine.global_steps, updates)
+                engine.save_checkpoint(folder)
+                engine.destroy()
+
 
 if __name__ == "__main__":
     unittest.main()
