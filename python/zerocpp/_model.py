@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from zerocpp import _C
+from zerocpp import _C, _buffers
 from zerocpp._errors import refuse
 
 
@@ -23,6 +23,7 @@ class ModelTensors:
     keeps_buffers: bool = False  # their types, for every value of the option dtype
     # The registration of each parameter: the dict of a module, its key, the tensor, and the full name.
     places: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor, str]] = field(default_factory=list)
+    buffer_places: list[_buffers.Place] = field(default_factory=list)
 
     def names(self) -> dict[int, str]:
         """The first name of each tensor, by id()."""
@@ -54,9 +55,10 @@ def tensors_of(model: nn.Module) -> ModelTensors:
             if statistics:
                 found.fp32.add(name)
         for key, buffer in module._buffers.items():
+            name = prefix + key
+            found.buffer_places.append((module, key, buffer, name))
             if buffer is None:
                 continue
-            name = prefix + key
             found.buffers.append((name, buffer))
             if key in ("running_mean", "running_var"):
                 found.fp32.add(name)
