@@ -39,9 +39,9 @@ class ModelTensors:
 
 
 def tensors_of(model: nn.Module) -> ModelTensors:
-    """Returns the tensors of `model`, in the order in which they were registered."""
+    """Returns the tensors of `model`, in the order in which they were registered. A shared module has all its names."""
     found = ModelTensors()
-    for path, module in model.named_modules(remove_duplicate=True):
+    for path, module in model.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
         statistics = getattr(module, "running_mean", None) is not None
         for key, tensor in module._parameters.items():

@@ -112,10 +112,12 @@ class Parts:
 
 
 def _buffers(engine: Attached, names: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers that belong to the weights, and frozen parameters with an integer type."""
-    tied = set(engine.attached_names())
+    """The buffers that belong to the weights, and frozen parameters with an integer type.
+
+    names: the first names of the parameters that are written already.
+    """
     for name, tensor in engine.model.state_dict(keep_vars=True).items():
-        if name not in names and name not in tied:
+        if engine._names.get(id(tensor), name) not in names:  # else it is a parameter, or a further name of one
             yield name, tensor.detach().cpu().clone()
 
 

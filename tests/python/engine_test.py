@@ -15,15 +15,23 @@ import ranks
 BYTES = 20_000  # of one part
 
 
-def exported(kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None) -> dict[str, Any]:
-    """Trains two steps, exports, and compares what transformers reads with the engine's weights."""
+def exported(
+    kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None, resized: bool = False
+) -> dict[str, Any]:
+    """Trains two steps, exports, and compares what transformers reads with the engine's weights.
+
+    resized: the embedding is enlarged first, which makes the tables of encoder and decoder one module.
+    """
     import torch
     import transformers
     import zerocpp as zero
-    from small_models import batch, loss_of, make, part_of
+    from small_models import VOCABULARY, batch, loss_of, make, part_of
 
     world = zero.world()
-    model = make(kind)
+    model: Any = make(kind)
+    if resized:
+        model.resize_token_embeddings(VOCABULARY + 3)
+        assert model.get_encoder().embed_tokens is model.get_decoder().embed_tokens
     with zero.attach(model, zero.AdamW(lr=1e-2), stage=stage, dtype=dtype) as engine:
         for step in range(2):
             loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size)).backward()
@@ -165,6 +173,13 @@ class Exports(ranks.PackageTest):
                 self.assertEqual({part.name for part in parts}, set(index["weight_map"].values()))
                 self.assertGreater(len(parts), 1)
                 self.assertEqual([path.name for path in out.iterdir() if path.name.startswith(".")], [])
+
+    def test_shared_modules_are_exported_once(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = ranks.run(exported, kind="t5", folder=folder, tokenizer=None, stage=3, dtype=None, resized=True)[0]
+            self.assertEqual([found["equal"], found["names"]], [True, True])
+            index = json.loads(Path(folder, "model.safetensors.index.json").read_text())
+            self.assertEqual([name for name in index["weight_map"] if "embed_tokens" in name], [])
 
     def test_bad_exports_are_refused_on_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

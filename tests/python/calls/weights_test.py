@@ -127,8 +127,36 @@ def other_buffers(folder: str) -> dict[str, str]:
     return found
 
 
+def shared_modules(folder: str) -> dict[str, Any]:
+    """Modules with several names: each parameter has all its names, and the first is that of PyTorch."""
+    import json
+
+    import torch
+    import zerocpp as zero
+    from torch import nn
+
+    layer, norm = nn.Linear(16, 16), nn.BatchNorm1d(16)
+    model = nn.Sequential(norm, nn.Sequential(layer, norm), layer, nn.Linear(16, 16))
+    first = [name for name, _ in model.named_parameters()]
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    with zero.attach(model, stage=3, dtype="bf16") as engine:
+        found = {"first": list(engine.parameters) == first, "names": engine.attached_names() == names}
+        found["type"] = engine.state_dict()["1.1.weight"].dtype == torch.float32  # of a parameter beside statistics
+        engine.save(f"{folder}/saved")
+        saved = json.loads(Path(folder, "saved/manifest.json").read_text())["manifest"]
+        found["saved"] = {name for each in saved["tensors"] for name in (each["name"], *each["aliases"])} == set(names)
+        found["buffers"] = sorted(
+            each["name"] for each in saved["files"][0]["extras"] if "buffer/" in each["name"]
+        ) == [f"buffer/0.{name}" for name in ("num_batches_tracked", "running_mean", "running_var")]
+        with torch.no_grad():
+            norm.running_mean.fill_(3.0)  # type: ignore[union-attr]
+        engine.load(f"{folder}/saved")
+        found["loaded"] = model[1][1].running_mean.tolist() == [0.0] * 16
+    return found
+
+
 class Weights(ranks.CallsTest):
-    calls = [other_shapes, assigned_buffers, other_buffers]
+    calls = [other_shapes, assigned_buffers, other_buffers, shared_modules]
 
     def test_values_of_other_shapes_are_refused(self) -> None:
         for found in self.of(other_shapes):
@@ -148,6 +176,10 @@ class Weights(ranks.CallsTest):
             for kind, text in found.items():
                 for call in ("save", "load", "export"):
                     self.assertRegex(text, rf"{call} = {name.get(kind, 'center')}: .*since attach\(\).*\n.*copy_\(\)")
+
+    def test_shared_modules_have_all_names(self) -> None:
+        for found in self.of(shared_modules):
+            self.assertEqual([name for name, true in found.items() if not true], [])
 
 
 if __name__ == "__main__":
