@@ -49,6 +49,39 @@ def exported(
     }
 
 
+def failing_exports(folder: str) -> dict[str, Any]:
+    """An export whose generation_config is wrong, after one with a complex buffer and an int8 parameter."""
+    import safetensors.torch
+    import torch
+    import zerocpp as zero
+    from small_models import make
+
+    model: Any = make("gpt2")
+    waves = torch.polar(torch.ones(3), torch.arange(3.0))
+    model.register_buffer("waves", waves.conj())
+    model.register_parameter("codes", torch.nn.Parameter(torch.arange(4, dtype=torch.int8), requires_grad=False))
+    with zero.attach(model, stage=3) as engine:
+        engine.export_pretrained(folder)
+        before = safetensors.torch.load_file(f"{folder}/model.safetensors")
+        with torch.no_grad():
+            model.lm_head.weight.zero_()
+        model.generation_config.do_sample, model.generation_config.temperature = False, 0.5
+        try:
+            engine.export_pretrained(folder)
+            text = "not refused"
+        except (ValueError, zero.IoError) as error:
+            text = f"{type(error).__name__}: {error}"
+        engine.world.barrier()
+        after = safetensors.torch.load_file(f"{folder}/model.safetensors")
+    return {
+        "text": text,
+        "unchanged": all(torch.equal(before[name], value) for name, value in after.items()),
+        "complex": torch.equal(before["waves"], waves.conj().resolve_conj()),
+        "codes": before["codes"].tolist() == [0, 1, 2, 3],
+        "hidden": [path.name for path in Path(folder).iterdir() if path.name.startswith(".")],
+    }
+
+
 def bad_exports(folder: str) -> list[str]:
     import torch
     import zerocpp as zero
@@ -180,6 +213,13 @@ class Exports(ranks.PackageTest):
             self.assertEqual([found["equal"], found["names"]], [True, True])
             index = json.loads(Path(folder, "model.safetensors.index.json").read_text())
             self.assertEqual([name for name in index["weight_map"] if "embed_tokens" in name], [])
+
+    def test_any_failure_reaches_all_ranks(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for rank, found in enumerate(ranks.run(failing_exports, folder=folder)):
+                self.assertRegex(found["text"], "^ValueError: " if rank == 0 else "^IoError: .*rank 0.*: ValueError: ")
+                self.assertEqual([found[name] for name in ("unchanged", "complex", "codes")], [True] * 3)
+                self.assertEqual(found["hidden"], [])
 
     def test_bad_exports_are_refused_on_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

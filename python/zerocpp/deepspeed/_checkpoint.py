@@ -16,7 +16,7 @@ from zerocpp.deepspeed._config import refuse
 
 _TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 _TYPES |= {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8}
-_TYPES |= {"BOOL": torch.bool}
+_TYPES |= {"BOOL": torch.bool, "C64": torch.complex64}
 
 
 def checkpoint_folder(load_dir: str | os.PathLike[str], tag: str | None = None) -> Path | None:

@@ -23,6 +23,7 @@ def with_buffers():
     model = net()
     model.register_buffer("places", torch.arange(3.0))
     model[0].register_buffer("mask", model.places)
+    model.register_buffer("waves", torch.polar(torch.ones(3), torch.arange(3.0)))
     model.register_buffer("angles", torch.ones(2), persistent=False)
     return model
 
