@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
@@ -163,7 +164,7 @@ def export(engine: Attached, folder: Path, full_precision: bool, part_bytes: int
         for name, tensor in _buffers(engine, types):
             parts.add(name, tensor)
         parts.finish()
-        _write_configuration(engine.model, folder, tokenizer)
+        _write_configuration(engine, types, folder, tokenizer)
         parts.publish()
 
     attempt(finish)
@@ -184,10 +185,16 @@ def _text(failure: Exception | None) -> str:
     return str(failure) if isinstance(failure, OSError) else f"{type(failure).__name__}: {failure}"
 
 
-def _write_configuration(model: Any, folder: Path, tokenizer: Path | None) -> None:
-    config = model.config
-    if not getattr(config, "architectures", None):
+def _write_configuration(engine: Attached, types: dict[str, torch.dtype], folder: Path, tokenizer: Path | None) -> None:
+    """types: those of the parameters that are written."""
+    model: Any = engine.model
+    config = copy.deepcopy(model.config)
+    if hasattr(type(model), "config_class") or not getattr(config, "architectures", None):  # else a wrapper, as peft's
         config.architectures = [type(model).__name__]
+    dtype = next((types[name] for name in engine.parameters if name in types), None)
+    if dtype is not None:
+        key = "dtype" if hasattr(config, "dtype") else "torch_dtype"  # of transformers before 4.56
+        setattr(config, key, str(dtype).removeprefix("torch."))
     config.save_pretrained(folder)
     generation = getattr(model, "generation_config", None)
     if generation is not None:

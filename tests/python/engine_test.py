@@ -49,6 +49,25 @@ def exported(
     }
 
 
+def described_exports(folder: str) -> list[Any]:
+    """The architectures and the type that config.json names, and those of the model's own configuration."""
+    import transformers
+    import zerocpp as zero
+
+    found = []
+    sizes: dict[str, Any] = dict(vocab_size=97, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+    for full in (False, True):
+        config = transformers.GPT2Config(**sizes, num_labels=3, architectures=["GPT2LMHeadModel"], dtype="float16")
+        model = transformers.GPT2ForSequenceClassification(config)
+        with zero.attach(model, stage=3, dtype="bf16") as engine:
+            engine.export_pretrained(folder, full_precision=full)
+            engine.world.barrier()
+        written = json.loads(Path(folder, "config.json").read_text())
+        own = model.config
+        found.append([written["architectures"], written["dtype"], own.architectures, str(own.dtype)])
+    return found
+
+
 def failing_exports(folder: str) -> dict[str, Any]:
     """An export whose generation_config is wrong, after one with a complex buffer and an int8 parameter."""
     import safetensors.torch
@@ -213,6 +232,13 @@ class Exports(ranks.PackageTest):
             self.assertEqual([found["equal"], found["names"]], [True, True])
             index = json.loads(Path(folder, "model.safetensors.index.json").read_text())
             self.assertEqual([name for name in index["weight_map"] if "embed_tokens" in name], [])
+
+    def test_configuration_describes_the_written_model(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in ranks.run(described_exports, folder=folder):
+                for (architectures, dtype, *own), wanted in zip(found, ("bfloat16", "float32"), strict=True):
+                    self.assertEqual([architectures, dtype], [["GPT2ForSequenceClassification"], wanted])
+                    self.assertEqual(own, [["GPT2LMHeadModel"], "torch.float16"])
 
     def test_any_failure_reaches_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
