@@ -17,6 +17,7 @@ from torch import nn
 
 from zerocpp import (
     _C,
+    _buffers,
     _compile,
     _config,
     _deferred,
@@ -136,6 +137,7 @@ class Attached:
         self._core = core
         self._places = given.tensors.places
         self._names = given.tensors.names()
+        self._buffers = _buffers.Buffers(given.tensors.buffer_places)
         self._trains = bool(given.tensors.trained())
         self._callbacks: list[Callable[[_C.StepReport], None]] = []
         self._number = next(_numbers)
@@ -242,7 +244,10 @@ class Attached:
         }
 
     def load_state_dict(self, values: Mapping[str, torch.Tensor], strict: bool = True) -> None:
-        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank."""
+        """Collective. Copies values into the parameters and buffers, unit by unit, on every rank.
+
+        strict: False allows missing and unknown names. Raises ConfigError, before a tensor changes, for another shape.
+        """
         own = self.model.state_dict(keep_vars=True)
         missing, unknown = sorted(own.keys() - values.keys()), sorted(values.keys() - own.keys())
         if strict and (missing or unknown):
@@ -252,6 +257,7 @@ class Attached:
                 "the values lack this name" if missing else "the model has no such name",
                 "give the values of this model, or strict=False",
             )
+        _model.refuse_other_shapes("load_state_dict", own, values)
         with torch.no_grad():
             for name, tensor in own.items():
                 if name in values and not _C.is_absent(tensor):
@@ -285,7 +291,8 @@ class Attached:
         """
         self._finish_save()
         text = {key: json.dumps(value) for key, value in (notes or {}).items()}
-        self._core.save(fspath(path), text, blocking)
+        with self._buffers.synchronized("save"):
+            self._core.save(fspath(path), text, blocking)
         self._saving = Saving(None if blocking else self, fspath(path))
         return self._saving
 
@@ -293,13 +300,15 @@ class Attached:
     def load(self, path: str | PathLike[str]) -> Loaded:
         """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
         self._finish_save()
-        found = self._core.load(fspath(path))
+        with self._buffers.synchronized("load", loads=True):
+            found = self._core.load(fspath(path))
         return Loaded(found["steps"], found["skipped"], {key: _note(text) for key, text in found["notes"].items()})
 
     @_log.drains
     def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
         """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
-        self._core.export_weights(fspath(path), full_precision)
+        with self._buffers.synchronized("export"):
+            self._core.export_weights(fspath(path), full_precision)
 
     @_log.drains
     def export_pretrained(

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zerocpp import _log, _optimizer, _options
 from zerocpp._errors import refuse
+
+if TYPE_CHECKING:
+    from zerocpp.deepspeed import _config as deepspeed_config
 
 Source = str | PathLike[str] | Mapping[str, Any]
 
@@ -281,6 +284,7 @@ def _of_deepspeed(given: dict[str, Any], ranks: int) -> Config:
             "attach() makes no scheduler",
             "use a scheduler of torch on engine.optimizer, or zerocpp.deepspeed.initialize()",
         )
+    _refuse_unread(found)
     config = Config()
     for option, value in found.options.items():
         config.set(_KEY_OF_DEEPSPEED.get(option, "zero_optimization"), option, value)
@@ -295,6 +299,23 @@ def _of_deepspeed(given: dict[str, Any], ranks: int) -> Config:
     for key, reason in found.ignored:
         _log.logger.info("config: %s is ignored: %s", key, reason)
     return config
+
+
+def _refuse_unread(found: deepspeed_config.Config) -> None:
+    """Refuses keys that initialize() follows and attach() does not, unless their value is DeepSpeed's default."""
+    for key, value, default, remedy in (
+        ("torch_autocast.enabled", found.autocast is not None, False, "call the model within torch.autocast()"),
+        ("fp16.auto_cast", found.auto_cast, False, "convert the inputs of the model"),
+        ("data_types.buffer_dtype", found.buffer_dtype, None, "remove the key"),
+        ("gradient_allreduce_op", "sum" if found.sums_ranks else "mean", "mean", "multiply the loss by the ranks"),
+        ("managed_gradient_accumulation", found.managed, True, "set gradient_accumulation_steps"),
+        ("dataloader_drop_last", found.drop_last, False, "set drop_last of the DataLoader"),
+    ):
+        if value != default:
+            reason = "attach() does not read this key"
+            raise refuse(key, json.dumps(value), reason, f"{remedy}, or use zerocpp.deepspeed.initialize()")
+    if found.print_every is not None:
+        found.ignored.append(("steps_per_print", "attach() prints no steps"))
 
 
 _KEY_OF_DEEPSPEED = {

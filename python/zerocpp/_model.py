@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import nn
 
-from zerocpp import _C
+from zerocpp import _C, _buffers
+from zerocpp._errors import refuse
 
 
 @dataclass
@@ -21,6 +23,7 @@ class ModelTensors:
     keeps_buffers: bool = False  # their types, for every value of the option dtype
     # The registration of each parameter: the dict of a module, its key, the tensor, and the full name.
     places: list[tuple[dict[str, torch.Tensor | None], str, torch.Tensor, str]] = field(default_factory=list)
+    buffer_places: list[_buffers.Place] = field(default_factory=list)
 
     def names(self) -> dict[int, str]:
         """The first name of each tensor, by id()."""
@@ -36,9 +39,9 @@ class ModelTensors:
 
 
 def tensors_of(model: nn.Module) -> ModelTensors:
-    """Returns the tensors of `model`, in the order in which they were registered."""
+    """Returns the tensors of `model`, in the order in which they were registered. A shared module has all its names."""
     found = ModelTensors()
-    for path, module in model.named_modules(remove_duplicate=True):
+    for path, module in model.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
         statistics = getattr(module, "running_mean", None) is not None
         for key, tensor in module._parameters.items():
@@ -52,9 +55,10 @@ def tensors_of(model: nn.Module) -> ModelTensors:
             if statistics:
                 found.fp32.add(name)
         for key, buffer in module._buffers.items():
+            name = prefix + key
+            found.buffer_places.append((module, key, buffer, name))
             if buffer is None:
                 continue
-            name = prefix + key
             found.buffers.append((name, buffer))
             if key in ("running_mean", "running_var"):
                 found.fp32.add(name)
@@ -70,3 +74,28 @@ def was_left_empty(tensor: torch.Tensor) -> bool:
     except RuntimeError as error:
         return "this parameter has no values" in str(error)
     return False
+
+
+def buffer_names(model: nn.Module) -> dict[str, list[str]]:
+    """Local. The names in state_dict() of each buffer, by its first name; [] for a buffer that is not persistent.
+
+    Buffers whose only name is their first are left out.
+    """
+    saved: dict[int, list[str]] = {}
+    values = model.state_dict(keep_vars=True)
+    for name, tensor in values.items():
+        saved.setdefault(id(tensor), []).append(name)
+    found = {name: saved.get(id(buffer), []) for name, buffer in model.named_buffers()}
+    return {name: names for name, names in found.items() if names != [name]}
+
+
+def refuse_other_shapes(call: str, own: Mapping[str, torch.Tensor], values: Mapping[str, torch.Tensor]) -> None:
+    """Local. Raises ConfigError if a value has another shape than the tensor of `own` with its name."""
+    for name, tensor in own.items():
+        if name in values and values[name].shape != tensor.shape:
+            raise refuse(
+                call,
+                name,
+                f"the value has shape {tuple(values[name].shape)}, and the model's tensor {tuple(tensor.shape)}",
+                "give values of a model with these shapes",
+            )

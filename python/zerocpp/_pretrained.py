@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,7 @@ _TYPES = {
     torch.int8: "I8",
     torch.uint8: "U8",
     torch.bool: "BOOL",
+    torch.complex64: "C64",
 }
 TOKENIZER_FILES = (
     "tokenizer.json",
@@ -62,9 +65,12 @@ class Parts:
         self._total += tensor.nbytes
 
     def finish(self) -> None:
-        """Names the parts as transformers does, and removes the parts of an earlier export."""
+        """Writes the last part."""
         if self._tensors or not self._written:
             self._write()
+
+    def publish(self) -> None:
+        """Names the parts as transformers does, and removes the parts of an earlier export."""
         count = len(self._written)
         names = (
             ["model.safetensors"]
@@ -111,12 +117,14 @@ class Parts:
         self._tensors, self._bytes = {}, 0
 
 
-def _buffers(engine: Attached, names: set[str]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers that belong to the weights, and frozen parameters with an integer type."""
-    tied = set(engine.attached_names())
+def _buffers(engine: Attached, names: Collection[str]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The buffers that belong to the weights, and frozen parameters with an integer type.
+
+    names: the first names of the parameters that are written already.
+    """
     for name, tensor in engine.model.state_dict(keep_vars=True).items():
-        if name not in names and name not in tied:
-            yield name, tensor.detach().cpu().clone()
+        if engine._names.get(id(tensor), name) not in names:  # else it is a parameter, or a further name of one
+            yield name, tensor.detach().cpu().clone().resolve_conj().resolve_neg()
 
 
 def export(engine: Attached, folder: Path, full_precision: bool, part_bytes: int, tokenizer: Path | None) -> None:
@@ -135,40 +143,58 @@ def export(engine: Attached, folder: Path, full_precision: bool, part_bytes: int
         raise refuse("tokenizer", tokenizer, "no such folder", "name the folder with tokenizer.json")
     first = engine.world.rank == 0
     parts = Parts(folder, part_bytes)
-    problem = ""
+    failure: Exception | None = None
 
-    def attempt(action: Any, *arguments: Any) -> None:
-        nonlocal problem
-        if not first or problem:
+    def attempt(action: Callable[[], None]) -> None:
+        nonlocal failure
+        if not first or failure is not None:
             return
         try:
-            action(*arguments)
-        except OSError as error:  # the other ranks continue, and receive the error at the end
-            problem = str(error)
+            action()
+        except Exception as error:  # the other ranks continue, and receive the error at the end
+            failure = error
 
     attempt(lambda: folder.mkdir(parents=True, exist_ok=True))
-    names: set[str] = set()
+    types: dict[str, torch.dtype] = {}
     for name, tensor in engine.iter_parameters(full_precision):
-        names.add(name)
-        attempt(parts.add, name, tensor)
-    if first and not problem:
-        for name, tensor in _buffers(engine, names):
-            attempt(parts.add, name, tensor)
-        attempt(parts.finish)
-        attempt(_write_configuration, engine.model, folder, tokenizer)
-    if problem:
+        types[name] = tensor.dtype
+        attempt(partial(parts.add, name, tensor))
+
+    def finish() -> None:
+        for name, tensor in _buffers(engine, types):
+            parts.add(name, tensor)
+        parts.finish()
+        _write_configuration(engine, types, folder, tokenizer)
+        parts.publish()
+
+    attempt(finish)
+    if failure is not None:
         parts.drop()
-    found = engine.world.gather_text(problem)[0]
+    found = engine.world.gather_text(_text(failure))[0]
+    if failure is not None and not isinstance(failure, OSError):
+        raise failure
     if found:
         raise _C.IoError(
             f"export_pretrained = {folder}: rank 0 cannot write: {found}\n  Free space, or name another folder."
         )
 
 
-def _write_configuration(model: Any, folder: Path, tokenizer: Path | None) -> None:
-    config = model.config
-    if not getattr(config, "architectures", None):
+def _text(failure: Exception | None) -> str:
+    if failure is None:
+        return ""
+    return str(failure) if isinstance(failure, OSError) else f"{type(failure).__name__}: {failure}"
+
+
+def _write_configuration(engine: Attached, types: dict[str, torch.dtype], folder: Path, tokenizer: Path | None) -> None:
+    """types: those of the parameters that are written."""
+    model: Any = engine.model
+    config = copy.deepcopy(model.config)
+    if hasattr(type(model), "config_class") or not getattr(config, "architectures", None):  # else a wrapper, as peft's
         config.architectures = [type(model).__name__]
+    dtype = next((types[name] for name in engine.parameters if name in types), None)
+    if dtype is not None:
+        key = "dtype" if hasattr(config, "dtype") else "torch_dtype"  # of transformers before 4.56
+        setattr(config, key, str(dtype).removeprefix("torch."))
     config.save_pretrained(folder)
     generation = getattr(model, "generation_config", None)
     if generation is not None:

@@ -107,6 +107,10 @@ DEEPSPEED = {
     "data_types": {"grad_accum_dtype": "fp32"},
     "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
     "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.01}},
+    "gradient_allreduce_op": "mean",  # defaults of keys that attach() does not read
+    "managed_gradient_accumulation": True,
+    "torch_autocast": {"enabled": False},
+    "steps_per_print": 10,
 }
 
 
@@ -179,6 +183,16 @@ class Configuration(ranks.PackageTest):
                 ({"stage": 2, "clp": 1}, {}, "config.clp = 1: no such option\n  did you mean clip?"),
                 ({"zero": {"placement": "device", "optimizer": {"host": 1}}}, {}, "zero.placement says"),
                 ({**DEEPSPEED, "scheduler": {"type": "WarmupLR"}}, {}, "attach() makes no scheduler"),
+                (
+                    {**DEEPSPEED, "torch_autocast": {"enabled": True}},
+                    {},
+                    "torch_autocast.enabled = true: attach() does",
+                ),
+                ({**DEEPSPEED, "bf16": {}, "fp16": {"enabled": True, "auto_cast": True}}, {}, "fp16.auto_cast = true"),
+                ({**DEEPSPEED, "data_types": {"buffer_dtype": "fp32"}}, {}, 'data_types.buffer_dtype = "fp32"'),
+                ({**DEEPSPEED, "gradient_allreduce_op": "sum"}, {}, 'gradient_allreduce_op = "sum"'),
+                ({**DEEPSPEED, "managed_gradient_accumulation": False}, {}, "managed_gradient_accumulation = false"),
+                ({**DEEPSPEED, "dataloader_drop_last": True}, {}, "dataloader_drop_last = true"),
                 (str(misspelt), {}, "zero_optimizaton"),
                 (str(broken), {}, "not TOML"),
                 (str(Path(folder, "none.toml")), {}, "cannot be read"),

@@ -15,15 +15,23 @@ import ranks
 BYTES = 20_000  # of one part
 
 
-def exported(kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None) -> dict[str, Any]:
-    """Trains two steps, exports, and compares what transformers reads with the engine's weights."""
+def exported(
+    kind: str, folder: str, tokenizer: str | None, stage: int, dtype: str | None, resized: bool = False
+) -> dict[str, Any]:
+    """Trains two steps, exports, and compares what transformers reads with the engine's weights.
+
+    resized: the embedding is enlarged first, which makes the tables of encoder and decoder one module.
+    """
     import torch
     import transformers
     import zerocpp as zero
-    from small_models import batch, loss_of, make, part_of
+    from small_models import VOCABULARY, batch, loss_of, make, part_of
 
     world = zero.world()
-    model = make(kind)
+    model: Any = make(kind)
+    if resized:
+        model.resize_token_embeddings(VOCABULARY + 3)
+        assert model.get_encoder().embed_tokens is model.get_decoder().embed_tokens
     with zero.attach(model, zero.AdamW(lr=1e-2), stage=stage, dtype=dtype) as engine:
         for step in range(2):
             loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size)).backward()
@@ -38,6 +46,58 @@ def exported(kind: str, folder: str, tokenizer: str | None, stage: int, dtype: s
         "equal": all(torch.equal(found[name], wanted[name]) for name in wanted),
         "names": sorted(found) == sorted(wanted),
         "types": sorted({str(value.dtype) for value in found.values()}),
+    }
+
+
+def described_exports(folder: str) -> list[Any]:
+    """The architectures and the type that config.json names, and those of the model's own configuration."""
+    import transformers
+    import zerocpp as zero
+
+    found = []
+    sizes: dict[str, Any] = dict(vocab_size=97, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+    for full in (False, True):
+        config = transformers.GPT2Config(**sizes, num_labels=3, architectures=["GPT2LMHeadModel"], dtype="float16")
+        model = transformers.GPT2ForSequenceClassification(config)
+        with zero.attach(model, stage=3, dtype="bf16") as engine:
+            engine.export_pretrained(folder, full_precision=full)
+            engine.world.barrier()
+        written = json.loads(Path(folder, "config.json").read_text())
+        own = model.config
+        found.append([written["architectures"], written["dtype"], own.architectures, str(own.dtype)])
+    return found
+
+
+def failing_exports(folder: str) -> dict[str, Any]:
+    """An export whose generation_config is wrong, after one with a complex buffer and an int8 parameter."""
+    import safetensors.torch
+    import torch
+    import zerocpp as zero
+    from small_models import make
+
+    model: Any = make("gpt2")
+    waves = torch.polar(torch.ones(3), torch.arange(3.0))
+    model.register_buffer("waves", waves.conj())
+    model.register_parameter("codes", torch.nn.Parameter(torch.arange(4, dtype=torch.int8), requires_grad=False))
+    with zero.attach(model, stage=3) as engine:
+        engine.export_pretrained(folder)
+        before = safetensors.torch.load_file(f"{folder}/model.safetensors")
+        with torch.no_grad():
+            model.lm_head.weight.zero_()
+        model.generation_config.do_sample, model.generation_config.temperature = False, 0.5
+        try:
+            engine.export_pretrained(folder)
+            text = "not refused"
+        except (ValueError, zero.IoError) as error:
+            text = f"{type(error).__name__}: {error}"
+        engine.world.barrier()
+        after = safetensors.torch.load_file(f"{folder}/model.safetensors")
+    return {
+        "text": text,
+        "unchanged": all(torch.equal(before[name], value) for name, value in after.items()),
+        "complex": torch.equal(before["waves"], waves.conj().resolve_conj()),
+        "codes": before["codes"].tolist() == [0, 1, 2, 3],
+        "hidden": [path.name for path in Path(folder).iterdir() if path.name.startswith(".")],
     }
 
 
@@ -165,6 +225,27 @@ class Exports(ranks.PackageTest):
                 self.assertEqual({part.name for part in parts}, set(index["weight_map"].values()))
                 self.assertGreater(len(parts), 1)
                 self.assertEqual([path.name for path in out.iterdir() if path.name.startswith(".")], [])
+
+    def test_shared_modules_are_exported_once(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            found = ranks.run(exported, kind="t5", folder=folder, tokenizer=None, stage=3, dtype=None, resized=True)[0]
+            self.assertEqual([found["equal"], found["names"]], [True, True])
+            index = json.loads(Path(folder, "model.safetensors.index.json").read_text())
+            self.assertEqual([name for name in index["weight_map"] if "embed_tokens" in name], [])
+
+    def test_configuration_describes_the_written_model(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for found in ranks.run(described_exports, folder=folder):
+                for (architectures, dtype, *own), wanted in zip(found, ("bfloat16", "float32"), strict=True):
+                    self.assertEqual([architectures, dtype], [["GPT2ForSequenceClassification"], wanted])
+                    self.assertEqual(own, [["GPT2LMHeadModel"], "torch.float16"])
+
+    def test_any_failure_reaches_all_ranks(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for rank, found in enumerate(ranks.run(failing_exports, folder=folder)):
+                self.assertRegex(found["text"], "^ValueError: " if rank == 0 else "^IoError: .*rank 0.*: ValueError: ")
+                self.assertEqual([found[name] for name in ("unchanged", "complex", "codes")], [True] * 3)
+                self.assertEqual(found["hidden"], [])
 
     def test_bad_exports_are_refused_on_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

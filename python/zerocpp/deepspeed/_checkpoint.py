@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from zerocpp.deepspeed._config import refuse
 
 _TYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
 _TYPES |= {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8}
-_TYPES |= {"BOOL": torch.bool}
+_TYPES |= {"BOOL": torch.bool, "C64": torch.complex64}
 
 
 def checkpoint_folder(load_dir: str | os.PathLike[str], tag: str | None = None) -> Path | None:
@@ -51,9 +52,16 @@ def read_notes(folder: Path) -> dict[str, Any]:
     return {key: json.loads(text) for key, text in notes.items() if key != "state_sums"}  # written by the save itself
 
 
-def read_weights(folder: Path, trained_only: bool = False) -> dict[str, torch.Tensor]:
-    """Local. Returns the weights and buffers in `folder`, under all names. A trained weight is fp32."""
+def read_weights(
+    folder: Path, trained_only: bool = False, buffers: Mapping[str, list[str]] | None = None
+) -> dict[str, torch.Tensor]:
+    """Local. Returns the weights and persistent buffers in `folder`, under all names. A trained weight is fp32.
+
+    buffers: names of the model's buffers, as buffer_names() returns them; by default those of the model that was saved.
+    """
     manifest = _manifest(folder)
+    if buffers is None:
+        buffers = json.loads(manifest["run"].get("buffers", "{}"))
     tensors = manifest["tensors"]
     flat: dict[int, torch.Tensor] = {}
     found: dict[str, torch.Tensor] = {}
@@ -73,9 +81,11 @@ def read_weights(folder: Path, trained_only: bool = False) -> dict[str, torch.Te
                 whole[begin : begin + numel] = _values(data, offset, numel, dtype)
             for extra in file["extras"]:
                 kind, _, name = extra["name"].partition("/")
-                if kind == "buffer" and name not in found:
+                names = buffers.get(name, [name])
+                if kind == "buffer" and names and names[0] not in found:
                     dtype, shape = _TYPES[extra["dtype"]], torch.Size(extra["shape"])
-                    found[name] = _values(data, extra["offset"], shape.numel(), dtype).reshape(shape)
+                    value = _values(data, extra["offset"], shape.numel(), dtype).reshape(shape)
+                    found |= dict.fromkeys(names, value)
     for number, tensor in enumerate(tensors):
         if trained_only and not tensor["trainable"]:
             continue

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
 
 import zerocpp
-from zerocpp import _C, _engine
+from zerocpp import _C, _engine, _model
 from zerocpp.deepspeed import zero
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
 from zerocpp.deepspeed._config import Config, refuse
@@ -139,8 +139,7 @@ class DeepSpeedEngine(nn.Module):
 
     def _number_micro_batch(self) -> None:
         if self.config.managed and self.config.accumulate > 1:
-            since = self.micro_steps % self.config.accumulate if self._boundary is None else self._since
-            self.core.micro_batch(min(since, self.config.accumulate - 1))
+            self.core.micro_batch(min(self._since, self.config.accumulate - 1))
 
     def _require_scale(self, outputs: Any) -> None:
         def check(grad: torch.Tensor) -> None:
@@ -300,7 +299,7 @@ class DeepSpeedEngine(nn.Module):
             return self._boundary
         if not self.config.managed:
             return self._in_step
-        return (self.micro_steps + 1) % self.config.accumulate == 0
+        return self._since + 1 >= self.config.accumulate
 
     def set_gradient_accumulation_boundary(self, is_boundary: bool) -> None:
         """Local, and the same on every rank. From now on this value decides whether step() updates the weights."""
@@ -419,6 +418,7 @@ class DeepSpeedEngine(nn.Module):
                 key: getattr(self, key) for key in ("global_steps", "global_samples", "micro_steps", "skipped_steps")
             },
             "client_state": pack_state(dict(client_state or {})),
+            "buffers": _model.buffer_names(self.module),
         }
         if self.optimizer is not None:
             notes["groups"] = pack_state(self.optimizer.state_dict())
@@ -457,10 +457,12 @@ class DeepSpeedEngine(nn.Module):
             _log.warning("%s: no checkpoint %s, so nothing is loaded", load_dir, tag or "in a file latest")
             return None, None
         if load_module_only or not load_optimizer_states or not load_module_strict or custom_load_fn is not None:
-            self.load_module_state_dict(read_weights(path), load_module_strict, custom_load_fn)
+            weights = read_weights(path, buffers=_model.buffer_names(self.module))
+            self.load_module_state_dict(weights, load_module_strict, custom_load_fn)
             notes = read_notes(path)
         else:
             notes = self.core.load(path).notes
+            self._since = 0  # a load needs a step without gradients
         if not load_module_only:
             self._restore(notes, load_optimizer_states, load_lr_scheduler_states)
         return str(path), unpack_state(notes["client_state"]) if "client_state" in notes else {}

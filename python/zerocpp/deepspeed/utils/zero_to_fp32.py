@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from zerocpp import _model
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_weights
 from zerocpp.deepspeed._config import refuse
 
@@ -52,10 +53,15 @@ def convert_zero_checkpoint_to_fp32_state_dict(
 def load_state_dict_from_zero_checkpoint(
     model: nn.Module, checkpoint_dir: str | os.PathLike[str], tag: str | None = None
 ) -> nn.Module:
-    """Local, and Collective if the model is attached. Copies the weights into `model`, and returns it."""
+    """Local, and Collective if the model is attached. Copies the weights into `model`, and returns it.
+
+    Raises ConfigError, before a tensor changes, for a weight of another shape.
+    """
     values = get_fp32_state_dict_from_zero_checkpoint(checkpoint_dir, tag)
+    own = model.state_dict(keep_vars=True)
+    _model.refuse_other_shapes("load_state_dict_from_zero_checkpoint", own, values)
     with torch.no_grad():
-        for name, tensor in model.state_dict(keep_vars=True).items():
+        for name, tensor in own.items():
             if name in values:
                 tensor.copy_(values[name])
     return model
