@@ -148,6 +148,9 @@ class ApiPage(unittest.TestCase):
             self.assertIn(f'#include "examples/api/{file.name}"', test)
 
 
+CPP_TEST = re.compile(r"^(?:TEST(?:_F|_P)?|RC_GTEST_(?:FIXTURE_)?PROP)\((\w+),\s*(\w+)\b", re.MULTILINE)
+
+
 class IssuesTest(unittest.TestCase):
     """tests/issues/README.md: which test guards which fixed bug."""
 
@@ -158,7 +161,7 @@ class IssuesTest(unittest.TestCase):
 
     def claims(self, files):
         text = "\n".join(file.read_text() for file in files)
-        return {f"{suite}.{claim}" for suite, claim in re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", text, re.M)}
+        return {f"{suite}.{claim}" for suite, claim in re.findall(CPP_TEST, text)}
 
     def claims_of_python(self):
         found, suite = set(), ""
