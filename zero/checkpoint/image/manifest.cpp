@@ -4,6 +4,7 @@
 #include <charconv>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -146,7 +147,6 @@ void check_cover(const Manifest& manifest, std::string_view path) {
   struct Part {
     int tensor, state;
     std::int64_t begin, numel;
-    auto operator<=>(const Part&) const = default;  // NOLINT(modernize-use-nullptr): it compares with 0 by itself
   };
   std::vector<Part> parts;
   std::set<std::string_view> factored;  // tensors
@@ -169,7 +169,8 @@ void check_cover(const Manifest& manifest, std::string_view path) {
       parts.push_back({slice.tensor, slice.state, slice.begin, slice.numel});
     }
   }
-  std::ranges::sort(parts);
+  std::ranges::sort(parts, {},
+                    [](const Part& part) { return std::tie(part.tensor, part.state, part.begin, part.numel); });
   std::size_t next = 0;
   for (int index = 0; index < std::ssize(manifest.tensors); ++index) {
     const SavedTensor& tensor = manifest.tensors[static_cast<std::size_t>(index)];
