@@ -60,7 +60,7 @@ class Scope {
   End end_;
 };
 
-// Returns the end of a scope of the library: its destructor runs in exit(), where it may throw.
+// Returns the end of a scope of the library. Its destructor runs in exit(), and may throw there.
 template <typename Ended>
 Scope::End end_of(Ended* scope) {
   return [scope] { delete scope; };

@@ -47,7 +47,7 @@ class Vocabulary {
   std::int64_t pad() const { return pad_; }
   const std::string& piece(std::int64_t number) const { return pieces_[static_cast<std::size_t>(number)]; }
   // Returns lines for the user: how capital letters are treated, or why lower_case does not fit the pieces, and how
-  // many pieces have accents that lower-cased texts do not have. Of of_lines(): the file of the words.
+  // many pieces have accents that lower-cased texts do not have. For words of of_lines() a line names their file.
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Returns `context` numbers: [CLS], the text, cut off if it is longer, and padding.

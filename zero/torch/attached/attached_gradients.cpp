@@ -44,7 +44,7 @@ torch::Tensor AttachedGradients::take(int param) const {
   torch::Tensor gradient = slot.detach();
   slot.reset();
   if (gradient.layout() != at::kStrided) gradient = gradient.to_dense();
-  // The engine reads bytes. Those of a lazily negated gradient have the other sign.
+  // The engine reads bytes, and the bytes of a lazily negated gradient have the other sign.
   return gradient.to(to_scalar_type(parameters_.spec(param).dtype)).resolve_neg().contiguous();
 }
 
