@@ -81,8 +81,8 @@ class PipelineEngine {
 
   // Collective, after prepare() or the first passes(): unless parameters are whole on each rank, as at stage 0, a
   // section gathers them from all lines. Runs a forward pass without gradients. Returns the function's results on every
-  // rank of the line. `key`: calls with equal keys must run the same operators on the same sizes. A key may be the sizes
-  // of the inputs.
+  // rank of the line. `key`: calls with equal keys must run the same operators on the same sizes. A key may be the
+  // sizes of the inputs.
   std::vector<torch::Tensor> evaluate(const std::vector<std::int64_t>& key,
                                       const std::function<std::vector<torch::Tensor>()>& function);
   // Without a key, each call first learns the operators with one more run of the function. Use it if sizes often
