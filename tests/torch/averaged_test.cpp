@@ -140,6 +140,29 @@ TEST(Averaged, IsTheWeightBeforeAnUpdate) {
   }
 }
 
+TEST(Averaged, AnExceptionEndsItLater) {
+  for (const AttachOptions& options : tests::all_stages(with_average())) {
+    SCOPED_TRACE(tests::placement_of(options));
+    auto nets = tests::tied_nets(2);
+    tests::on_every_rank(2, [&](World& ranks) {
+      tests::TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+      Engine engine = attach(net, ranks, options);
+      loss_of(net, 0, 0, ranks.rank()).backward();
+      engine.step(1e-2);
+      const torch::Tensor weight = engine.full_state("scale");
+      const auto leave = [&] {
+        const auto scope = engine.averaged();
+        throw std::runtime_error("no such file");
+      };
+      EXPECT_THROW(leave(), std::runtime_error);
+      EXPECT_TRUE(tests::same_bits((net.scale * 1).detach(), weight));
+      EXPECT_TRUE(tests::same_bits(engine.full_state("scale"), weight));
+      loss_of(net, 1, 0, ranks.rank()).backward();
+      EXPECT_NO_THROW(engine.step(1e-2));
+    });
+  }
+}
+
 TEST(Averaged, RefusesUsesOfOwnWeightsMeanwhile) {
   const TemporaryFolder folder;
   tests::on_every_rank(1, [&](World& ranks) {

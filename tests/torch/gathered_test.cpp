@@ -131,6 +131,23 @@ TEST(Gathered, RefusesForeignModule) {
   });
 }
 
+// Every rank leaves the scope by an exception. The source rank's writes count, and training goes on.
+TEST(Gathered, AnExceptionEndsItLater) {
+  at_every_placement([](TiedNet& net, Engine& engine, int rank) {
+    const auto leave = [&] {
+      const auto outer = engine.gathered(*net.blocks[0]);
+      const auto scope = engine.gathered(net, /*source_rank=*/1);
+      for (const torch::Tensor& parameter : net.parameters()) fill_raw(parameter, static_cast<float>(rank + 1));
+      throw std::runtime_error("a full disk");
+    };
+    EXPECT_THROW(leave(), std::runtime_error);
+    const Named written = parameters_of(engine, true);
+    for (const auto& [name, value] : written) expect_filled(value, 2, name);
+    train_a_step(net, engine, 0, rank);
+    EXPECT_FALSE(tests::same_bits(parameters_of(engine, true).at("scale"), written.at("scale")));
+  });
+}
+
 // After the scope step() works.
 TEST(Gathered, StepInsideScopeIsRefused) {
   auto nets = tests::tied_nets(2);

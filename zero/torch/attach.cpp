@@ -123,10 +123,11 @@ void Engine::for_each_parameter(const std::function<void(const std::string&, con
 }
 void Engine::export_weights(const std::filesystem::path& path, bool full_precision) {
   const Inside inside(attached());
-  if (!inside->scopes().trains_apart()) return inside->states().export_weights(path, full_precision);
+  AttachedStates& states = inside->states();
+  if (!inside->scopes().trains_apart()) return states.export_weights(path, full_precision);
   AveragedScope shared({&attached()});
   try {
-    inside->states().export_weights(path, full_precision);
+    states.export_weights(path, full_precision);
   } catch (const IoError&) {  // on every rank
     shared.end();
     throw;

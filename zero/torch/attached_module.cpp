@@ -127,9 +127,9 @@ void AttachedModule::refuse_statistics(const ModelTensors& model, const AttachOp
 AttachedModule::~AttachedModule() {
   gradients_.warn_of_reads();
   if (ending_) return;  // detached, or being detached
-  scopes_->drop();
   const bool failing = std::uncaught_exceptions() > exceptions_at_start_;
   if (failing) {
+    scopes_->drop();
     ZERO_LOG(info, "an error ends this engine: its parameters are left empty");
     return;
   }
@@ -141,6 +141,7 @@ AttachedModule::~AttachedModule() {
 }
 
 void AttachedModule::detach() {
+  scopes_->end_left();
   if (scopes_->gathered())
     throw ConfigError("detach", "", "called while parameters are gathered", "end the gathered() scope first");
   try {
@@ -152,6 +153,8 @@ void AttachedModule::detach() {
 }
 
 void AttachedModule::end() {
+  if (values_.complete()) scopes_->end_left();
+  scopes_->drop();
   if (PushWorker* worker = role_.worker()) worker->leave();
   if (gives_back_ && values_.complete()) give_back_all();
   if (!gives_back_ && values_.complete()) end_exchanges();
@@ -185,6 +188,7 @@ void AttachedModule::bind(int unit, std::byte* data) {
 GatheredUnit AttachedModule::use(int param, bool writes) {
   const ThreadGate::Entry entry(world_.gate(), world_.rank());
   values_.require();
+  scopes_->end_left();
   const int unit = parameters_.address(param).unit;
   Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());
   if (why == Use::kBackward && backward_as_forward_) why = Use::kForward;
@@ -236,7 +240,7 @@ void AttachedModule::take_gradient(int param) {
 AttachedStates& AttachedModule::states() {
   values_.require();
   parameters_.require_unchanged();
-  steps_->drop_zeroed();
+  steps().drop_zeroed();
   return *states_;
 }
 
@@ -249,7 +253,7 @@ AttachedCheckpoints& AttachedModule::checkpoints() {
 
 AttachedCheckpoints& AttachedModule::checkpoints_to_load() {
   parameters_.require_unchanged();
-  steps_->drop_zeroed();
+  steps().drop_zeroed();
   return *checkpoints_;
 }
 

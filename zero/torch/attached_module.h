@@ -53,7 +53,11 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   AttachedCheckpoints& checkpoints_to_load();
   bool has_room_to_copy(std::int64_t bytes) { return checkpoints_->has_room_to_copy(bytes); }
 
-  AttachedSteps& steps() { return *steps_; }
+  // Ends the scopes that an exception left, because a step or another Collective call begins.
+  AttachedSteps& steps() {
+    scopes_->end_left();
+    return *steps_;
+  }
   AttachedValues& values() { return values_; }
   const AttachedParameters& parameters() const { return parameters_; }
   RankEngine& engine() const { return *engine_; }

@@ -12,7 +12,10 @@
 namespace zero {
 
 GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, int source_rank)
-    : attached_(attached), units_(std::move(units)), source_rank_(source_rank) {
+    : attached_(attached),
+      units_(std::move(units)),
+      source_rank_(source_rank),
+      exceptions_at_start_(std::uncaught_exceptions()) {
   const Inside inside(attached_);
   attached_.values().require();
   attached_.steps().drop_zeroed();
@@ -25,8 +28,12 @@ GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, i
 }
 
 GatheredScope::~GatheredScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0 && !attached_.values().in_child())
-    attached_.scopes().release(units_, source_rank_);
+  if (attached_.values().in_child()) return;
+  OpenScopes& scopes = attached_.scopes();
+  if (std::uncaught_exceptions() > exceptions_at_start_)
+    return scopes.leave([&scopes, units = units_, source = source_rank_] { scopes.release(units, source); });
+  scopes.end_left();
+  scopes.release(units_, source_rank_);
 }
 
 namespace {
@@ -55,7 +62,8 @@ UsingScope::~UsingScope() {
   if (made_here_.in_child()) keep_forever(std::move(uses_));
 }
 
-AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(std::move(attached)) {
+AveragedScope::AveragedScope(std::vector<AttachedModule*> attached)
+    : attached_(std::move(attached)), exceptions_at_start_(std::uncaught_exceptions()) {
   for (AttachedModule* const module : attached_) {
     const Inside inside(*module);
     module->values().require();
@@ -65,13 +73,18 @@ AveragedScope::AveragedScope(std::vector<AttachedModule*> attached) : attached_(
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() == 0) end();
+  if (std::uncaught_exceptions() == exceptions_at_start_) return end();
+  for (AttachedModule* const module : attached_) {
+    OpenScopes& scopes = module->scopes();
+    if (!module->values().in_child()) scopes.leave([&scopes] { scopes.exchange_averages(); });
+  }
 }
 
 void AveragedScope::end() {
   for (AttachedModule* const module : std::exchange(attached_, {})) {
     if (module->values().in_child()) return;
     module->values().require();
+    module->scopes().end_left();
     module->scopes().exchange_averages();
   }
 }

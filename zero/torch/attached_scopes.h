@@ -5,7 +5,9 @@
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
-// Destroy each scope before its Engine.
+// Destroy each scope before its Engine. If an exception leaves a GatheredScope or an AveragedScope, the scope ends at the
+// next Collective call of the Engine or use of its model, as it would have ended itself. Then every rank must have left
+// the scope.
 #pragma once
 
 #include <memory>
@@ -33,6 +35,7 @@ class [[nodiscard]] GatheredScope {
   AttachedModule& attached_;
   std::vector<int> units_;
   int source_rank_;
+  int exceptions_at_start_;
 };
 
 // Holds what an operator with these arguments would hold, so code that is no operator can read their memory: kernels of
@@ -61,7 +64,7 @@ class [[nodiscard]] AveragedScope {
  public:
   // `attached`: one module, or the sections of one model on this rank.
   explicit AveragedScope(std::vector<AttachedModule*> attached);
-  // Ends the scope, unless an exception unwinds or end() was called.
+  // Ends the scope, unless end() was called.
   ~AveragedScope() noexcept(false);
   void end();
   AveragedScope(const AveragedScope&) = delete;
@@ -69,6 +72,7 @@ class [[nodiscard]] AveragedScope {
 
  private:
   std::vector<AttachedModule*> attached_;
+  int exceptions_at_start_;
 };
 
 // Excludes passes through the model from its steps: its gradients are dropped, and no micro-batch is counted. Inputs

@@ -45,7 +45,12 @@ void OpenScopes::end_scope(int unit) const {
   for (const Slice& slice : slices_of(unit)) parameters_.readers(slice.param).remove_scope();
 }
 
+void OpenScopes::end_all_left() {
+  for (const std::function<void()>& end : std::exchange(left_, {})) end();
+}
+
 void OpenScopes::drop() {
+  left_.clear();
   for (const std::vector<GatheredUnit>& scope : gathered_)
     for (const GatheredUnit& held : scope) end_scope(held.unit());
   gathered_.clear();

@@ -8,6 +8,8 @@
 // Throws what the engine throws, for example CommError.
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "zero/engine/rank_engine.h"
@@ -26,6 +28,13 @@ class OpenScopes {
   void release(const std::vector<int>& units, int source_rank);
   // Collective. Begins or ends an AveragedScope.
   void exchange_averages() { engine_.states().exchange_averages(); }
+  // Local. Keeps the end of a scope that an exception leaves, because other ranks may not have left it.
+  void leave(std::function<void()> end) { left_.push_back(std::move(end)); }
+  // Collective if an exception has left scopes, else Local. Ends these scopes, the innermost first.
+  void end_left() {
+    if (!left_.empty()) [[unlikely]]
+      end_all_left();
+  }
   // Local. Begin and end a FrozenScope.
   void freeze() { ++num_frozen_; }
   void thaw() { --num_frozen_; }
@@ -44,6 +53,7 @@ class OpenScopes {
  private:
   const std::vector<Slice>& slices_of(int unit) const;
   void end_scope(int unit) const;
+  void end_all_left();
   void begin_writes(const GatheredUnit& whole) const;
   void end_writes(const GatheredUnit& whole) const;
   const GatheredUnit* find(int unit) const;
@@ -51,6 +61,7 @@ class OpenScopes {
   RankEngine& engine_;
   const AttachedParameters& parameters_;
   std::vector<std::vector<GatheredUnit>> gathered_;  // gathered units of each scope, the innermost scope last
+  std::vector<std::function<void()>> left_;          // ends of the scopes that exceptions left, the innermost first
   int num_frozen_ = 0;
 };
 
