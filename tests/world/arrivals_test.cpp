@@ -109,6 +109,19 @@ TEST_P(ArrivalsTest, ASenderThatLeavesIsNamed) {
   EXPECT_CONTAINS(ends[0], "rank 1: receive: it left the run while rank 0 waits for it");
 }
 
+// Rank 0 blames rank 2 and leaves at once. Rank 1, which waits for rank 0, blames rank 2 also.
+TEST_P(ArrivalsTest, EveryRankThrowsTheSameError) {
+  const auto ends = run_world(world(3), [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      take_number(comm, 1);
+      comm.arrivals()->fail(2, "push", "it is absent after 6000 ms");
+    }
+    if (comm.rank() == 1) send_number(comm, 1, 0);
+    take_number(comm, 0);
+  });
+  for (const int rank : {0, 1}) EXPECT_CONTAINS(ends[rank], "rank 2: push: it is absent after 6000 ms");
+}
+
 TEST_P(ProcessArrivals, LosableRankEndsNobody) {
   const auto ends = run_world(world(3), [](Communicator& comm) {
     if (comm.rank() == 2) comm.arrivals()->may_be_lost();

@@ -98,7 +98,8 @@ void PushHead::forget_push(int worker) {
 
 void PushHead::lose(int worker) {
   const int rank = shared_.plan.rank_of_worker(worker);
-  if (!shared_.plan.spares_workers()) throw CommError(rank, "push", "it left the run, and every clock needs it");
+  if (!shared_.plan.spares_workers())
+    shared_.run.arrivals()->fail(rank, "push", "it left the run, and every clock needs it");
   ZERO_LOG(warn, "rank {} (worker {}) is lost: the run continues without it", rank, worker);
   leave(worker);
 }

@@ -87,7 +87,7 @@ void ServerTalk::hear(int server, const ServerReport& report) {
       desks_[static_cast<std::size_t>(server)].done = true;
       return;
     case ServerReport::Kind::kStuck:
-      throw CommError(plan_.rank_of_worker(report.worker), "weights", kNoRoom);
+      run_.arrivals()->fail(plan_.rank_of_worker(report.worker), "weights", kNoRoom);
     case ServerReport::Kind::kPush: {
       if (report.number != transfers_.push_number(report.worker)) return;  // a forgotten push
       Elsewhere& elsewhere = elsewhere_[static_cast<std::size_t>(report.worker)];
@@ -107,7 +107,7 @@ void ServerTalk::await_done(std::chrono::milliseconds limit) {
   for (int server = 1; server < plan_.servers; ++server) {
     Desk& desk = desks_[static_cast<std::size_t>(server)];
     if (!await([&] { return desk.done; }, limit))
-      throw CommError(
+      run_.arrivals()->fail(
           server, "order",
           fmt::format("server {} has not carried out the head's order within {} ms", server, limit.count()));
     desk.done = false;
@@ -154,7 +154,7 @@ void ServerTalk::make_room(const WeightVersions& versions) {
   if (!is_head())
     return report(has_room ? ServerReport{.kind = ServerReport::Kind::kDone}
                            : ServerReport{.kind = ServerReport::Kind::kStuck, .worker = versions.readers().front()});
-  if (!has_room) throw CommError(plan_.rank_of_worker(versions.readers().front()), "weights", kNoRoom);
+  if (!has_room) run_.arrivals()->fail(plan_.rank_of_worker(versions.readers().front()), "weights", kNoRoom);
   await_done(2 * run_.timeout());  // another server first waits its own timeout, and then names the worker
 }
 
@@ -162,7 +162,7 @@ void ServerTalk::make_room(const WeightVersions& versions) {
 void ServerTalk::forget_push(int worker) {
   if (is_head()) tell({.kind = ServerOrder::Kind::kForgetPush, .worker = worker});
   if (!await([&] { return transfers_.push(worker) != PushState::kUnderWay; }, run_.timeout()))
-    throw CommError(plan_.rank_of_worker(worker), "push", "another server has lost it, and this server has not");
+    run_.arrivals()->fail(plan_.rank_of_worker(worker), "push", "another server has lost it, and this server has not");
   transfers_.forget(worker);
 }
 

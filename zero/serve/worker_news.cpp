@@ -98,13 +98,13 @@ void WorkerNews::name_late() const {
   std::string state = run_.arrivals()->known_state(rank);
   if (!state.empty()) state.insert(0, "; ");
   if (is_granted(worker))
-    throw CommError(rank, operation,
-                    fmt::format("it began to send a gradient, and has not continued for {} ms{}", timeout, state));
+    run_.arrivals()->fail(
+        rank, operation, fmt::format("it began to send a gradient, and has not continued for {} ms{}", timeout, state));
   if (within != late.end())
-    throw CommError(rank, operation,
-                    fmt::format("it has not continued to read the weights before it for {} ms{}", timeout, state));
-  throw CommError(rank, operation,
-                  fmt::format("it is absent after {} ms, and other workers wait for it{}", timeout, state));
+    run_.arrivals()->fail(
+        rank, operation, fmt::format("it has not continued to read the weights before it for {} ms{}", timeout, state));
+  run_.arrivals()->fail(rank, operation,
+                        fmt::format("it is absent after {} ms, and other workers wait for it{}", timeout, state));
 }
 
 }  // namespace zero

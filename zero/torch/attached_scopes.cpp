@@ -30,10 +30,12 @@ GatheredScope::GatheredScope(AttachedModule& attached, std::vector<int> units, i
 GatheredScope::~GatheredScope() noexcept(false) {
   if (attached_.values().in_child()) return;
   OpenScopes& scopes = attached_.scopes();
-  if (std::uncaught_exceptions() > exceptions_at_start_)
-    return scopes.leave([&scopes, units = units_, source = source_rank_] { scopes.release(units, source); });
-  scopes.end_left();
-  scopes.release(units_, source_rank_);
+  if (std::uncaught_exceptions() > exceptions_at_start_) {
+    scopes.leave([&scopes, units = units_, source = source_rank_] { scopes.release(units, source); });
+  } else {
+    scopes.end_left();
+    scopes.release(units_, source_rank_);
+  }
 }
 
 namespace {
@@ -73,7 +75,10 @@ AveragedScope::AveragedScope(std::vector<AttachedModule*> attached)
 }
 
 AveragedScope::~AveragedScope() noexcept(false) {
-  if (std::uncaught_exceptions() == exceptions_at_start_) return end();
+  if (std::uncaught_exceptions() == exceptions_at_start_) {
+    end();
+    return;
+  }
   for (AttachedModule* const module : attached_) {
     OpenScopes& scopes = module->scopes();
     if (!module->values().in_child()) scopes.leave([&scopes] { scopes.exchange_averages(); });

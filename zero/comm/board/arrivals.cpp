@@ -16,10 +16,10 @@ bool is_replacement(Communicator& comm) {
 }
 
 void require_running(Communicator& comm, int rank, std::string_view operation) {
-  const Arrivals& arrivals = *comm.arrivals();
+  Arrivals& arrivals = *comm.arrivals();
   if (arrivals.is_stopped(rank))
-    throw CommError(rank, operation,
-                    fmt::format("it is absent after {} ms; {}", comm.timeout().count(), arrivals.known_state(rank)));
+    arrivals.fail(rank, std::string(operation),
+                  fmt::format("it is absent after {} ms; {}", comm.timeout().count(), arrivals.known_state(rank)));
 }
 
 void await_rank(Communicator& comm, int rank, std::string_view operation, const std::function<bool()>& ready) {
@@ -31,7 +31,7 @@ void await_message(Communicator& comm, Work& work, int from) {
   await_rank(comm, from, "receive", [&] { return work.try_complete() || arrivals.lost(from); });
   // Asked again, because the rank may have sent before it left.
   if (!work.try_complete())
-    throw CommError(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
+    arrivals.fail(from, "receive", fmt::format("it left the run while rank {} waits for it", comm.rank()));
   work.wait();
 }
 

@@ -48,6 +48,9 @@ class Arrivals {
   virtual std::string known_state(int /*rank*/) const { return ""; }
   // Returns true if the rank's process is stopped (SIGSTOP), as far as this machine knows.
   virtual bool is_stopped(int /*rank*/) const { return false; }
+  // Ends the run because of a rank, and throws the CommError that then every rank throws. If this rank only threw an
+  // error and left, the others would perhaps name this rank.
+  [[noreturn]] virtual void fail(int rank, const std::string& operation, const std::string& reason) = 0;
   // Returns how lost ranks come back; null if they cannot.
   virtual Replacements* replacements() { return nullptr; }
 };
@@ -55,14 +58,14 @@ class Arrivals {
 // Returns true if this process replaces one that the run had lost. Local, with any transport.
 bool is_replacement(Communicator& comm);
 
-// Throws CommError for `operation` if the rank's process is stopped. `comm` must have arrivals(), here and below.
+// Ends the run with a CommError for `operation` if the rank's process is stopped. `comm` must have arrivals(), here and below.
 void require_running(Communicator& comm, int rank, std::string_view operation);
 
 // Waits until ready(), however late the rank is. After each timeout of `comm` it requires that the rank's process runs.
 void await_rank(Communicator& comm, int rank, std::string_view operation, const std::function<bool()>& ready);
 
-// Waits for a message from rank `from` while that rank is in the run, as await_rank() does. Throws CommError if the
-// rank leaves.
+// Waits for a message from rank `from` while that rank is in the run, as await_rank() does. Ends the run with a
+// CommError if the rank leaves.
 void await_message(Communicator& comm, Work& work, int from);
 
 // Returns how many unread messages to each of `receivers` ranks always fit, even if none of these ranks reads any.

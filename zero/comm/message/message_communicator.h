@@ -180,7 +180,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
 
   void check_usable() const;
   // `operation`: of this communicator, as describe() formats it.
-  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
+  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason) override;
   [[noreturn]] void pass_on(const Header& header);
   [[noreturn]] void end_run();
   // Returns true if this rank leaves by an exception of its own, in the middle of its work.

@@ -1,5 +1,6 @@
 #include "zero/comm/transport/recorded_communicator.h"
 
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -152,6 +153,11 @@ Work RecordedCommunicator::reduce_scatter(const ReduceScatter& request, CommTag 
 
 bool RecordedCommunicator::await(const std::function<bool()>& ready, std::chrono::milliseconds limit) {
   return watch(0, [&] { return inner_->arrivals()->await(ready, limit); });
+}
+
+void RecordedCommunicator::fail(int rank, const std::string& operation, const std::string& reason) {
+  watch(0, [&] { inner_->arrivals()->fail(rank, operation, reason); });
+  std::abort();  // fail() throws
 }
 
 void RecordedCommunicator::drain() {
