@@ -21,9 +21,14 @@ namespace {
 
 class ChildProcess : public testing::Test {
  protected:
+  void SetUp() override { before_ = std::signal(SIGHUP, SIG_DFL); }  // these tests may run under nohup
+  void TearDown() override { std::signal(SIGHUP, before_); }
   ChildEnd run(const std::string& script) const { return run_child({"/bin/sh", "-c", script}, folder_ / "log"); }
   std::string log() const { return read_file(folder_ / "log"); }
   TemporaryFolder folder_;
+
+ private:
+  void (*before_)(int) = SIG_DFL;
 };
 
 // The child sends the signal to this process, and waits until it receives that signal itself.
@@ -39,9 +44,8 @@ TEST_F(ChildProcess, StopSignalsArePassedOn) {
 
 // As under nohup.
 TEST_F(ChildProcess, IgnoredHangupStaysIgnored) {
-  const auto before = std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
   const ChildEnd end = run("kill -HUP $PPID; kill -HUP $$; exit 5");
-  std::signal(SIGHUP, before);
   EXPECT_EQ(end.status, 5);
   EXPECT_EQ(end.signal, 0);
 }
