@@ -19,6 +19,7 @@
 #include "zero/checkpoint/whole_checkpoint.h"
 
 #include "app/cli/command/flags.h"
+#include "app/cli/export_companions.h"
 #include "app/config/load.h"
 #include "app/data/tokens/vocabulary.h"
 #include "app/train/folder/run_files.h"
@@ -31,13 +32,27 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kWeightsName = "model.safetensors";
 
-// Refuses to replace a run's own model.safetensors, which has the weights of the run's end in the type in which it
-// trained them.
+fs::path folder_of(const fs::path& file) {
+  return file.has_parent_path() ? file.parent_path() : ".";
+}
+
+// Refuses the names of a run's own weights in its folder. A finished run has them, in the type in which it trained
+// them; an unfinished run would seem finished.
 void refuse_weights_of_a_run(const std::string& output, const fs::path& file) {
-  std::error_code ignored;
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (file.filename() == kWeightsName && fs::exists(file, ignored) && fs::exists(folder / "config.toml", ignored))
+  const RunFiles run(folder_of(file));
+  const auto is_there = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  };
+  const bool is_name_of_run =
+      file.filename() == run.model.filename() || file.filename() == run.averaged_model.filename();
+  if (!is_name_of_run || !is_there(run.config)) return;
+  if (is_there(file))
     throw ConfigError("-o", output, fmt::format("{} belongs to a run, and would be replaced", file.string()),
+                      "name another folder, or another file");
+  if (is_there(run.metrics) || is_there(run.plan) || is_there(run.checkpoints.path()))
+    throw ConfigError("-o", output,
+                      fmt::format("{} is the folder of a run, which would seem finished", run.folder.string()),
                       "name another folder, or another file");
 }
 
@@ -109,58 +124,52 @@ std::optional<PublishedModel> published_model(const CheckpointReader& reader) {
   return published;
 }
 
-void add(const std::vector<fs::path>& files, ExportedWeights& exported) {
-  exported.files.insert(exported.files.end(), files.begin(), files.end());
-}
-
-// Copies the companion files that the run wrote at its begin. If a run of an earlier version has not written them, they
-// are copied from the folder of its first weights.
-void add_companions(const PublishedModel& published, const fs::path& folder, ExportedWeights& exported) {
+// Adds the companion files that the run wrote at its begin. If a run of an earlier version has not written them, they
+// are copied from the folder of its first weights. A tokenizer's files replace those of another tokenizer.
+void add_published(const PublishedModel& published, ExportCompanions& companions) {
   const auto& [model, run, init, tokenizer] = published;
-  add(copy_tokenizer_files(has_tokenizer_files(run) ? run : tokenizer, folder), exported);
-  const bool run_has_it = fs::exists(run / kGenerationConfig);
-  add(copy_companion(kGenerationConfig, run_has_it ? run : init, folder), exported);
-}
-
-// Copies the words that the run learned. If it has none, other words in the folder are not those of the weights.
-void add_words(const fs::path& run, const fs::path& folder, ExportedWeights& exported) {
-  std::error_code ignored;
-  if (fs::exists(run / kWordsName, ignored))
-    add(copy_companion(kWordsName, run, folder), exported);
-  else
-    fs::remove(folder / kWordsName, ignored);
-}
-
-// Adds config.json and its companion files to the written ones, or returns why not.
-std::string add_config(std::optional<PublishedModel> published, const fs::path& run, const fs::path& file, DType dtype,
-                       ExportedWeights& exported) {
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
-  if (file.filename() == kWeightsName) {
-    add(copy_companion(kClassesName, run, folder), exported);
-    add_words(run, folder, exported);
+  const fs::path& from = has_tokenizer_files(run) ? run : tokenizer;
+  if (!from.empty() && has_tokenizer_files(from)) {
+    for (const std::string_view name : kTokenizerFiles)
+      fs::is_regular_file(from / name) ? companions.copy(name, from) : companions.remove(name);
   }
+  companions.copy(kGenerationConfig, fs::exists(run / kGenerationConfig) ? run : init);
+}
+
+// Adds the words that the run learned. If it has none, other words in the folder are not those of the weights.
+void add_words(const fs::path& run, ExportCompanions& companions) {
+  std::error_code ignored;
+  fs::exists(run / kWordsName, ignored) ? companions.copy(kWordsName, run) : companions.remove(kWordsName);
+}
+
+// Returns why the export has no config.json; "": it has one, or transformers does not know the model.
+std::string why_no_config(const std::optional<PublishedModel>& published, const fs::path& file) {
   if (!published) return "";
   if (file.filename() != kWeightsName)
     return fmt::format("no config.json: transformers loads a folder with {}; name the file so", kWeightsName);
-  std::string base = transformers_config_in(published->run);
-  if (base.empty() && !published->init.empty()) base = transformers_config_in(published->init);
-  if (!write_transformers_config(folder, published->model, dtype, base))
+  if (has_foreign_config(folder_of(file)))
     return fmt::format("no config.json: {} exists already, and does not describe a model",
-                       (folder / "config.json").string());
-  exported.files.push_back(file.parent_path() / "config.json");
-  add_companions(*published, folder, exported);
+                       (folder_of(file) / "config.json").string());
   return "";
 }
 
-// Copies what a model of images needs to know of its inputs, which the run wrote when it began, beside the weights.
-void add_preprocessing(const CheckpointReader& reader, const fs::path& file, ExportedWeights& exported) {
-  const fs::path from = RunFiles(fs::absolute(reader.path()).parent_path().parent_path()).preprocessing;
-  std::error_code ignored;
-  if (!fs::exists(from, ignored)) return;
-  const fs::path to = RunFiles(file.parent_path()).preprocessing;
-  if (fs::equivalent(from, to, ignored)) return;
-  write_file(to, read_file(from));
-  exported.files.push_back(to);
+// Returns the files that are copied beside the weights, also what a model of images needs to know of its inputs.
+ExportCompanions companions_of(const PublishedModel* published, const fs::path& run, const fs::path& file) {
+  ExportCompanions companions(folder_of(file));
+  if (file.filename() == kWeightsName) {
+    companions.copy(kClassesName, run);
+    add_words(run, companions);
+  }
+  if (published != nullptr) add_published(*published, companions);
+  companions.copy(RunFiles(run).preprocessing.filename().string(), run);
+  return companions;
+}
+
+void write_config(const PublishedModel& published, const fs::path& file, DType dtype, ExportedWeights& exported) {
+  std::string base = transformers_config_in(published.run);
+  if (base.empty() && !published.init.empty()) base = transformers_config_in(published.init);
+  write_transformers_config(folder_of(file), published.model, dtype, base);
+  exported.files.push_back(file.parent_path() / "config.json");
 }
 
 }  // namespace
@@ -189,9 +198,13 @@ int run_export(Arguments arguments) {
   const ExportOptions options{.dtype = type, .shard_bytes = parse_bytes(shard, "--shard-size")};
   CheckpointReader reader = best ? open_best_checkpoint(run) : open_whole_checkpoint(run);
   const auto model = published_model(reader);
+  const std::string no_config = why_no_config(model, file);
+  const PublishedModel* const published = model && no_config.empty() ? &*model : nullptr;
+  ExportCompanions companions = companions_of(published, run_of(reader.path()), file);
+  companions.require_free();
   ExportedWeights exported = export_weights(reader, file, options);
-  const std::string no_config = add_config(model, run_of(reader.path()), file, type, exported);
-  add_preprocessing(reader, file, exported);
+  if (published != nullptr) write_config(*published, file, type, exported);
+  for (fs::path& copy : companions.write()) exported.files.push_back(std::move(copy));
   if (json) {
     nlohmann::ordered_json out{{"checkpoint", reader.path().string()},
                                {"parameters", exported.num_parameters},

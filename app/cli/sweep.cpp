@@ -10,10 +10,12 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/error/exit_status.h"
 #include "zero/base/files/file.h"
 
 #include "app/cli/command/child_process.h"
 #include "app/cli/command/configured.h"
+#include "app/cli/command/torch_library.h"
 #include "app/cli/sweep_grid.h"
 #include "app/cli/verbs.h"
 #include "app/config/resolved.h"
@@ -21,6 +23,7 @@
 #include "app/report/page/comparison.h"
 #include "app/report/page/report_page.h"
 #include "app/report/same_configuration.h"
+#include "app/train/folder/run_files.h"
 
 namespace zero::cli {
 namespace {
@@ -34,7 +37,14 @@ struct SweepRun {
 };
 
 bool is_done(const SweepRun& run) {
-  return fs::exists(run.folder / "report.json");
+  return fs::exists(RunFiles(run.folder).report);
+}
+
+// Returns whether an earlier sweep began the run and left nothing from which it continues. check() has compared the
+// configurations, so the run may begin again.
+bool begins_again(const SweepRun& run) {
+  const RunFiles files(run.folder);
+  return fs::exists(files.config) && !is_done(run) && files.checkpoints.list().empty();
 }
 
 SweepRun run_of(const SweepPoint& point, const fs::path& dir, const ConfigArguments& config, std::optional<int> ranks) {
@@ -51,11 +61,15 @@ SweepRun run_of(const SweepPoint& point, const fs::path& dir, const ConfigArgume
   return run;
 }
 
+// Returns the configuration that the run records. A run records steps instead of epochs; they are computed only to
+// compare them with a record, because that takes libtorch and the data.
 std::string configuration_of(const ConfigArguments& config, std::vector<std::pair<std::string, std::string>> settings,
                              const fs::path& folder, int ranks) {
   settings.emplace_back("run.dir", folder.string());
   LoadedConfig loaded = config.load(/*check_files=*/true, settings);
   fit_to_world(loaded, ranks);
+  if (loaded.config.train.epochs > 0 && fs::exists(RunFiles(folder).config))
+    settle_epochs(loaded, open_torch_verbs().samples_of_pass(loaded.config).value_or(0));
   return resolved_toml(loaded.config);
 }
 
@@ -69,7 +83,8 @@ bool is_refused_alike(const ConfigError& refusal, const ConfigArguments& config,
   return false;
 }
 
-// Checks a run's configuration, even if the run is done. All runs are checked before the first run starts.
+// Checks a run's configuration, and compares it with that of a run in the folder, finished or not. All runs are checked
+// before the first run starts.
 void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
   std::string wanted;
   try {
@@ -79,8 +94,9 @@ void check(const SweepRun& run, const ConfigArguments& config, int ranks) {
     throw ConfigError("--over", run.point.text, error.what(),
                       "no run is started, because each combination must be possible: leave this value out");
   }
-  if (!is_done(run)) return;
-  const std::string differs = changed_keys(read_file(run.folder / "config.toml"), wanted);
+  const fs::path recorded = RunFiles(run.folder).config;
+  if (!fs::exists(recorded) && !is_done(run)) return;
+  const std::string differs = changed_keys(read_file(recorded), wanted);
   if (!differs.empty())
     throw ConfigError("--dir", run.folder.string(), fmt::format("a run of another configuration is there:{}", differs),
                       "name another folder, or remove that run");
@@ -106,9 +122,24 @@ std::optional<page::RecordedRun> finished_run(const SweepRun& run) {
   return page::read_run(run.folder);
 }
 
-// Returns the exit status of the first run that failed; 0: none failed.
-int train_all(const std::vector<SweepRun>& runs) {
-  int first_failure = 0;
+struct SweepEnd {
+  int status = 0;           // exit status of the first run that failed; 0: none failed
+  bool is_stopped = false;  // by a signal to this process, so runs are missing
+};
+
+// Returns the exit status of a run that ended without a report.
+int failure_of_run(const ChildEnd& end) {
+  return end.status == 0 ? kRankFailedStatus : end.status;
+}
+
+std::string failure_line(const ChildEnd& end, const fs::path& log) {
+  if (end.status == 0)
+    return fmt::format("stopped before its end; repeat the command to continue it; see {}", log.string());
+  return fmt::format("failed with exit status {}; see {}", end.status, log.string());
+}
+
+SweepEnd train_all(const std::vector<SweepRun>& runs) {
+  SweepEnd result;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SweepRun& run = runs[i];
     fmt::print("[{}/{}] {}: ", i + 1, runs.size(), run.point.text);
@@ -118,17 +149,18 @@ int train_all(const std::vector<SweepRun>& runs) {
       continue;
     }
     const fs::path log = run.folder.string() + ".log";
-    const ChildEnd end = run_child(run.words, log);
+    std::vector<std::string> words = run.words;
+    if (begins_again(run)) words.emplace_back("--overwrite");
+    const ChildEnd end = run_child(words, log);
     if (end.signal != 0) {
       fmt::print("stopped; the same command continues from here\n");
-      return 128 + end.signal;
+      return {.status = 128 + end.signal, .is_stopped = true};
     }
     const auto done = end.status == 0 ? finished_run(run) : std::nullopt;
-    fmt::print("{}\n",
-               done ? figures_of(*done) : fmt::format("failed with exit status {}; see {}", end.status, log.string()));
-    if (end.status != 0 && first_failure == 0) first_failure = end.status;
+    fmt::print("{}\n", done ? figures_of(*done) : failure_line(end, log));
+    if (!done && result.status == 0) result.status = failure_of_run(end);
   }
-  return first_failure;
+  return result;
 }
 
 constexpr std::array kColumns{std::pair{"val_loss", "val_loss"},       std::pair{"accuracy", "accuracy"},
@@ -219,9 +251,9 @@ int run_sweep(Arguments arguments) {
   std::error_code error;
   fs::create_directories(dir, error);
   if (error) throw ConfigError("--dir", dir, error.message(), "name a folder that can be made");
-  const int status = train_all(runs);
-  if (status < 128) compare_all(runs, dir);
-  return status;
+  const SweepEnd end = train_all(runs);
+  if (!end.is_stopped) compare_all(runs, dir);
+  return end.status;
 }
 
 }  // namespace zero::cli

@@ -1,6 +1,7 @@
 #include "zero/checkpoint/export_weights.h"
 
 #include <cstring>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,8 @@
 
 namespace zero {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<std::byte> bytes_in(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.size_bytes()));
@@ -67,6 +70,39 @@ TEST_F(ExportWeights, LargeExportHasAnIndex) {
   EXPECT_EQ(index["weight_map"].size(), small_specs().size());
   for (const auto& [name, file] : index["weight_map"].items())
     EXPECT_NE(SafetensorsFile::open(folder_ / file.get<std::string>()).find(name), nullptr);
+}
+
+// Other programs prefer the one file. Files of other names stay.
+TEST_F(ExportWeights, OtherFormIsRemoved) {
+  CheckpointReader reader(folder_ / "c");
+  const fs::path file = folder_ / "m.safetensors", index = folder_ / "m.safetensors.index.json";
+  folder_.write("m-2.safetensors", "mine");
+  export_weights(reader, file);
+  const auto many = export_weights(reader, file, {.shard_bytes = 400}).files;
+  EXPECT_FALSE(fs::exists(file));
+  const auto fewer = export_weights(reader, file, {.shard_bytes = 800}).files;
+  ASSERT_NE(many.size(), fewer.size());
+  ASSERT_GT(fewer.size(), 2U);
+  EXPECT_FALSE(fs::exists(many.front()));
+  EXPECT_TRUE(fs::exists(fewer.front()));
+  export_weights(reader, file);
+  EXPECT_TRUE(fs::exists(file));
+  EXPECT_FALSE(fs::exists(index));
+  for (const fs::path& shard : fewer) EXPECT_FALSE(fs::exists(shard)) << shard;
+  EXPECT_EQ(read_file(folder_ / "m-2.safetensors"), "mine");
+}
+
+// An index of another program may name any file.
+TEST_F(ExportWeights, ForeignIndexRemovesNoFile) {
+  CheckpointReader reader(folder_ / "c");
+  folder_.write("notes.txt", "mine");
+  folder_.write("m-00001-of-00002.safetensors", "a shard");
+  folder_.write("m.safetensors.index.json",
+                R"({"weight_map": {"a": "notes.txt", "b": "../m-00001-of-00002.safetensors", "c": 3}})");
+  export_weights(reader, folder_ / "m.safetensors");
+  EXPECT_EQ(read_file(folder_ / "notes.txt"), "mine");
+  EXPECT_EQ(read_file(folder_ / "m-00001-of-00002.safetensors"), "a shard");
+  EXPECT_FALSE(fs::exists(folder_ / "m.safetensors.index.json")) << "it names no weights of this export";
 }
 
 }  // namespace

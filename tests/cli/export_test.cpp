@@ -140,6 +140,16 @@ TEST_F(ExportSlow, WritesTransformersConfigAndKeepsFiles) {
   EXPECT_NE(named.output.find("name the file so"), std::string::npos) << named.output;
 }
 
+TEST_F(ExportSlow, UsersFilesAreKept) {
+  report_of("", "run");
+  folder_.write("mine/words.txt", "my words");
+  const Ran refused = folder_.zero("export run -o mine");
+  EXPECT_EQ(refused.status, 2) << refused.output;
+  EXPECT_NE(refused.errors.find("-o = mine/words.txt: no export wrote this file"), std::string::npos) << refused.errors;
+  EXPECT_EQ(folder_.read("mine/words.txt"), "my words");
+  EXPECT_FALSE(fs::exists(folder_.path() / "mine/model.safetensors"));
+}
+
 // A size that the checkpoint's configuration lacks is read from its weights. The finished run has the same config.json.
 TEST_F(ExportSlow, DescribesLlamaAndBertForTransformers) {
   std::string lines;

@@ -1,5 +1,13 @@
 // `zero sweep` on the command line.
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <string>
+#include <thread>
+
+#include "zero/base/files/file.h"
 
 #include "tests/cli/training_test.h"
 #include "tests/support/message_of.h"
@@ -15,6 +23,50 @@ class Sweep : public TrainingTest {
             "[train]\nsteps = 3\nbatch = 2\neval_batches = 1\n[schedule]\nwarmup = 0\n[checkpoint]\nevery = 0\n") {}
 };
 using SweepSlow = Sweep;
+namespace fs = std::filesystem;
+
+// Returns the process that trains into this folder; -1: none does.
+pid_t trainer_of(const fs::path& run) {
+  const std::string word = "--run.dir=" + run.string() + '\0';
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = -1;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc()) continue;
+    std::ifstream file(entry.path() / "cmdline", std::ios::binary);
+    const std::string words{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    if (words.find(word) != std::string::npos) return pid;
+  }
+  return -1;
+}
+
+// Sends a signal to the process that trains into a folder, after its second step.
+class Strike {
+ public:
+  Strike(const fs::path& run, int signal) : thread_([this, run, signal] { send(run, signal); }) {}
+  Strike(const Strike&) = delete;
+  Strike& operator=(const Strike&) = delete;
+  ~Strike() {
+    is_over_ = true;
+    thread_.join();
+  }
+
+ private:
+  void send(const fs::path& run, int signal) const {
+    for (; !is_over_; std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
+      std::error_code ignored;
+      if (!fs::exists(run / "metrics.jsonl", ignored)) continue;
+      if (read_file(run / "metrics.jsonl").find("\"step\": 2, ") == std::string::npos) continue;
+      if (const pid_t pid = trainer_of(run); pid > 0) {
+        kill(pid, signal);
+        return;
+      }
+    }
+  }
+
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;  // the last member: it reads the others
+};
 
 TEST_F(SweepSlow, TrainsAndComparesEachCombination) {
   const std::string line = "sweep c.toml --over zero.stage=0,3 --over ranks=1,2 --dir grid";
@@ -81,6 +133,56 @@ TEST_F(SweepSlow, FailedRunDoesNotStopOthers) {
       << ran.output;
   EXPECT_TRUE(says(folder_.read("grid/device_memory-1KiB.log"), "zero.device_memory"));
   EXPECT_TRUE(says(ran.output, "[2/2] zero.device_memory=auto: val_loss ")) << ran.output;
+}
+
+TEST_F(SweepSlow, KilledRunKeepsTheTable) {
+  const fs::path grid = folder_.path() / "grid";
+  const Strike strike(grid / "steps-1000000", SIGKILL);
+  const Ran ran = folder_.zero("sweep c.toml --over train.steps=1000000,3 --dir " + grid.string(), "timeout 250");
+  EXPECT_EQ(ran.status, 137) << ran.output;
+  EXPECT_TRUE(says(ran.output, "train.steps=1000000: failed with exit status 137; see "));
+  EXPECT_TRUE(says(ran.output, "[2/2] train.steps=3: val_loss ")) << ran.output;
+  EXPECT_TRUE(says(ran.output, "\nrun  ")) << ran.output;
+  EXPECT_TRUE(fs::exists(grid / "report.html"));
+}
+
+// The run saves and ends with status 0.
+TEST_F(SweepSlow, StoppedRunIsNoSuccess) {
+  const fs::path grid = folder_.path() / "grid";
+  const Strike strike(grid / "steps-1000000", SIGTERM);
+  const Ran ran = folder_.zero(
+      "sweep c.toml --checkpoint.every 1000000 --over train.steps=1000000,3 --dir " + grid.string(), "timeout 250");
+  EXPECT_EQ(ran.status, 3) << ran.output;
+  EXPECT_TRUE(says(ran.output, "train.steps=1000000: stopped before its end; repeat the command to continue it"));
+  EXPECT_TRUE(says(ran.output, "[2/2] train.steps=3: val_loss ")) << ran.output;
+}
+
+// The run was stopped, and has no checkpoints by choice.
+TEST_F(SweepSlow, UnfinishedRunBeginsAgain) {
+  const std::string line = "sweep c.toml --over zero.stage=0 --dir grid";
+  ASSERT_EQ(folder_.zero(line, "timeout 250").status, 0);
+  for (const char* name : {"report.json", "model.safetensors"}) fs::remove(folder_.path() / "grid/stage-0" / name);
+  const Ran other = folder_.zero(line + " --optimizer.lr 0.5", "timeout 250");
+  EXPECT_EQ(other.status, 2) << other.output;
+  EXPECT_TRUE(says(other.errors, "a run of another configuration is there:")) << other.errors;
+  EXPECT_TRUE(says(other.errors, "optimizer.lr")) << other.errors;
+  const Ran again = folder_.zero(line, "timeout 250");
+  EXPECT_EQ(again.status, 0) << again.output << folder_.read("grid/stage-0.log");
+  EXPECT_TRUE(says(again.output, "[1/1] zero.stage=0: val_loss ")) << again.output;
+}
+
+TEST_F(SweepSlow, EpochsCanBeRepeated) {
+  folder_.write("e.toml",
+                "[model]\nlayers = 1\nwidth = 16\nheads = 2\ncontext = 8\n[data]\npath = \"input.txt\"\n"
+                "[train]\nbatch = 64\neval_batches = 1\n");
+  const std::string line = "sweep e.toml --over zero.stage=0 --dir grid --train.epochs ";
+  ASSERT_EQ(folder_.zero(line + "1", "timeout 250").status, 0);
+  const Ran again = folder_.zero(line + "1", "timeout 250");
+  EXPECT_EQ(again.status, 0) << again.errors;
+  EXPECT_TRUE(says(again.output, "[1/1] zero.stage=0: done before; val_loss ")) << again.output;
+  const Ran longer = folder_.zero(line + "2", "timeout 250");
+  EXPECT_EQ(longer.status, 2) << longer.output;
+  EXPECT_TRUE(says(longer.errors, "train.steps = ")) << longer.errors;
 }
 
 }  // namespace

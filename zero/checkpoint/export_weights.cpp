@@ -1,6 +1,8 @@
 #include "zero/checkpoint/export_weights.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -122,6 +124,53 @@ std::vector<std::string> left_out_of(CheckpointReader& reader, const std::vector
   return out;
 }
 
+// True for a name such as STEM-00001-of-00003.safetensors.
+bool is_shard_name(std::string_view name, const std::string& stem) {
+  constexpr std::string_view kExtension = ".safetensors", kOf = "-of-";
+  if (!name.starts_with(stem + "-") || !name.ends_with(kExtension)) return false;
+  name.remove_prefix(stem.size() + 1);
+  name.remove_suffix(std::min(kExtension.size(), name.size()));
+  const std::size_t of = name.find(kOf);
+  const auto is_number = [](std::string_view part) {
+    return part.size() >= 5 && std::ranges::all_of(part, [](char digit) { return digit >= '0' && digit <= '9'; });
+  };
+  return of != name.npos && is_number(name.substr(0, of)) && is_number(name.substr(of + kOf.size()));
+}
+
+fs::path index_of(fs::path path) {
+  path += ".index.json";
+  return path;
+}
+
+// Returns the files of an earlier export with this name: one file, or an index and the shards that it names.
+std::set<fs::path> earlier_files(const fs::path& path) {
+  std::set<fs::path> files;
+  std::error_code ignored;
+  const fs::path index = index_of(path);
+  if (fs::is_regular_file(path, ignored)) files.insert(path);
+  if (!fs::is_regular_file(index, ignored)) return files;
+  const auto json = nlohmann::json::parse(read_file(index), nullptr, /*allow_exceptions=*/false);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) return files;
+  files.insert(index);
+  for (const auto& [tensor, name] : map->items()) {
+    if (!name.is_string() || !is_shard_name(name.get<std::string>(), path.stem().string())) continue;
+    fs::path shard = path;
+    files.insert(shard.replace_filename(name.get<std::string>()));
+  }
+  return files;
+}
+
+// Other programs would read the earlier form: transformers prefers one file to an index.
+void remove_earlier(std::set<fs::path> files, const ExportedWeights& written) {
+  for (const fs::path& file : written.files) files.erase(file);
+  for (const fs::path& file : files) {
+    std::error_code error;
+    fs::remove(file, error);
+    if (error) throw IoError(file.string(), "remove", error.value());
+  }
+}
+
 }  // namespace
 
 ExportedWeights export_weights(CheckpointReader& reader, const fs::path& path, const ExportOptions& options) {
@@ -131,6 +180,7 @@ ExportedWeights export_weights(CheckpointReader& reader, const fs::path& path, c
   ExportedWeights out{.num_parameters = std::ssize(reader.manifest().tensors), .left_out = left_out_of(reader, extras)};
   out.num_buffers = std::ssize(tensors) - out.num_parameters;
   make_folder_of(path);
+  std::set<fs::path> earlier = earlier_files(path);
   nlohmann::ordered_json map;
   std::int64_t total = 0;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -154,12 +204,12 @@ ExportedWeights export_weights(CheckpointReader& reader, const fs::path& path, c
     out.files.push_back(file);
   }
   if (files.size() > 1) {
-    fs::path index = path;
-    index += ".index.json";
+    const fs::path index = index_of(path);
     const nlohmann::ordered_json json = {{"metadata", {{"total_size", total}}}, {"weight_map", map}};
     write_file(index, json.dump(2) + "\n");
     out.files.push_back(index);
   }
+  remove_earlier(std::move(earlier), out);
   return out;
 }
 

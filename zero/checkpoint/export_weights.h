@@ -5,7 +5,8 @@
 // Names are those of the model. Each rank has its own buffers (a BatchNorm's running statistics): rank 0's are
 // exported, in their own type. If the weights have more than `shard_bytes`, the files are
 // NAME-00001-of-00003.safetensors and so on, with NAME.safetensors.index.json, as Hugging Face names them. Creates the
-// folder. Holds at most 40 MiB and the buffers. Local. Throws IoError.
+// folder. At the end it removes the other files of an earlier export with this name: one file, or an index and its
+// shards. Holds at most 40 MiB and the buffers. Local. Throws IoError.
 #pragma once
 
 #include <filesystem>

@@ -94,6 +94,8 @@ struct TorchVerbs {
   int (*bench_step)(const BenchStepRequest&) = nullptr;
   int (*bench_muon)(const BenchMuonRequest&) = nullptr;
   RecordedPlace (*compare_place)(const std::string& recorded) = nullptr;
+  // Returns the samples of one pass over the training data; nullopt if the data is not on this machine. For sweep.
+  std::optional<std::int64_t> (*samples_of_pass)(const Config& config) = nullptr;
 };
 
 }  // namespace zero::cli

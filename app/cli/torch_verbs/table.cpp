@@ -10,6 +10,7 @@
 #include "zero/base/error/log.h"
 #include "zero/torch/seam/torch_device.h"
 
+#include "app/cli/torch_verbs/job.h"
 #include "app/cli/torch_verbs/verbs.h"
 #include "app/train/folder/computing_place.h"
 
@@ -57,6 +58,7 @@ extern "C" const zero::cli::TorchVerbs* zero_torch_verbs() {
                                 .generate = without_backtrace<generate_verb, GenerateRequest>,
                                 .bench_step = without_backtrace<bench_step_verb, BenchStepRequest>,
                                 .bench_muon = without_backtrace<bench_muon_verb, BenchMuonRequest>,
-                                .compare_place = compare_place};
+                                .compare_place = compare_place,
+                                .samples_of_pass = samples_of_pass};
   return &verbs;
 }

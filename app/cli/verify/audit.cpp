@@ -56,15 +56,19 @@ bool have_same_bytes(const fs::path& one, const fs::path& other) {
 
 class Comparison {
  public:
-  Comparison(const AuditPlan& plan, const fs::path& execution)
-      : plan_(plan), execution_(execution), found_(read_records(execution / "metrics.jsonl")) {}
+  Comparison(const AuditPlan& plan, const fs::path& execution, const std::function<bool()>& stops)
+      : plan_(plan), execution_(execution), stops_(stops), found_(read_records(execution / "metrics.jsonl")) {}
 
   Audit take() && {
     compare_lines();
     compare_steps();
     compare_evaluations();
+    if (stops_()) return std::move(audit_);
     compare_start();
-    for (const std::int64_t step : plan_.saves) compare_states(step);
+    for (const std::int64_t step : plan_.saves) {
+      if (stops_()) return std::move(audit_);
+      compare_states(step);
+    }
     compare_last_weights();
     compare_data();
     std::ranges::stable_sort(audit_.differences, {}, &Difference::step);
@@ -310,6 +314,7 @@ class Comparison {
 
   const AuditPlan& plan_;
   const fs::path execution_;
+  const std::function<bool()>& stops_;
   const RunRecords found_;
   Audit audit_;
   std::map<std::string, std::int64_t> lacking_;
@@ -319,8 +324,8 @@ class Comparison {
 
 }  // namespace
 
-Audit compare_with_records(const AuditPlan& plan, const fs::path& execution) {
-  return Comparison(plan, execution).take();
+Audit compare_with_records(const AuditPlan& plan, const fs::path& execution, const std::function<bool()>& stops) {
+  return Comparison(plan, execution, stops).take();
 }
 
 }  // namespace zero::cli

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct Audit {
   std::vector<std::string> not_compared;
 };
 
-Audit compare_with_records(const AuditPlan& plan, const std::filesystem::path& execution);
+// Asks `stops` before it reads a checkpoint. After true the result is incomplete.
+Audit compare_with_records(
+    const AuditPlan& plan, const std::filesystem::path& execution,
+    const std::function<bool()>& stops = [] { return false; });
 
 }  // namespace zero::cli

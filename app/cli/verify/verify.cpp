@@ -181,6 +181,7 @@ int run_verify(Arguments arguments) {
 
   AuditPlan plan = plan_audit(request);
   compute_as_recorded(plan);
+  const CaughtSignals signals;  // so a stop removes the folder
   const ExecutionFolder folder(plan);
   if (!plan.start_path.empty()) {
     lend_checkpoint(plan.start_path, CheckpointFolder(folder.path() / "checkpoints").path_of(plan.start));
@@ -195,7 +196,8 @@ int run_verify(Arguments arguments) {
                end.status);
     return end.status;
   }
-  const Audit audit = compare_with_records(plan, folder.path());
+  const Audit audit = compare_with_records(plan, folder.path(), [] { return CaughtSignals::caught() != 0; });
+  if (CaughtSignals::caught() != 0) return 128 + CaughtSignals::caught();
   const Execution execution{.seconds = monotonic_seconds() - begin, .folder = folder.kept()};
   if (json) {
     fmt::print("{}\n", to_json(plan, audit, execution).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));

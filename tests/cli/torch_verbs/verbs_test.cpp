@@ -170,6 +170,13 @@ TEST_F(Command, ExportProtectsTheRunsFiles) {
   folder_.write("run/config.toml", "");
   folder_.write("run/model.safetensors", "");
   EXPECT_CONTAINS(folder_.zero("export run -o run").errors, "run/model.safetensors belongs to a run");
+  folder_.write("half/config.toml", "");
+  folder_.write("half/metrics.jsonl", "");
+  for (const char* output : {"half", "half/model_ema.safetensors"}) {
+    const Ran ran = folder_.zero(std::string("export run -o ") + output);
+    EXPECT_EQ(ran.status, 2);
+    EXPECT_CONTAINS(ran.errors, "half is the folder of a run, which would seem finished");
+  }
 }
 
 TEST_F(Command, PlanRefusesAWorldOfNone) {

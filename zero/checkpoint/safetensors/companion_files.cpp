@@ -1,7 +1,6 @@
 #include "zero/checkpoint/safetensors/companion_files.h"
 
 #include <algorithm>
-#include <array>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -14,18 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-// As transformers names them, of version 4 and 5.
-constexpr std::array<std::string_view, 10> kTokenizerFiles{"tokenizer.json",
-                                                           "tokenizer_config.json",
-                                                           "special_tokens_map.json",
-                                                           "added_tokens.json",
-                                                           "vocab.json",
-                                                           "merges.txt",
-                                                           "vocab.txt",
-                                                           "tokenizer.model",
-                                                           "chat_template.jinja",
-                                                           "chat_template.json"};
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;

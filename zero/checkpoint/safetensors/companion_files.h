@@ -7,6 +7,7 @@
 // Files keep their bytes. Nothing is copied within one folder. Each returns the copies. Local; throws IoError.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -17,6 +18,17 @@ namespace zero {
 inline constexpr std::string_view kGenerationConfig = "generation_config.json";
 inline constexpr std::string_view kClassesName = "classes.json";
 inline constexpr std::string_view kWordsName = "words.txt";
+// The files of a tokenizer, as transformers 4 and 5 name them.
+inline constexpr std::array<std::string_view, 10> kTokenizerFiles{"tokenizer.json",
+                                                                  "tokenizer_config.json",
+                                                                  "special_tokens_map.json",
+                                                                  "added_tokens.json",
+                                                                  "vocab.json",
+                                                                  "merges.txt",
+                                                                  "vocab.txt",
+                                                                  "tokenizer.model",
+                                                                  "chat_template.jinja",
+                                                                  "chat_template.json"};
 
 // In place of another tokenizer's, whose other files go.
 std::vector<std::filesystem::path> copy_tokenizer_files(const std::filesystem::path& from,

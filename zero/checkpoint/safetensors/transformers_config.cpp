@@ -149,15 +149,18 @@ std::string transformers_config(const TransformersModel& model, DType dtype, std
   return text_of(json);
 }
 
+bool has_foreign_config(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "config.json";
+  if (!std::filesystem::exists(file)) return false;
+  const auto json = OrderedJson::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  return !json.is_object() || !json.contains("model_type");
+}
+
 bool write_transformers_config(const std::filesystem::path& folder, const std::optional<TransformersModel>& model,
                                DType dtype, std::string_view base) {
   if (!model) return true;
-  const std::filesystem::path file = folder / "config.json";
-  if (std::filesystem::exists(file)) {
-    const auto old = OrderedJson::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
-    if (!old.is_object() || !old.contains("model_type")) return false;
-  }
-  write_file(file, transformers_config(*model, dtype, base));
+  if (has_foreign_config(folder)) return false;
+  write_file(folder / "config.json", transformers_config(*model, dtype, base));
   return true;
 }
 

@@ -47,6 +47,9 @@ struct TransformersModel {
 // the same kind of model; else it does not count.
 std::string transformers_config(const TransformersModel& model, DType dtype, std::string_view base = "");
 
+// True if the folder has a config.json that is of no model.
+bool has_foreign_config(const std::filesystem::path& folder);
+
 // Writes the config into `folder`, and replaces one that is of a model. Writes nothing for a model that transformers
 // does not know (absent). Returns false and changes nothing if the folder has a config.json that is of no model. Throws
 // IoError.
