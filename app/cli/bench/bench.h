@@ -12,6 +12,8 @@
 namespace zero::cli {
 
 int run_bench(Arguments arguments);
+// The parts in the order of the help.
+std::span<const Verb> bench_parts();
 
 int run_bench_optimizer(Arguments arguments);
 int run_bench_checkpoint(Arguments arguments);

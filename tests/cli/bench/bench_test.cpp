@@ -254,7 +254,8 @@ TEST(Bench, StoppedCheckpointLeavesNoFile) {
   const Folder folder;
   std::filesystem::create_directory(folder.path() / "disk");
   const Ran ran = folder.zero(
-      "bench checkpoint --dir disk --mib 8 --rounds 1000 & bench=$!; "
+      "--version; '" + std::string(built::kCommand) +
+      "' bench checkpoint --dir disk --mib 8 --rounds 1000 & bench=$!; "
       "until [ -n \"$(ls disk)\" ] || ! kill -0 $bench; do sleep 0.01; done; kill -TERM $bench; wait $bench");
   EXPECT_EQ(ran.status, 128 + SIGTERM) << ran.errors;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
