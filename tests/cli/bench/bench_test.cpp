@@ -261,7 +261,7 @@ TEST(Bench, StoppedCheckpointLeavesNoFile) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
 }
 
-TEST(Bench, StepIsMeasuredInFp16AndWithLeaves) {
+TEST(Bench, StepTakesFp16AndLeaves) {
   if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
   const Folder folder;
   folder.write("c.toml", small_gpt("[train]\nbatch = 2\n[run]\nthreads = 1\n"));
