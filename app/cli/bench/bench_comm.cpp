@@ -156,8 +156,8 @@ int run_bench_comm(Arguments arguments) {
                       fmt::format("mpirun -n {} zero bench comm --transports {}", options.ranks, name));
   }
 
-  // The window, and at most three arrays of the probe. On a device: the unit and its shard on the device and in staging,
-  // and two pinned arrays for the copies.
+  // The window, and at most three arrays of the probe. On a device: the unit and its shard on the device and in
+  // staging, and two pinned arrays for the copies.
   const std::int64_t arrays = options.device.empty() ? 4 : 6;
   require_memory(options.ranks * (arrays * options.mib + 64) << 20, "use less with --mib");
   LaunchOptions ranks;
