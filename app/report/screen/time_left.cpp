@@ -2,12 +2,17 @@
 
 #include <algorithm>
 
-#include "zero/base/numbers/median.h"
-
 namespace zero {
 namespace {
 
 constexpr std::size_t kNumRecent = 64;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 }  // namespace
 
@@ -25,8 +30,7 @@ double TimeLeft::seconds(std::int64_t step) const {
   // Evaluations after `step` and before the last step.
   const std::int64_t between = pace_.every > 0 && step < steps_ ? (steps_ - 1) / pace_.every - step / pace_.every : 0;
   const std::int64_t evaluations = between + (pace_.last_alike ? 1 : 0);
-  return median_of(recent_) * static_cast<double>(steps_ - step) +
-         evaluation_seconds_ * static_cast<double>(evaluations);
+  return median(recent_) * static_cast<double>(steps_ - step) + evaluation_seconds_ * static_cast<double>(evaluations);
 }
 
 }  // namespace zero
