@@ -46,7 +46,7 @@ bool is_one_folder(const fs::path& one, const fs::path& other) {
   return !one.empty() && fs::equivalent(one, other, ignored);
 }
 
-void remove_file(const fs::path& file) {
+void remove_if_there(const fs::path& file) {
   std::error_code error;
   fs::remove(file, error);
   if (error) throw IoError(file.string(), "remove", error.value());
@@ -56,8 +56,8 @@ void remove_file(const fs::path& file) {
 
 void remove_model_files(const TrainJob& job, const fs::path& folder) {
   if (!job.model.init.empty() && is_one_folder(folder_of_weights(job.model.init), folder)) return;
-  if (!transformers_config_in(folder).empty()) remove_file(folder / "config.json");
-  for (const std::string_view name : {kGenerationConfig, kClassesName, kWordsName}) remove_file(folder / name);
+  if (!transformers_config_in(folder).empty()) remove_if_there(folder / "config.json");
+  for (const std::string_view name : {kGenerationConfig, kClassesName, kWordsName}) remove_if_there(folder / name);
   const bool reads_vocab = !job.data.vocab.empty() && is_one_folder(folder_of_weights(job.data.vocab), folder);
   if (!reads_vocab && !is_one_folder(job.data.tokenizer, folder)) remove_tokenizer_files(folder);
 }
