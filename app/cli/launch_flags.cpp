@@ -1,8 +1,11 @@
 #include "app/cli/launch_flags.h"
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -23,6 +26,7 @@ struct Flags {
   std::string nnodes = "1";
   std::string ranks = "1";
   std::string rdzv_backend, rdzv_endpoint, rdzv_id, rdzv_conf, master_address, backend, tee, shown;
+  std::string monitor_interval, start_method;
   std::string role = "default";
   int node_rank = -1;
   int max_restarts = 0;
@@ -34,6 +38,24 @@ struct Flags {
   bool no_bind = false;
   bool no_python = false;
   bool module = false;
+};
+
+// A flag of torchrun that `zero launch` refuses. `names` are those of CLI11.
+struct RefusedFlag {
+  const char* names;
+  const char* variable;
+  const char* reason;
+  const char* remedy;
+};
+constexpr const char* kNoFiles = "zero launch writes no files of the ranks' output";
+constexpr const char* kShell = "redirect the output of zero launch itself: zero launch ... >log 2>&1";
+constexpr std::array kRefused{
+    RefusedFlag{"--log-dir,--log_dir", "PET_LOG_DIR", kNoFiles, kShell},
+    RefusedFlag{"-r,--redirects", "PET_REDIRECTS", kNoFiles, kShell},
+    RefusedFlag{"--logs-specs,--logs_specs", "PET_LOGS_SPECS", kNoFiles, kShell},
+    RefusedFlag{"--local-addr,--local_addr", "PET_LOCAL_ADDR", "the ranks find their own address",
+                "leave it out; ZERO_COMM_INTERFACE names the network interface, such as eth0"},
+    RefusedFlag{"--run-path,--run_path", "PET_RUN_PATH", "PROGRAM is run as it is", "leave it out"},
 };
 
 int to_int(const std::string& flag, const std::string& text, int lowest, int highest) {
@@ -72,11 +94,24 @@ void add_flags(CLI::App& app, Flags& flags) {
       "first of the ranks that may fail and restart by themselves: the first worker (sync.servers)");
   add("rdzv-id", flags.rdzv_id, "name of the run");
   add("rdzv-backend", flags.rdzv_backend, "c10d or static");
-  add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0");
+  add("rdzv-endpoint", flags.rdzv_endpoint, "HOST[:PORT] of machine 0; [ADDRESS]:PORT for IPv6");
   add("rdzv-conf", flags.rdzv_conf, "accepted only if empty");
   add("role", flags.role, "ROLE_NAME of the ranks");
   add("local-ranks-filter", flags.shown, "show only these ranks' output: 0,2");
-  add("tee", flags.tee, "accepted, without effect: all output is shown and prefixed");
+  app.add_option("-t,--tee", flags.tee, "accepted, without effect: all output is shown and prefixed")
+      ->envname("PET_TEE");
+  add("monitor-interval", flags.monitor_interval, "accepted, without effect: the end of a rank is seen at once");
+  add("start-method", flags.start_method, "accepted, without effect: each rank is a process of its own");
+  for (const RefusedFlag& refused : kRefused)
+    app.add_option_function<std::string>(refused.names,
+                                         [refused](const std::string& value) {
+                                           const std::string_view names = refused.names;
+                                           const std::string_view name = names.substr(names.find("--"));
+                                           throw ConfigError(name.substr(0, name.find(',')), value, refused.reason,
+                                                             refused.remedy);
+                                         })
+        ->envname(refused.variable)
+        ->group("");
   app.add_option("--backend", flags.backend, "transport of the ranks: sets ZERO_COMM_TRANSPORT");
   app.add_flag("--no-bind", flags.no_bind, "do not bind ranks to cores");
   app.add_flag("--no-python,--no_python", flags.no_python, "run a .py script as it is")->envname("PET_NO_PYTHON");
@@ -110,16 +145,28 @@ int local_ranks(const Flags& flags, const CLI::App& app, int nodes) {
   return to_int("--nproc-per-node", flags.ranks, 1, kMostLocalRanks);
 }
 
+// Returns host and port of "HOST", "HOST:PORT", "[ADDRESS]:PORT" or an IPv6 address. nullopt: it has no port.
+std::pair<std::string, std::optional<std::string>> split_endpoint(const std::string& endpoint) {
+  const bool in_brackets = endpoint.starts_with('[');
+  const std::size_t bracket = endpoint.find(']');
+  if (in_brackets && (bracket == std::string::npos || (bracket + 1 < endpoint.size() && endpoint[bracket + 1] != ':')))
+    throw ConfigError("--rdzv-endpoint", endpoint, "no address and port", "write [ADDRESS]:PORT, such as [::1]:29500");
+  const std::size_t colon = endpoint.find(':', in_brackets ? bracket : 0);
+  const bool is_ipv6 = !in_brackets && colon != endpoint.rfind(':');
+  std::optional<std::string> port;
+  if (colon != std::string::npos && !is_ipv6) port = endpoint.substr(colon + 1);
+  if (in_brackets) return {endpoint.substr(1, bracket - 1), port};
+  return {is_ipv6 ? endpoint : endpoint.substr(0, colon), port};
+}
+
 // Finds the address and the port of machine 0, from --master-addr and --master-port, or from --rdzv-endpoint.
 void find_master(const Flags& flags, LaunchOptions& options) {
   std::string address = flags.master_address;
   options.master_port = flags.port == 0 ? 0 : to_int("--master-port", std::to_string(flags.port), 1, 65535);
   if (!flags.rdzv_endpoint.empty() && !flags.standalone) {
-    const auto colon = flags.rdzv_endpoint.rfind(':');
-    if (address.empty()) address = flags.rdzv_endpoint.substr(0, colon);
-    if (options.master_port == 0 && colon != std::string::npos) {
-      options.master_port = to_int("--rdzv-endpoint", flags.rdzv_endpoint.substr(colon + 1), 0, 65535);
-    }
+    const auto [host, port] = split_endpoint(flags.rdzv_endpoint);
+    if (address.empty()) address = host;
+    if (options.master_port == 0 && port) options.master_port = to_int("--rdzv-endpoint", *port, 0, 65535);
   }
   if (!address.empty()) options.master_address = address;
   if (options.nodes == 1) return;

@@ -1,4 +1,6 @@
-// parse_launch(): parses the command line of `zero launch`: torchrun's flags, unchanged, also as PET_* variables.
+// parse_launch(): parses the command line of `zero launch`: torchrun's flags, also as PET_* variables.
+//
+// Flags for files of output and for the local address are refused.
 //
 //   zero launch --nproc-per-node 2 -- ./train config.toml
 //   torchrun's  --standalone --nnodes=1 --nproc_per_node=2 train.py --lr 1e-3     works after "zero launch"

@@ -231,7 +231,7 @@ std::string run_id_of(const LaunchOptions& options) {
 int launch(const LaunchOptions& asked) {
   ZERO_CHECK(!asked.program.empty() && asked.ranks >= 1 && asked.node_rank < asked.nodes);
   ZERO_CHECK(asked.min_ranks <= asked.ranks && (asked.min_ranks == 0 || asked.nodes == 1));
-  const std::string base_id = run_id_of(asked);
+  const std::string base_id = run_id_of(asked), launch_id = random_id();
   SignalInbox inbox;
   OrphanGuard guard;
   const DescriptorLimit descriptors;
@@ -269,7 +269,8 @@ int launch(const LaunchOptions& asked) {
                                .master_port = options.master_port != 0 ? options.master_port : free_port(),
                                .generation = generation,
                                .token = random_token(options, std::getenv),
-                               .most_replacements = most_replacements};
+                               .most_replacements = most_replacements,
+                               .launch_id = launch_id};
     for (const std::string& name : memory.kept().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
         memory.kept().remove(name);

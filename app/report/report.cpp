@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "zero/base/numbers/median.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 #include "zero/memory/io/transfer.h"
@@ -197,11 +198,7 @@ bool sends_less(const RunReport& r) {
 
 double median_step_seconds(const std::vector<double>& seconds) {
   const auto kept = counted(seconds);
-  if (kept.empty()) return 0;
-  std::vector<double> sorted(kept.begin(), kept.end());
-  std::sort(sorted.begin(), sorted.end());
-  const std::size_t middle = sorted.size() / 2;
-  return sorted.size() % 2 == 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+  return median_of(std::vector<double>(kept.begin(), kept.end()));
 }
 
 double least_step_seconds(const std::vector<double>& seconds) {

@@ -29,7 +29,26 @@ TEST_F(Completion, BashOffersVerbsFlagsKeysValues) {
   EXPECT_CONTAINS(offered("train --zero.st"), "--zero.stage\n");
   EXPECT_EQ(offered("train --optimizer.name \"\""), "adamw\nadam\nsgd\nlion\nlamb\nadamw8bit\nmuon\nadafactor\n");
   EXPECT_EQ(offered("plan --zero.checksums f"), "false\n");
-  EXPECT_EQ(offered("export --zero.st"), "\n") << "keys belong to train and plan";
+  EXPECT_EQ(offered("export --zero.st"), "\n") << "it has no keys";
+}
+
+// Keys are flags of each verb with a configuration.
+TEST_F(Completion, BashOffersWhatTheVerbTakes) {
+  for (const char* verb : {"train", "plan", "sweep", "verify", "bench step"})
+    EXPECT_CONTAINS(offered(std::string(verb) + " --zero.st"), "--zero.stage\n");
+  EXPECT_EQ(offered("train --sec"), "\n") << "the help explains --section.key";
+  EXPECT_EQ(("\n" + offered("verify --z")).find("\n--zero\n"), std::string::npos) << "the help names `zero train`";
+  EXPECT_EQ(offered("verify --comm"), offered("train --comm"));
+  EXPECT_EQ(offered("bench o"), "offload\noptimizer\n");
+  EXPECT_EQ(offered("bench disk --dep"), "--depth\n");
+  EXPECT_EQ(offered("bench disk --zero.st"), "\n");
+  EXPECT_EQ(offered("plan -n"), "-n\n");
+}
+
+// zsh loads site-functions/_zero as a function: its first call must complete.
+TEST_F(Completion, FirstCallOfZshCompletes) {
+  const std::string script = folder_.zero("completion zsh").output;
+  EXPECT_CONTAINS(script, "if [[ ${funcstack[1]} == _zero ]]; then _zero \"$@\"; else compdef _zero zero; fi\n");
 }
 
 // Each script has every verb and key.

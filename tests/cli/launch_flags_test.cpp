@@ -1,6 +1,8 @@
 #include "app/cli/launch_flags.h"
 
 #include <cstdlib>
+#include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +45,28 @@ TEST(LaunchFlags, SeveralMachinesUseTorchrunsPort) {
   EXPECT_EQ(options.master_address, "host0");
   EXPECT_EQ(options.master_port, 29400);
   EXPECT_EQ(options.node_rank, 1);
+}
+
+TEST(LaunchFlags, EndpointsMayBeIpv6) {
+  const auto master = [](const std::string& endpoint) {
+    const LaunchOptions options = parse({"--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", endpoint, "x"});
+    return std::pair(options.master_address, options.master_port);
+  };
+  EXPECT_EQ(master("::1"), std::pair(std::string("::1"), 29500));
+  EXPECT_EQ(master("[fd00::2]:29400"), std::pair(std::string("fd00::2"), 29400));
+  EXPECT_EQ(master("[fd00::2]"), std::pair(std::string("fd00::2"), 29500));
+  EXPECT_EQ(master("host0"), std::pair(std::string("host0"), 29500));
+  for (const char* bad : {"[::1", "[::1]29400", "[::1]:x", "host0:"}) EXPECT_THROW(master(bad), ConfigError) << bad;
+}
+
+TEST(LaunchFlags, OtherTorchrunFlagsNameRemedies) {
+  const Words flags{"--log-dir", "--log_dir", "--redirects", "-r"};
+  for (const std::string& flag : flags)
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { parse({flag, "logs", "x"}); }), ">log 2>&1")) << flag;
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"--local-addr", "10.0.0.1", "x"}); }), "ZERO_COMM_INTERFACE"));
+  EXPECT_EQ(parse({"-t", "3", "--monitor-interval", "5", "--start-method", "spawn", "x"}).program, Words{"x"});
+  const EnvironmentVariable variable("PET_LOG_DIR", "logs");
+  EXPECT_TRUE(says(message_of<ConfigError>([] { parse({"x"}); }), "--log-dir = logs"));
 }
 
 TEST(LaunchFlags, ElasticRangeOfOneIsFixed) {

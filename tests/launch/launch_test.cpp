@@ -538,6 +538,19 @@ TEST(Launch, MachinesKeepTheIdOnRestart) {
   EXPECT_EQ(lines(run_launch(options).output), (std::multiset<std::string>{"127.0.0.1-1234", "127.0.0.1-1234"}));
 }
 
+// The name of the run is that of each launch at this address.
+TEST(Launch, EachLaunchHasItsOwnName) {
+  LaunchOptions options = script(1, "echo $ZERO_LAUNCH_ID; [ $TORCHELASTIC_RESTART_COUNT = 1 ]");
+  options.nodes = 2;
+  options.master_port = 1234;
+  options.max_restarts = 1;
+  const auto first = lines(run_launch(options).output), second = lines(run_launch(options).output);
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_EQ(*first.begin(), *first.rbegin()) << "a restart belongs to the launch";
+  EXPECT_FALSE(first.begin()->empty());
+  EXPECT_NE(first, second);
+}
+
 TEST(Launch, RanksKeepTheirLimitOfDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);

@@ -28,6 +28,10 @@ constexpr std::array kParts{
 
 }  // namespace
 
+std::span<const Verb> bench_parts() {
+  return kParts;
+}
+
 int run_bench(Arguments arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
     fmt::print(

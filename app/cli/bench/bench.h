@@ -3,8 +3,8 @@
 //   const std::vector<std::string> arguments{"disk", "--json"};
 //   return run_bench(arguments);
 //
-// A part and its probe run in turns, so a busy machine slows both. Each part is a verb (verb.h): it parses its
-// arguments, and returns the exit status. Local. Throws as verbs do.
+// A part and its probe run in turns, so a busy machine slows both; `step` measures libtorch first, then zero.cpp. Each
+// part is a verb (verb.h): it parses its arguments, and returns the exit status. Local. Throws as verbs do.
 #pragma once
 
 #include "app/cli/command/verb.h"
@@ -12,6 +12,8 @@
 namespace zero::cli {
 
 int run_bench(Arguments arguments);
+// The parts in the order of the help.
+std::span<const Verb> bench_parts();
 
 int run_bench_optimizer(Arguments arguments);
 int run_bench_checkpoint(Arguments arguments);

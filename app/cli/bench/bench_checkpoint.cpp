@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -32,6 +33,7 @@
 #include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
 #include "app/cli/command/flags.h"
+#include "app/launch/ranks/signal_inbox.h"
 
 namespace zero::cli {
 namespace {
@@ -64,6 +66,21 @@ struct MeasuredSave {
   std::array<Side, 2> sides{Side{"save"}, Side{"load"}};
   Measurement stall;  // of an asynchronous save
   std::int64_t bytes = 0;
+};
+
+// Ends the benchmark after a signal, so its folder is removed.
+class StopSignal {
+ public:
+  int number() const { return number_; }  // 0: none
+  // Throws CommError after a signal.
+  void check() {
+    if (number_ == 0) number_ = inbox_.take();
+    if (number_ != 0) throw CommError(0, "benchmark", fmt::format("stopped by signal {}", number_));
+  }
+
+ private:
+  SignalInbox inbox_;
+  int number_ = 0;
 };
 
 // A folder that is removed when the benchmark ends, even with an exception.
@@ -122,8 +139,9 @@ void forget(const fs::path& folder) {
 // One rank's part of the benchmark. Rank 0 probes and measures while the other ranks wait.
 class Rank {
  public:
-  Rank(Communicator& comm, const SaveBenchOptions& options, const fs::path& path, MeasuredSave& measured)
-      : comm_(comm), options_(options), path_(path), measured_(measured), states_(comm, options.bytes()) {}
+  Rank(Communicator& comm, const SaveBenchOptions& options, const fs::path& path, MeasuredSave& measured,
+       StopSignal& stop)
+      : comm_(comm), options_(options), path_(path), measured_(measured), stop_(stop), states_(comm, options.bytes()) {}
 
   void run() {
     for (int round = 0; round < options_.rounds; ++round) {
@@ -155,7 +173,9 @@ class Rank {
   template <typename Body>
   void alone(Body body) {
     require_same_outcome(comm_, path_.string(), [&] {
-      if (comm_.rank() == 0) body();
+      if (comm_.rank() != 0) return;
+      stop_.check();
+      body();
     });
   }
   // Runs `body` on all ranks. Returns the seconds from the first begin to the last end, as rank 0 measures them.
@@ -170,8 +190,9 @@ class Rank {
 
   void probe_write() {
     alone([&] {
+      Allocation stripes = DiskProbe::random_stripes(kDepth);  // not timed: the loop only moves bytes
       saves().probe.time([&] {
-        probe_.emplace(std::vector{options_.folder}, options_.bytes(), kDepth);
+        probe_.emplace(std::vector{options_.folder}, options_.bytes(), std::move(stripes));
         probe_->write();
       });
     });
@@ -195,6 +216,7 @@ class Rank {
   const SaveBenchOptions& options_;
   const fs::path& path_;
   MeasuredSave& measured_;
+  StopSignal& stop_;  // used by rank 0
   States states_;
   ImageMemory images_{states_.engine().resources()};
   std::optional<DiskProbe> probe_;
@@ -213,7 +235,7 @@ void rethrow_first(std::vector<std::exception_ptr> failures) {
   if (!failures.empty()) std::rethrow_exception(failures.front());
 }
 
-MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path) {
+MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path, StopSignal& stop) {
   MeasuredSave measured;
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.ranks));
   auto comms = make_in_process(options.ranks, options.timeout());
@@ -221,7 +243,7 @@ MeasuredSave measure(const SaveBenchOptions& options, const fs::path& path) {
   for (auto& comm : comms)
     threads.emplace_back([&, comm = std::move(comm)]() mutable {
       try {
-        Rank(*comm, options, path, measured).run();
+        Rank(*comm, options, path, measured, stop).run();
       } catch (...) {
         failures[static_cast<std::size_t>(comm->rank())] = std::current_exception();
       }
@@ -296,7 +318,14 @@ int run_bench_checkpoint(Arguments arguments) {
   // Memory for states and gradients, for the copy that an asynchronous save makes, and for blocks in transfer.
   require_memory(options.bytes() / 3 * 7 + (std::int64_t{96} << 20) * options.ranks, "take a smaller --mib");
   const Removed folder{fs::path(options.folder) / fmt::format("zero-bench-checkpoint-{}", ::getpid())};
-  const MeasuredSave measured = measure(options, folder.path / "checkpoint");
+  StopSignal stop;
+  MeasuredSave measured;
+  try {
+    measured = measure(options, folder.path / "checkpoint", stop);
+  } catch (const Error&) {
+    if (stop.number() == 0) throw;
+    return 128 + stop.number();
+  }
   options.json ? print_json(options, measured) : print_table(options, measured);
   return 0;
 }

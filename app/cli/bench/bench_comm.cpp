@@ -1,6 +1,5 @@
 // `zero bench comm`: all_reduce between ranks of this machine, against a probe that touches as much memory. All ranks
-// run the probe at the same time, each in its own memory: a rank adds two blocks of bytes/world into a third, and
-// copies the other blocks.
+// run the probe at the same time, each in its own memory (all_reduce_probe.h).
 //
 // The command starts itself again as the ranks (`--as-rank`), so the transport connects processes, as in a run. A
 // launcher can also start the ranks: `mpirun -n 2 zero bench comm --transports mpi`.
@@ -13,11 +12,11 @@
 #include <nlohmann/json.hpp>
 
 #include "zero/base/text/bytes.h"
-#include "zero/comm/rank_sum.h"
 #include "zero/comm/transport/open_transport.h"
 #include "zero/device/open_device.h"
 #include "zero/memory/account/host_memory.h"
 
+#include "app/cli/bench/all_reduce_probe.h"
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/comm_bench.h"
 #include "app/cli/command/flags.h"
@@ -31,40 +30,12 @@ struct Row {
   TimedByAll probe, all_reduce;  // seconds of one run or one collective
 };
 
-class Probe {
- public:
-  Probe(std::int64_t bytes, int world)
-      : block_(bytes / world / 64 * 64),
-        others_(block_ * (world - 1)),
-        mine_(allocate_host(static_cast<std::size_t>(block_ + others_))),
-        theirs_(allocate_host(static_cast<std::size_t>(block_ + others_))) {
-    std::memset(mine_.data(), 0, mine_.size());
-    std::memset(theirs_.data(), 0, theirs_.size());
-  }
-
-  void run() {
-    const std::array<const std::byte*, 2> in{mine_.data(), theirs_.data()};
-    sum_ranks({.in = in,
-               .dtype = DType::kFloat32,
-               .out = mine_.data(),
-               .out_dtype = DType::kFloat32,
-               .numel = block_ / 4,
-               .accumulate = false},
-              nullptr);
-    std::memcpy(mine_.data() + block_, theirs_.data() + block_, static_cast<std::size_t>(others_));
-  }
-
- private:
-  std::int64_t block_, others_;
-  Allocation mine_, theirs_;
-};
-
 Row measure(Communicator& comm, std::int64_t bytes, int rounds) {
   Row row{.bytes = bytes, .probe = {}, .all_reduce = {}};
   const Allocation window = comm.allocate(static_cast<std::size_t>(bytes));
   std::memset(window.data(), 0, window.size());
   const std::span<float> data{reinterpret_cast<float*>(window.data()), static_cast<std::size_t>(bytes) / sizeof(float)};
-  Probe probe(bytes, comm.world());
+  AllReduceProbe probe(bytes, comm.world());
   const int count = repeats_of(bytes);
   for (int round = 0; round < rounds; ++round) {
     row.probe.time(comm, count, [&] { probe.run(); });
@@ -127,7 +98,7 @@ int run_rank(CommBenchOptions options) {
   for (const auto& transport : options.transports) {
     const auto comm = open_transport(transport, environment, std::chrono::seconds(60));
     rank = comm->rank();
-    Series series{transport, {}};
+    Series series{transport == "auto" ? std::string(comm->transport()) : transport, {}};
     for (const std::int64_t bytes : kCommBenchSizes) {
       if (bytes <= options.mib << 20) series.rows.push_back(measure(*comm, bytes, options.rounds));
     }
@@ -169,8 +140,10 @@ int run_bench_comm(Arguments arguments) {
   app.add_flag("--json", options.json, "print one JSON object");
   app.add_flag("--as-rank", as_rank)->group("");  // hidden: this process is a rank that this verb started
   if (!parse_flags(app, arguments)) return 0;
-  if (as_rank || environment_of_ranks().world > 1)
+  if (as_rank || environment_of_ranks().world > 1) {
+    if (options.transports.empty()) options.transports = {"auto"};  // of a launcher's ranks, such as mpirun's
     return options.device.empty() ? run_rank(options) : bench_comm_rank_on_device(options, environment_of_ranks());
+  }
   const std::string device =
       options.device.empty() ? "cpu" : device_of_rank(options.device, 0, find_gpus(/*memory=*/false));
   for (const auto& name : options.transports) {
@@ -183,8 +156,9 @@ int run_bench_comm(Arguments arguments) {
                       fmt::format("mpirun -n {} zero bench comm --transports {}", options.ranks, name));
   }
 
-  // On a device: the unit and its shard on the device and in staging, and two pinned arrays for the copies.
-  const std::int64_t arrays = options.device.empty() ? 3 : 6;
+  // The window, and at most three arrays of the probe. On a device: the unit and its shard on the device and in
+  // staging, and two pinned arrays for the copies.
+  const std::int64_t arrays = options.device.empty() ? 4 : 6;
   require_memory(options.ranks * (arrays * options.mib + 64) << 20, "use less with --mib");
   LaunchOptions ranks;
   ranks.ranks = options.ranks;

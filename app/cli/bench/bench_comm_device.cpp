@@ -92,7 +92,7 @@ int bench_comm_rank_on_device(CommBenchOptions options, const RankEnvironment& e
     const bool linked = transport == "nccl";
     const auto comm = open_transport(linked ? "auto" : transport, environment, std::chrono::seconds(60));
     rank = comm->rank();
-    UnitSeries series{.transport = transport};
+    UnitSeries series{.transport = transport == "auto" ? std::string(comm->transport()) : transport};
     for (const std::int64_t size : kCommBenchSizes) {
       if (size > options.mib << 20) continue;
       const std::int64_t whole = size / (64 * options.ranks) * 64 * options.ranks;

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include <liburing.h>
 #include <unistd.h>
@@ -44,15 +45,21 @@ void fill_randomly(std::span<std::byte> memory) {
   }
 }
 
-DiskProbe::DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth)
+Allocation DiskProbe::random_stripes(int depth) {
+  ZERO_CHECK(depth > 0, "depth {}", depth);
+  Allocation stripes = allocate_host(static_cast<std::size_t>(depth * kStripeBytes));
+  fill_randomly(stripes.bytes());
+  return stripes;
+}
+
+DiskProbe::DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, Allocation stripes)
     : num_stripes_(bytes / kStripeBytes),
-      depth_(depth),
-      memory_(allocate_host(static_cast<std::size_t>(depth * kStripeBytes))) {
-  ZERO_CHECK(depth > 0 && bytes > 0 && bytes % kStripeBytes == 0, "{} bytes, depth {}", bytes, depth);
+      depth_(static_cast<int>(static_cast<std::int64_t>(stripes.size()) / kStripeBytes)),
+      memory_(std::move(stripes)) {
+  ZERO_CHECK(depth_ > 0 && bytes > 0 && bytes % kStripeBytes == 0, "{} bytes, depth {}", bytes, depth_);
   const auto num_files = static_cast<std::int64_t>(folders.size());
   for (const std::string& folder : folders)
     files_.emplace_back(folder, (num_stripes_ + num_files - 1) / num_files * kStripeBytes);
-  fill_randomly(memory_.bytes());
 }
 
 std::string DiskProbe::name() const {
@@ -65,7 +72,7 @@ DiskProbe::Request DiskProbe::request(Way way, std::int64_t number) const {
   const bool write = way == Way::kWrite || (way == Way::kBoth && number % 2 == 1);
   std::int64_t stripe = way == Way::kBoth ? number / 2 : number;
   if (way == Way::kBoth && write) stripe = (stripe + num_stripes_ / 2) % num_stripes_;
-  return {.file = files_[static_cast<std::size_t>(stripe % num_files)].get(),
+  return {.file = &files_[static_cast<std::size_t>(stripe % num_files)],
           .offset = stripe / num_files * kStripeBytes,
           .write = write};
 }
@@ -76,15 +83,17 @@ void DiskProbe::move(Way way) {
 }
 
 void DiskProbe::move_with_uring(io_uring& ring, Way way) {
+  std::vector<const ScratchFile*> of_slot(static_cast<std::size_t>(depth_));
   const auto start = [&](std::int64_t number, std::uint64_t slot) {
     io_uring_sqe* const entry = io_uring_get_sqe(&ring);
     const Request request = this->request(way, number);
     std::byte* const data = memory_.data() + slot * kStripeBytes;
     const auto offset = static_cast<__u64>(request.offset);
-    request.write ? io_uring_prep_write(entry, request.file, data, kStripeBytes, offset)
-                  : io_uring_prep_read(entry, request.file, data, kStripeBytes, offset);
+    of_slot[slot] = request.file;
+    request.write ? io_uring_prep_write(entry, request.file->get(), data, kStripeBytes, offset)
+                  : io_uring_prep_read(entry, request.file->get(), data, kStripeBytes, offset);
     io_uring_sqe_set_data64(entry, slot);
-    if (const int result = io_uring_submit(&ring); result < 0) throw IoError("probe", "submit", -result);
+    if (const int result = io_uring_submit(&ring); result < 0) throw IoError(request.file->folder(), "submit", -result);
   };
   std::int64_t next = 0;
   for (; next < std::min<std::int64_t>(depth_, num_requests(way)); ++next)
@@ -94,31 +103,37 @@ void DiskProbe::move_with_uring(io_uring& ring, Way way) {
     int result;
     do result = io_uring_wait_cqe(&ring, &answer);
     while (result == -EINTR);
-    if (result < 0) throw IoError("probe", "wait", -result);
+    if (result < 0) throw IoError(files_.front().folder(), "wait", -result);
     const std::uint64_t slot = io_uring_cqe_get_data64(answer);
-    require(answer->res, files_.front());
+    require(answer->res, *of_slot[slot]);
     io_uring_cqe_seen(&ring, answer);
     if (next < num_requests(way)) start(next++, slot);
   }
 }
 
 void DiskProbe::move_with_threads(Way way) {
+  struct Bad {
+    std::int64_t result = kStripeBytes;
+    const ScratchFile* file = nullptr;
+  };
   std::atomic<std::int64_t> next{0};
-  std::atomic<std::int64_t> bad{kStripeBytes};  // result of the last request that did not move a whole stripe
+  std::vector<Bad> bad(static_cast<std::size_t>(depth_));  // of each thread: the last request without a whole stripe
   {
     std::vector<std::jthread> threads;
     for (int slot = 0; slot < depth_; ++slot) {
-      threads.emplace_back([&, data = memory_.data() + slot * kStripeBytes] {
+      threads.emplace_back([&, slot, data = memory_.data() + slot * kStripeBytes] {
         for (std::int64_t number; (number = next.fetch_add(1)) < num_requests(way);) {
           const Request request = this->request(way, number);
-          const ssize_t result = request.write ? ::pwrite(request.file, data, kStripeBytes, request.offset)
-                                               : ::pread(request.file, data, kStripeBytes, request.offset);
-          if (result != kStripeBytes) bad = result < 0 ? -errno : result;
+          const ssize_t result = request.write ? ::pwrite(request.file->get(), data, kStripeBytes, request.offset)
+                                               : ::pread(request.file->get(), data, kStripeBytes, request.offset);
+          if (result != kStripeBytes)
+            bad[static_cast<std::size_t>(slot)] = {.result = result < 0 ? -errno : result, .file = request.file};
         }
       });
     }
   }
-  require(bad, files_.front());
+  for (const Bad& each : bad)
+    if (each.file != nullptr) require(each.result, *each.file);
 }
 
 }  // namespace zero::cli

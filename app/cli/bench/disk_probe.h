@@ -29,8 +29,13 @@ class DiskProbe {
  public:
   static constexpr std::int64_t kStripeBytes = 1 << 20;
 
-  // `bytes` is a multiple of kStripeBytes.
-  DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth);
+  // Returns the memory of `depth` requests in flight, filled with random bytes.
+  static Allocation random_stripes(int depth);
+
+  // `bytes` is a multiple of kStripeBytes. `stripes`: from random_stripes(). Creating a probe then only creates files.
+  DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, Allocation stripes);
+  DiskProbe(const std::vector<std::string>& folders, std::int64_t bytes, int depth)
+      : DiskProbe(folders, bytes, random_stripes(depth)) {}
 
   void write() { move(Way::kWrite); }
   void read() { move(Way::kRead); }
@@ -40,7 +45,7 @@ class DiskProbe {
  private:
   enum class Way : std::uint8_t { kRead, kWrite, kBoth };
   struct Request {
-    int file = -1;
+    const ScratchFile* file = nullptr;
     std::int64_t offset = 0;
     bool write = false;
   };

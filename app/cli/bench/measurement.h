@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zero/base/error/check.h"
+#include "zero/base/numbers/median.h"
 
 namespace zero::cli {
 
@@ -38,10 +39,7 @@ class Measurement {
   }
   double median() const {
     ZERO_CHECK(!seconds_.empty());
-    std::vector<double> sorted = seconds_;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+    return median_of(seconds_);
   }
   // Returns how much longer the slowest time is than the fastest: 0.15 is 15 %. The times of a restless machine mean
   // nothing.

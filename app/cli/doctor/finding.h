@@ -32,6 +32,10 @@ std::vector<Finding> check_storage();
 // Checks libtorch, libzero.so, the GPU and the transports.
 std::vector<Finding> check_software();
 
+// Returns why the loaded libtorch at `library` (libtorch_cpu.so) has no code for GPUs; "" if it has, or if none is
+// loaded.
+std::string why_no_cuda_code(bool is_loaded, const std::filesystem::path& library);
+
 // Describes the GPUs that a run with run.device = "auto" finds. `why_no_torch`: the reason why libtorch cannot use
 // them; "" if it can.
 Finding gpu_finding(const GpusHere& here, const std::string& why_no_torch);

@@ -17,6 +17,13 @@ std::string shown(const Gpu& gpu, std::size_t number) {
 
 }  // namespace
 
+// The row libtorch says so if none is loaded.
+std::string why_no_cuda_code(bool is_loaded, const std::filesystem::path& library) {
+  std::error_code ignored;
+  const bool has_code = std::filesystem::exists(library.parent_path() / "libtorch_cuda.so", ignored);
+  return !is_loaded || has_code ? "" : "torch is a wheel without CUDA";
+}
+
 // A machine without a GPU is fine: zero.cpp is tested on the CPU.
 Finding gpu_finding(const GpusHere& here, const std::string& why_no_torch) {
   if (here.gpus.empty() && here.none_here)

@@ -20,9 +20,7 @@ Finding libtorch(const TorchFound& torch) {
 // Returns why libtorch cannot use a GPU, or "". Without a GPU it only checks that libtorch contains its GPU code.
 std::string why_no_gpu(const TorchFound& torch, const GpusHere& here) {
   if (!here.gpus.empty()) return why_torch_uses_no_gpu();
-  std::error_code ignored;
-  const auto library = std::filesystem::path(torch.path).parent_path() / "libtorch_cuda.so";
-  return torch.loaded && std::filesystem::exists(library, ignored) ? "" : "torch is a wheel without CUDA";
+  return why_no_cuda_code(torch.loaded, torch.path);
 }
 
 }  // namespace

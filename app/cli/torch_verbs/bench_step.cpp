@@ -1,6 +1,7 @@
 // `zero bench step`: a training step of zero.cpp and the same step of plain libtorch, in one process.
 //
-// Both run forward and backward of the same module on the same random batch (one micro-batch, for any `accumulate`).
+// Both run forward and backward of the same module on the same random batch (one micro-batch, for any `accumulate`
+// or `leaves`).
 // Plain libtorch then clips with clip_grad_norm_, and updates with its fused AdamW.
 #include <iostream>
 #include <random>
@@ -65,13 +66,14 @@ Batch random_batch(const SampleShape& shape, std::int64_t samples, std::int64_t 
   return batch;
 }
 
-// Measures steps. `update` ends a step. median_step_seconds() leaves out the first steps, which warm up caches.
-template <typename Update>
-StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Update update) {
+// Measures steps. `scaled` returns the loss of which backward() is called. `update` ends a step. median_step_seconds()
+// leaves out the first steps, which warm up caches.
+template <typename Scaled, typename Update>
+StepTimes measure(Task& task, const Batch& batch, std::int64_t steps, Scaled scaled, Update update) {
   StepTimes times;
   for (std::int64_t i = 0; i < steps + static_cast<std::int64_t>(kWarmupSteps); ++i) {
     const double begin = monotonic_seconds();
-    task.loss(batch).backward();
+    scaled(task.loss(batch)).backward();
     times.forward_backward.push_back(monotonic_seconds() - begin);
     update();
     times.total.push_back(monotonic_seconds() - begin);
@@ -112,11 +114,19 @@ StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, c
     throw ConfigError("optimizer.name", std::string(name_of(options.optimizer)),
                       "a step is compared with libtorch's fused AdamW", "use adamw");
   const auto parameters = task.module().parameters();
+  std::vector<at::Tensor> first;
+  for (const at::Tensor& parameter : parameters) first.push_back(parameter.detach().clone());
   FusedAdamW optimizer(parameters, *adamw);
-  return measure(task, batch, steps, [&] {
-    if (options.clip > 0) torch::nn::utils::clip_grad_norm_(parameters, options.clip);
-    optimizer.step();
-  });
+  StepTimes times = measure(
+      task, batch, steps, [](const at::Tensor& loss) { return loss; },
+      [&] {
+        if (options.clip > 0) torch::nn::utils::clip_grad_norm_(parameters, options.clip);
+        optimizer.step();
+      });
+  // The steps of zero.cpp begin with the same weights. Those of fp16 may no longer be finite.
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(first[i]);
+  return times;
 }
 
 }  // namespace
@@ -128,6 +138,7 @@ int bench_step_verb(const BenchStepRequest& request) {
   LoadedConfig loaded = request.loaded;
   fit_to_world(loaded, 1);
   loaded.config.train.accumulate = 1;
+  loaded.config.train.leaves = 0;
   const Config& config = loaded.config;
   const AttachOptions options = attach_options(config, 1);
   at::set_num_threads(options.threads);
@@ -146,7 +157,9 @@ int bench_step_verb(const BenchStepRequest& request) {
   StepTimes ours;
   {
     Engine engine = attach(task->module(), world, options);
-    ours = measure(*task, batch, request.steps, [&] { engine.step(); });
+    ours = measure(
+        *task, batch, request.steps, [&](const at::Tensor& loss) { return engine.scaled(loss); },
+        [&] { engine.step(); });
     engine.abandon();
   }
   const double plain_step = median_step_seconds(plain.total), our_step = median_step_seconds(ours.total);

@@ -14,6 +14,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
+#include "zero/base/text/bytes.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/image/rank_layout.h"
 
@@ -119,17 +120,35 @@ class Comparison {
   }
 
   void compare_evaluations() {
-    for (const auto& [step, found] : found_.evaluations) {
-      if (!is_executed(step)) continue;
-      const auto recorded = plan_.records.evaluations.find(step);
-      const std::size_t count = recorded == plan_.records.evaluations.end() ? 0 : recorded->second.size();
-      for (std::size_t i = 0; i < std::min(count, found.size()); ++i) {
-        ++audit_.num_evaluations;
-        compare_values(step, recorded->second[i], found[i], kEvaluationValues);
-      }
-      if (count < found.size())
-        audit_.not_compared.push_back(fmt::format("an evaluation after step {}: the run's log lacks it", step));
+    // After the last step of the log, an evaluation belongs to no step.
+    const bool is_to_end = plan_.last == plan_.records.last_step();
+    const std::int64_t reached = found_.last_step();
+    std::set<std::int64_t> steps;
+    for (const auto& [step, found] : found_.evaluations)
+      if (is_executed(step)) steps.insert(step);
+    for (const auto& [step, recorded] : plan_.records.evaluations)
+      if ((is_executed(step) && step <= reached) || (is_to_end && step > plan_.last)) steps.insert(step);
+    for (const std::int64_t step : steps)
+      compare_evaluations_of(step, evaluations_in(plan_.records, step), evaluations_in(found_, step));
+  }
+
+  static std::vector<RecordedValues> evaluations_in(const RunRecords& records, std::int64_t step) {
+    const auto found = records.evaluations.find(step);
+    return found == records.evaluations.end() ? std::vector<RecordedValues>() : found->second;
+  }
+
+  void compare_evaluations_of(std::int64_t step, const std::vector<RecordedValues>& recorded,
+                              const std::vector<RecordedValues>& found) {
+    for (std::size_t i = 0; i < std::min(recorded.size(), found.size()); ++i) {
+      ++audit_.num_evaluations;
+      compare_values(step, recorded[i], found[i], kEvaluationValues);
     }
+    if (recorded.size() < found.size())
+      audit_.not_compared.push_back(fmt::format("an evaluation after step {}: the run's log lacks it", step));
+    if (recorded.size() > found.size())
+      differ({step, "metrics.jsonl", "", "",
+              fmt::format("has {} of this step, and the second execution made {}",
+                          format_count(std::ssize(recorded), "evaluation"), found.size())});
   }
 
   // Returns the checkpoint of the run, or null if it is not kept or damaged. Damage is reported once.

@@ -18,6 +18,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/name_lists.h"
+#include "zero/checkpoint/safetensors/companion_files.h"
 #include "zero/optim/rule_registry.h"
 
 #include "app/config/options/option.h"
@@ -436,8 +437,8 @@ void check_timeline(const LoadedConfig& loaded) {
   if (path.filename() != path || path.extension() != ".json") {
     refuse(loaded, "run.timeline", "not the name of a .json file", "use timeline.json: it is written into run.dir");
   }
-  if (name == "report.json")
-    refuse(loaded, "run.timeline", "report.json is the name of the report", "use timeline.json");
+  if (name == "report.json" || name == "config.json" || name == "preprocessor_config.json" || is_companion_name(name))
+    refuse(loaded, "run.timeline", "the run writes another file of this name", "use timeline.json");
 }
 
 void check_given(const LoadedConfig& loaded) {

@@ -41,6 +41,7 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       // The ranks must not use the store of an outer torchrun.
       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
       {"ZERO_RUN_ID", identity.run_id},
+      {"ZERO_LAUNCH_ID", identity.launch_id},
       {"ZERO_GENERATION", text(identity.generation)},
   };
   if (replacement > 0) variables.emplace_back("ZERO_REPLACEMENT", text(replacement));

@@ -5,7 +5,8 @@
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS     cores / ranks, unless set
 //   OMP_WAIT_POLICY     passive, unless set
-//   ZERO_RUN_ID         the same for all ranks, a new one after each restart
+//   ZERO_RUN_ID         the same for all ranks; on one machine a new one after each restart
+//   ZERO_LAUNCH_ID      random; all attempts of this launcher have the same one
 //   ZERO_GENERATION     0, and one more after each restart
 //   ZERO_REPLACEMENT    how often only this rank was started again in this generation; unset: never
 //   ZERO_MAX_REPLACEMENTS  most such starts of all ranks in this generation; unset: none
@@ -33,6 +34,7 @@ struct RunIdentity {
   int generation = 0;   // how often all ranks were started before
   std::string token{};  // ZERO_TOKEN; empty: the user's token, or none. Never printed
   int most_replacements = 0;
+  std::string launch_id{};  // ZERO_LAUNCH_ID: the same at each start by this launcher
 };
 
 Variables rank_variables(const LaunchOptions& options, const RunIdentity& identity, int local_rank, int num_cores,

@@ -25,7 +25,7 @@ struct RunFiles {
   std::filesystem::path timeline = folder / "timeline.json";                  // of a run with an empty run.timeline
   std::filesystem::path pushes = folder / "pushes.log";                       // of a run with servers: push_log.h
   std::filesystem::path tensorboard = folder / "tensorboard";                 // event files
-  std::filesystem::path launch = folder / ".launch";  // the launch whose ranks created the folder
+  std::filesystem::path launch = folder / ".launch";  // names of the launch that created the folder
   std::filesystem::path flight = folder / "flight";   // flight records of all ranks, after a failure
   CheckpointFolder checkpoints{folder / "checkpoints"};
 };

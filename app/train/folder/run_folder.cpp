@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -65,7 +67,11 @@ void RunFolder::require_free(bool overwrite) const {
 
 bool RunFolder::is_of(std::string_view launch) const {
   std::error_code ignored;
-  return !launch.empty() && fs::exists(files_.launch, ignored) && read_file(files_.launch) == launch;
+  if (launch.empty() || !fs::exists(files_.launch, ignored)) return false;
+  std::istringstream names(read_file(files_.launch));
+  for (std::string name; std::getline(names, name);)
+    if (name == launch) return true;
+  return false;
 }
 
 bool RunFolder::was_cut_short(std::string_view config) const {
@@ -90,7 +96,7 @@ void RunFolder::require_writable() const {
   if (error) throw not_writable(files_.folder, error);
 }
 
-void RunFolder::create(std::string_view launch) const {
+void RunFolder::create(std::string_view launches) const {
   std::error_code error;
   const fs::path folder = files_.folder.has_filename() ? files_.folder : files_.folder.parent_path();
   if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
@@ -107,7 +113,11 @@ void RunFolder::create(std::string_view launch) const {
   files_.checkpoints.clear();
   remove_event_files(files_.tensorboard);
   // Last, after the old run's files are removed.
-  launch.empty() ? remove_file(files_.launch) : write_file(files_.launch, launch);
+  launches.empty() ? remove_file(files_.launch) : write_file(files_.launch, launches);
+}
+
+void RunFolder::remove_pushes() const {
+  remove_file(files_.pushes);
 }
 
 void RunFolder::reopen(std::int64_t step, const ComesAgain& again) const {

@@ -28,12 +28,16 @@ class RunFolder {
   // Throws unless create() can create the folder, or write into it. It tries, and leaves no file.
   void require_writable() const;
   // Creates the folder; a new folder is accessible only to this user. Removes the files of an old run: configuration,
-  // plan, metrics, event files, weights, report and checkpoints, nothing else.
-  void create(std::string_view launch = "") const;
+  // plan, metrics, event files, weights, report and checkpoints, nothing else (remove_model_files() removes the files
+  // beside the weights). `launches`: the names of this launch (RunLaunch), a line each.
+  void create(std::string_view launches = "") const;
+  // Removes the log of pushes, if it is there.
+  void remove_pushes() const;
   // Prepares the folder to continue after `step`: removes the report and weights of an earlier end, and metrics of
   // later steps.
   void reopen(std::int64_t step, const ComesAgain& again) const;
-  // True if this launch created the folder. Restarted ranks then continue in it. False if `launch` is empty.
+  // True if the launch with this name created the folder. Restarted ranks then continue in it. False if `launch` is
+  // empty.
   bool is_of(std::string_view launch) const;
   // True if a run of this configuration ended here without a report or a checkpoint. It may then be overwritten.
   bool was_cut_short(std::string_view config) const;

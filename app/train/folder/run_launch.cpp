@@ -52,22 +52,15 @@ std::string agent_of(const std::string& proc, int process) {
   return "";
 }
 
-// `zero launch` appends the number of a later attempt to the name of the first.
-RunLaunch of_zero_launch(std::string_view run_id, std::string_view attempt) {
-  RunLaunch launch{.name = std::string(run_id), .is_restart = attempt != "0", .keeps_runs = false};
-  const std::string suffix = fmt::format("-{}", attempt);
-  if (launch.is_restart && launch.name.ends_with(suffix)) launch.name.resize(launch.name.size() - suffix.size());
-  return launch;
-}
-
 }  // namespace
 
 RunLaunch detect_launch(const GetEnvironment& environment, int parent, const std::string& proc) {
   const char* const attempt = environment(kRestarts);
   if (attempt == nullptr) return {};
-  const char* const run_id = environment("ZERO_RUN_ID");
-  if (run_id != nullptr && environment("ZERO_GENERATION") != nullptr) return of_zero_launch(run_id, attempt);
-  RunLaunch launch{.name = "", .is_restart = false, .keeps_runs = std::string_view(attempt) != "0"};
+  const bool is_first = std::string_view(attempt) == "0";
+  if (const char* const launch_id = environment("ZERO_LAUNCH_ID"); launch_id != nullptr)
+    return {.name = launch_id, .is_restart = !is_first, .keeps_runs = false};
+  RunLaunch launch{.name = "", .is_restart = false, .keeps_runs = !is_first};
   const char* const torchrun_id = environment("TORCHELASTIC_RUN_ID");
   const std::string agent = agent_of(proc, parent);
   const auto boot = try_read_proc_file(proc + "/sys/kernel/random/boot_id");

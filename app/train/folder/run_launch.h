@@ -3,10 +3,11 @@
 //   const RunLaunch launch = detect_launch(std::getenv, ::getppid());
 //   // {.name = "torchrun none 5f3a... 4711 88213", .is_restart = true, .keeps_runs = false}
 //
-// `zero launch` gives a name that no other launch has. torchrun's run id may be "none", or that of an earlier job. So
-// its name also has the process of torchrun's agent, which stays during all attempts, the start of that process and the
-// boot of the machine. Machines have different agents, and so different names. The agent is the first ancestor without
-// TORCHELASTIC_RESTART_COUNT: a rank may be started by a script.
+// Each launcher of `zero launch` draws a name that no other launcher has (ZERO_LAUNCH_ID). torchrun's run id may be
+// "none", or that of an earlier job. So its name also has the process of torchrun's agent, which stays during all
+// attempts, the start of that process and the boot of the machine. Machines have different launchers or agents, and so
+// different names: RunOpening gathers them. The agent is the first ancestor without TORCHELASTIC_RESTART_COUNT: a rank
+// may be started by a script.
 //
 // Local, without side effects.
 #pragma once

@@ -41,7 +41,26 @@ std::string other_tokens(const TrainJob& job) {
   return is_labelled_text(job.data) && job.data.vocab.empty() ? "learns words of its own" : "";
 }
 
+bool is_one_folder(const fs::path& one, const fs::path& other) {
+  std::error_code ignored;
+  return !one.empty() && fs::equivalent(one, other, ignored);
+}
+
+void remove_if_there(const fs::path& file) {
+  std::error_code error;
+  fs::remove(file, error);
+  if (error) throw IoError(file.string(), "remove", error.value());
+}
+
 }  // namespace
+
+void remove_model_files(const TrainJob& job, const fs::path& folder) {
+  if (!job.model.init.empty() && is_one_folder(folder_of_weights(job.model.init), folder)) return;
+  if (!transformers_config_in(folder).empty()) remove_if_there(folder / "config.json");
+  for (const std::string_view name : {kGenerationConfig, kClassesName, kWordsName}) remove_if_there(folder / name);
+  const bool reads_vocab = !job.data.vocab.empty() && is_one_folder(folder_of_weights(job.data.vocab), folder);
+  if (!reads_vocab && !is_one_folder(job.data.tokenizer, folder)) remove_tokenizer_files(folder);
+}
 
 std::vector<std::string> write_model_files(const TrainJob& job, const Task& task, const Corpus& corpus,
                                            const fs::path& folder, ModelFiles files) {

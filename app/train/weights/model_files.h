@@ -28,6 +28,10 @@ enum class ModelFiles { kNew, kResumed };
 std::vector<std::string> write_model_files(const TrainJob& job, const Task& task, const Corpus& corpus,
                                            const std::filesystem::path& folder, ModelFiles files);
 
+// Removes such files of an old run, before another run begins in its folder. A config.json that describes no model
+// stays. Files that the new run reads from this folder (model.init, data.tokenizer, data.vocab) stay, too.
+void remove_model_files(const TrainJob& job, const std::filesystem::path& folder);
+
 // Throws ConfigError under "data.labels" unless the classes of a resumed run are those with which it began. Names that
 // are not UTF-8 are compared as classes.json has them.
 void require_classes_of_run(const std::filesystem::path& folder, const std::vector<std::string>& class_names);

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <csignal>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -6,6 +7,7 @@
 #include "zero/device/open_device.h"
 
 #include "tests/cli/command.h"
+#include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
 #include "tests/support/mpirun.h"
 #include "tests/support/occurrences.h"
@@ -178,6 +180,9 @@ TEST(Bench, CommLeavesMpisRanksToMpirun) {
   const Ran ran = folder.zero("bench comm --mib 1 --rounds 1 --transports mpi", mpirun_ranks(2));
   EXPECT_EQ(ran.status, 0) << ran.errors;
   EXPECT_NE(ran.output.find("all_reduce, 2 ranks, 1 rounds"), std::string::npos) << ran.output;
+  const Ran unnamed = folder.zero("bench comm --mib 1 --rounds 1", mpirun_ranks(2));
+  EXPECT_EQ(unnamed.status, 0) << unnamed.errors;
+  EXPECT_EQ(occurrences("\n  shared_memory ", unnamed.output), 2) << unnamed.output;
 }
 
 TEST(Bench, OffloadGivesOwnRatios) {
@@ -242,6 +247,29 @@ TEST(Bench, CheckpointLeavesNoFile) {
   EXPECT_NE(ran.output.find("MiB by 2 ranks, 1 round\n"), std::string::npos) << ran.output;
   for (const char* side : {"\n  save ", "\n  load "}) EXPECT_NE(ran.output.find(side), std::string::npos) << ran.output;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
+}
+
+// The background command has begun when its folder is there.
+TEST(Bench, StoppedCheckpointLeavesNoFile) {
+  const Folder folder;
+  std::filesystem::create_directory(folder.path() / "disk");
+  const Ran ran = folder.zero(
+      "--version; '" + std::string(built::kCommand) +
+      "' bench checkpoint --dir disk --mib 8 --rounds 1000 & bench=$!; "
+      "until [ -n \"$(ls disk)\" ] || ! kill -0 $bench; do sleep 0.01; done; kill -TERM $bench; wait $bench");
+  EXPECT_EQ(ran.status, 128 + SIGTERM) << ran.errors;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path() / "disk"));
+}
+
+TEST(Bench, StepTakesFp16AndLeaves) {
+  if (!ZERO_CAN_TRAIN) GTEST_SKIP() << "this build has no libtorch";
+  const Folder folder;
+  folder.write("c.toml", small_gpt("[train]\nbatch = 2\n[run]\nthreads = 1\n"));
+  for (const char* flags : {"--train.dtype fp16", "--train.leaves 4"}) {
+    const Ran ran = folder.zero(std::string("bench step c.toml --rounds 2 --json ") + flags);
+    ASSERT_EQ(ran.status, 0) << flags << ran.errors;
+    EXPECT_GT(nlohmann::json::parse(ran.output, nullptr, false)["zero_step_s"].get<double>(), 0) << flags;
+  }
 }
 
 TEST(Bench, RefusesWhatItCannotMeasure) {

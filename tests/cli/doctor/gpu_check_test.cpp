@@ -2,6 +2,7 @@
 
 #include "app/cli/doctor/finding.h"
 #include "tests/support/expect_says.h"
+#include "tests/support/temporary_folder.h"
 
 namespace zero::cli {
 namespace {
@@ -18,6 +19,15 @@ TEST(GpuFinding, MachineWithoutGpuIsFine) {
   EXPECT_EQ(finding.health, Health::kOk);
   expect_says(finding.found, {"none: libzero_device_cuda.so is not installed", "torch is a wheel without CUDA",
                               "run.device = \"auto\" is the CPU"});
+}
+
+TEST(GpuFinding, MissingLibtorchIsNoWheel) {
+  const TemporaryFolder folder;
+  const auto library = folder.write("libtorch_cpu.so", "");
+  EXPECT_EQ(why_no_cuda_code(/*is_loaded=*/false, ""), "");
+  EXPECT_EQ(why_no_cuda_code(/*is_loaded=*/true, library), "torch is a wheel without CUDA");
+  folder.write("libtorch_cuda.so", "");
+  EXPECT_EQ(why_no_cuda_code(/*is_loaded=*/true, library), "");
 }
 
 // The report also lists the driver, the plug-in and libtorch.

@@ -234,6 +234,18 @@ TEST_F(Verify, RemovedAndRepeatedLinesAreNamed) {
   EXPECT_EQ(found.differences.front().step, 6) << text_;
 }
 
+// Of a step without an evaluation, of a step that has one, and of a step that the run has not done.
+TEST_F(Verify, AddedEvaluationsAreNamed) {
+  folder_.write("run/metrics.jsonl", folder_.read("run/metrics.jsonl") +
+                                         "{\"step\": 7, \"val_loss\": 0.01}\n{\"step\": 12, \"val_loss\": 0.01}\n" +
+                                         "{\"step\": 40, \"val_loss\": 0.01}\n");
+  const Audit found = audit();
+  ASSERT_EQ(found.differences.size(), 3U) << text_;
+  EXPECT_CONTAINS(text_, "step 7: metrics.jsonl has 1 evaluation of this step, and the second execution made 0");
+  EXPECT_CONTAINS(text_, "step 12: metrics.jsonl has 2 evaluations of this step, and the second execution made 1");
+  EXPECT_CONTAINS(text_, "step 40: metrics.jsonl has 1 evaluation of this step, and the second execution made 0");
+}
+
 TEST_F(Verify, FlippedBitIsDamage) {
   flip_bit(8, /*vouched=*/false);
   const Audit found = audit();

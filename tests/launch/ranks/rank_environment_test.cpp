@@ -9,7 +9,8 @@ namespace zero {
 namespace {
 
 std::map<std::string, std::string> variables(const LaunchOptions& options, int local_rank, int cores = 8) {
-  const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .generation = 2}, local_rank, cores);
+  const auto list = rank_variables(options, {.run_id = "5f", .master_port = 1234, .generation = 2, .launch_id = "a0"},
+                                   local_rank, cores);
   return {list.begin(), list.end()};
 }
 
@@ -39,6 +40,7 @@ TEST(RankEnvironment, IsTorchruns) {
                                                     {"OMP_NUM_THREADS", "4"},
                                                     {"OMP_WAIT_POLICY", "passive"},
                                                     {"ZERO_RUN_ID", "5f"},
+                                                    {"ZERO_LAUNCH_ID", "a0"},
                                                     {"ZERO_GENERATION", "2"},
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
   EXPECT_EQ(set, expected);

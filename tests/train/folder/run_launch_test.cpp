@@ -76,14 +76,18 @@ TEST_F(RunLaunchTest, UnknownAgentGivesNoName) {
   EXPECT_EQ(launch(200).name, "");
 }
 
+// Several machines have one ZERO_RUN_ID for all attempts, here one that ends as the number of an attempt does.
 TEST_F(RunLaunchTest, ZeroLaunchNamesItself) {
-  variables_ = {{"ZERO_RUN_ID", "5f"}, {"ZERO_GENERATION", "0"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
-  EXPECT_EQ(launch(100).name, "5f");
-  EXPECT_FALSE(launch(100).is_restart);
-  variables_ = {{"ZERO_RUN_ID", "5f-1"}, {"ZERO_GENERATION", "1"}, {"TORCHELASTIC_RESTART_COUNT", "1"}};
-  EXPECT_EQ(launch(100).name, "5f");
-  EXPECT_TRUE(launch(100).is_restart);
-  EXPECT_FALSE(launch(100).keeps_runs);
+  variables_ = {{"ZERO_RUN_ID", "exp-1"}, {"ZERO_LAUNCH_ID", "5f-1"}, {"TORCHELASTIC_RESTART_COUNT", "0"}};
+  const RunLaunch first = launch(100);
+  EXPECT_FALSE(first.is_restart);
+  variables_["TORCHELASTIC_RESTART_COUNT"] = "1";
+  const RunLaunch later = launch(100);
+  EXPECT_EQ(later.name, first.name);
+  EXPECT_TRUE(later.is_restart);
+  EXPECT_FALSE(later.keeps_runs);
+  variables_["ZERO_LAUNCH_ID"] = "60";
+  EXPECT_NE(launch(100).name, first.name) << "another launch at the same address";
   variables_ = {{"ZERO_RUN_ID", "5f"}};
   EXPECT_EQ(launch(100).name, "") << "mpirun";
 }

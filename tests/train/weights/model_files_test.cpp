@@ -1,5 +1,6 @@
 #include "app/train/weights/model_files.h"
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,41 @@ TEST(ModelFiles, ClassNamesNeedNotBeUtf8) {
   const std::vector<std::string> others{"tea", "caf\xe9"};
   EXPECT_TRUE(says(message_of<ConfigError>([&] { require_classes_of_run(folder.path(), others); }),
                    "the run began with the classes caf"));
+}
+
+// A tokenizer and a config.json of another model, beside new weights, would be read with these.
+TEST(ModelFiles, AnotherRunReplacesAllOfThem) {
+  const TemporaryFolder folder;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt",
+                           "generation_config.json", "classes.json", "words.txt"})
+    folder.write(name, "{}");
+  folder.write("config.json", R"({"model_type": "bert"})");
+  folder.write("notes.txt", "mine");
+  remove_model_files({}, folder.path());
+  EXPECT_EQ(folder.num_files(), 1U);
+  EXPECT_TRUE(std::filesystem::exists(folder / "notes.txt"));
+  folder.write("config.json", R"({"mine": 1})");
+  remove_model_files({}, folder.path());
+  EXPECT_TRUE(std::filesystem::exists(folder / "config.json")) << "it describes no model";
+}
+
+TEST(ModelFiles, SourcesOfTheNextRunStay) {
+  const TemporaryFolder folder;
+  TrainJob job;
+  const auto begin = [&] {
+    folder.write("tokenizer.json", "{}");
+    folder.write("config.json", R"({"model_type": "gpt2"})");
+    remove_model_files(job, folder.path());
+  };
+  job.data.tokenizer = folder.path();
+  begin();
+  EXPECT_TRUE(std::filesystem::exists(folder / "tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "config.json"));
+  job.data.tokenizer.clear();
+  job.model.init = folder / "model.safetensors";
+  begin();
+  EXPECT_TRUE(std::filesystem::exists(folder / "tokenizer.json"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "config.json"));
 }
 
 }  // namespace

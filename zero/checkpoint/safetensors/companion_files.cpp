@@ -19,6 +19,12 @@ bool is_there(const fs::path& file) {
   return fs::is_regular_file(file, ignored);
 }
 
+void remove_file(const fs::path& file) {
+  std::error_code error;
+  fs::remove(file, error);
+  if (error) throw IoError(file.string(), "remove", error.value());
+}
+
 bool is_one_folder(const fs::path& one, const fs::path& other) {
   std::error_code ignored;
   return fs::equivalent(one, other, ignored);
@@ -28,6 +34,15 @@ bool is_one_folder(const fs::path& one, const fs::path& other) {
 
 bool has_tokenizer_files(const fs::path& folder) {
   return std::ranges::any_of(kTokenizerFiles, [&](std::string_view name) { return is_there(folder / name); });
+}
+
+void remove_tokenizer_files(const fs::path& folder) {
+  for (const std::string_view name : kTokenizerFiles) remove_file(folder / name);
+}
+
+bool is_companion_name(std::string_view name) {
+  return std::ranges::find(kTokenizerFiles, name) != kTokenizerFiles.end() || name == kGenerationConfig ||
+         name == kClassesName || name == kWordsName;
 }
 
 std::vector<fs::path> copy_companion(std::string_view name, const fs::path& from, const fs::path& to) {
@@ -42,9 +57,7 @@ std::vector<fs::path> copy_tokenizer_files(const fs::path& from, const fs::path&
   if (from.empty() || !has_tokenizer_files(from) || is_one_folder(from, to)) return {};
   std::vector<fs::path> copies;
   for (const std::string_view name : kTokenizerFiles) {
-    std::error_code error;
-    if (!is_there(from / name)) fs::remove(to / name, error);
-    if (error) throw IoError((to / name).string(), "remove", error.value());
+    if (!is_there(from / name)) remove_file(to / name);
     for (fs::path& copy : copy_companion(name, from, to)) copies.push_back(std::move(copy));
   }
   return copies;

@@ -34,6 +34,9 @@ inline constexpr std::array<std::string_view, 10> kTokenizerFiles{"tokenizer.jso
 std::vector<std::filesystem::path> copy_tokenizer_files(const std::filesystem::path& from,
                                                         const std::filesystem::path& to);
 bool has_tokenizer_files(const std::filesystem::path& folder);
+void remove_tokenizer_files(const std::filesystem::path& folder);
+// True for the name of any of these files, such as "tokenizer.json" or "classes.json".
+bool is_companion_name(std::string_view name);
 std::vector<std::filesystem::path> copy_companion_files(const std::filesystem::path& from,
                                                         const std::filesystem::path& to);
 // One file, if it is there.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
@@ -43,6 +45,14 @@ bool as_first_sees(Communicator& comm, bool mine) {
 
 bool is_true_anywhere(Communicator& comm, bool mine) {
   return std::ranges::max(all_gather_value(comm, mine ? 1 : 0)) == 1;
+}
+
+// Returns the names that the ranks have, without empty ones. Collective.
+std::set<std::string> distinct_names(Communicator& comm, const std::string& mine) {
+  const std::vector<std::string> all = all_gather_text(comm, mine);
+  std::set<std::string> names(all.begin(), all.end());
+  names.erase("");
+  return names;
 }
 
 // Keys that do not change the results: a replay needs no restarts, and takes its threads from the log.
@@ -167,8 +177,13 @@ std::optional<RunLock> hold_folder(const RunFolder& folder, Communicator& comm) 
 
 RunOpening::RunOpening(const TrainJob& job, const RunFolder& folder, RunCheckpoints& checkpoints, Communicator& comm)
     : job_(job), folder_(folder), comm_(comm) {
-  // After a restart rank 0 may be on another machine. The launch has another name there.
-  begun_by_us_ = is_true_anywhere(comm_, job_.launch.is_restart && folder_.is_of(job_.launch.name));
+  // The launch has another name on each machine. After a restart rank 0 may be on another machine, or the launcher of
+  // its machine may be new.
+  launches_ = fmt::format("{}", fmt::join(distinct_names(comm_, job_.launch.name), "\n"));
+  const std::set<std::string> restarted = distinct_names(comm_, job_.launch.is_restart ? job_.launch.name : "");
+  begun_by_us_ = as_first_sees(comm_, comm_.rank() == 0 && std::ranges::any_of(restarted, [this](const auto& name) {
+                                        return folder_.is_of(name);
+                                      }));
   const auto overwrites = all_gather_value(comm_, job_.overwrite ? 1 : 0);
   if (std::ranges::min(overwrites) != std::ranges::max(overwrites))
     throw ConfigError("--overwrite", "", "only some ranks have it", "give it to all ranks or to no rank");

@@ -56,6 +56,8 @@ class RunOpening {
   // Local. is_done(): the run has done its last step and has its report. resumes(): it continues from a checkpoint.
   bool is_done() const { return is_done_; }
   bool resumes() const { return resumes_; }
+  // Local. The names of this launch on all machines, for RunFolder::create().
+  const std::string& launches() const { return launches_; }
 
   // Local, on rank 0. Returns lines that say why the run is done; the second line has the configuration's changes
   // since.
@@ -79,6 +81,7 @@ class RunOpening {
   const TrainJob& job_;
   const RunFolder& folder_;
   Communicator& comm_;
+  std::string launches_;
   bool begun_by_us_ = false;  // begun by an earlier attempt of this launch
   bool cut_short_ = false;    // an earlier run of this configuration ended before its first checkpoint
   bool resumes_ = false;

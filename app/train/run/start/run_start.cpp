@@ -87,11 +87,17 @@ std::string places_of(const Run& run) {
 }
 
 // Called on rank 0.
-RunWeights write_folder(Run& run, bool resumes, const std::string& plan) {
+RunWeights write_folder(Run& run, const RunOpening& opening, const std::string& plan) {
   const RunFolder& folder = run.folder;
+  const bool resumes = opening.resumes();
+  if (!resumes && folder.holds_run()) {
+    remove_model_files(run.job, folder.path());
+    // A run with servers writes the log anew, and a replay may read it before.
+    if (!run.job.attach.sync.has_servers()) folder.remove_pushes();
+  }
   const bool evaluates_again = run.state.step == run.job.train.steps || evaluation_is_missing(run) || ends_early(run);
   resumes ? folder.reopen(run.state.step, {.evaluation = evaluates_again, .rewinds = true})
-          : folder.create(run.job.launch.name);
+          : folder.create(opening.launches());
   RunWeights weights{.model = open_weights(run.model.trained(), run.model.task->module(), folder.files().model),
                      .average = nullptr};
   if (run.job.attach.ema > 0)
@@ -163,7 +169,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   // A prediction of one section's engine is none of the pipeline's step.
   run.records.meter.begin(run.model.trained().report(), job.train.steps - run.state.step,
                           !job.attach.sync.has_servers() && !run.model.pipeline);
-  return run.ranks.is_first() ? write_folder(run, opening.resumes(), plan) : RunWeights{};
+  return run.ranks.is_first() ? write_folder(run, opening, plan) : RunWeights{};
 }
 
 }  // namespace zero

@@ -1,9 +1,9 @@
 #include "app/train/run/trials/pass_trial.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "zero/base/numbers/median.h"
 #include "zero/base/process/clock.h"
 #include "zero/torch/attach.h"
 
@@ -14,11 +14,6 @@ namespace zero {
 namespace {
 
 constexpr int kMostPasses = 5;
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 }  // namespace
 
@@ -50,7 +45,7 @@ PassSeconds time_passes(Task& task, const Dataset& data, const PassTrial& trial)
     } while (has_time() && std::ssize(forward) < kMostPasses);
   }
   engine.abandon();
-  return {.forward = median(forward), .backward = median(backward), .passes = static_cast<int>(forward.size())};
+  return {.forward = median_of(forward), .backward = median_of(backward), .passes = static_cast<int>(forward.size())};
 }
 
 std::int64_t trial_state_bytes(std::int64_t num_parameters, DType dtype) {

@@ -110,6 +110,35 @@ TEST_F(RunOpeningTest, AnyRankKnowsItsLaunch) {
   });
 }
 
+// The launcher of rank 0 is a new one, and that of the other machine is not; only rank 0 sees the folder.
+TEST_F(RunOpeningTest, OtherMachinesLauncherContinuesTheRun) {
+  const RunFolder elsewhere(temporary_ / "elsewhere");
+  job_.checkpoint = {};
+  job_.overwrite = true;
+  const auto open_as = [&](const char* first, bool is_restart, const auto& look) {
+    run_ranks(2, [&](World& world) {
+      const bool is_first = world.rank() == 0;
+      TrainJob job = job_;
+      job.launch = {.name = is_first ? first : "second", .is_restart = is_restart && !is_first};
+      const RunFolder& folder = is_first ? folder_ : elsewhere;
+      RunCheckpoints checkpoints(job.checkpoint, folder.files().checkpoints, std::nullopt, world.communicator(),
+                                 [](const std::string&) {});
+      const RunOpening opening(job, folder, checkpoints, world.communicator());
+      std::string said;
+      opening.require_may_start([&](const std::string& line) { said += line; });
+      if (is_first) look(opening, said);
+    });
+  };
+  open_as("first", false, [&](const RunOpening& opening, const std::string& said) {
+    EXPECT_EQ(said, "");
+    begin(opening.launches());
+  });
+  open_as("newer", true, [](const RunOpening&, const std::string& said) {
+    EXPECT_TRUE(says(said, "it begins again")) << "the run of this launch";
+  });
+  open_as("newer", false, [](const RunOpening&, const std::string& said) { EXPECT_EQ(said, "") << "another launch"; });
+}
+
 // A finished run names changes that have no effect.
 TEST_F(RunOpeningTest, FinishedRunNamesUselessChanges) {
   begin("launch");
