@@ -359,7 +359,8 @@ std::string to_json(const RunReport& r) {
   json["processor"] = r.origin.processor;
   json["cores"] = r.origin.cores;
   json["configuration"] = configuration_json(r.origin.configuration);
-  return json.dump(1) + "\n";
+  // The command and a host may have bytes that are not UTF-8: they are replaced, so the report of a training is written.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 namespace {

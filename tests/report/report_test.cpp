@@ -288,6 +288,15 @@ TEST(Report, UtilizationIsOfAllRanksTogether) {
   EXPECT_DOUBLE_EQ(report["utilization"], 0.5);
 }
 
+TEST(Report, BytesThatAreNotUtf8AreReplaced) {
+  RunReport report = some_report();
+  report.origin.command = "zero train caf\xe9.toml";
+  report.origin.configuration = "[data]\npath = [\"caf\xe9.txt\"]\n";
+  const json written = json::parse(to_json(report));
+  EXPECT_EQ(written["command"], "zero train caf\xef\xbf\xbd.toml");
+  EXPECT_TRUE(written["configuration"]["data"].contains("path"));
+}
+
 TEST(Report, LossBitsAreTheFloats) {
   EXPECT_EQ(float_bits(1.0F), "3f800000");
   EXPECT_EQ(float_bits(-0.0F), "80000000");
