@@ -35,7 +35,7 @@ TEST(DataFiles, APatternThatNothingMatchesStays) {
   EXPECT_TRUE(with_patterns_expanded("", "data.path").empty());
 }
 
-TEST(DataFiles, MatchThatIsNotUtf8IsRefused) {
+TEST(DataFiles, NonUtf8MatchIsRefused) {
   const TemporaryFolder folder;
   folder.write("caf\xe9.txt", "x");
   const std::string pattern = (folder / "c*.txt").string();

@@ -1,8 +1,8 @@
 // DataFiles: the files of one split, in reading order. Most data is one file or one folder.
 //
 //   DataFiles files = "input.txt";
-//   files = with_patterns_expanded({{"first.bin", "shards/t_*.bin"}}, "data.path");   // first.bin, shards/t_01.bin, ...
-//   files.text()                                                                      // "first.bin and 103 more"
+//   files = with_patterns_expanded({{"first.bin", "t_*.bin"}}, "data.path");   // first.bin, t_01.bin, t_02.bin, ...
+//   files.text()                                                               // "first.bin and 103 more"
 //
 // Values only: the code that opens the files checks that they exist. Local.
 #pragma once
@@ -34,8 +34,8 @@ struct DataFiles {
 };
 
 // Replaces each pattern by the matching files in byte order. A pattern is a path with *, ? or [ that names no file. A
-// pattern without matches stays. Throws ConfigError if the name of a matching file is not UTF-8, which a run's config.toml
-// and report.json cannot hold. `key`: the key that has the patterns.
+// pattern without matches stays. `key` names the patterns in errors. Throws ConfigError if the name of a matching file
+// is not UTF-8: config.toml and report.json of a run cannot hold it.
 DataFiles with_patterns_expanded(const DataFiles& files, std::string_view key);
 
 // Returns whether the path is a pattern without matches.
