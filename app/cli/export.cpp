@@ -212,7 +212,7 @@ int run_export(Arguments arguments) {
                                {"left_out", exported.left_out},
                                {"files", nlohmann::ordered_json::array()}};
     for (const fs::path& written : exported.files) out["files"].push_back(written.string());
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
     return 0;
   }
   fmt::print("{}: {} parameters, {} buffers\n", reader.path().string(), exported.num_parameters, exported.num_buffers);

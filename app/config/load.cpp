@@ -80,8 +80,9 @@ LoadedConfig load_config(const ConfigRequest& request) {
   // Patterns are expanded here because the run's config.toml must contain the found files: ranks that find different
   // files must not start.
   auto& data = loaded.config.data;
-  data.path = with_patterns_expanded(data.path);
-  if (auto* files = std::get_if<DataFiles>(&data.validation)) *files = with_patterns_expanded(*files);
+  data.path = with_patterns_expanded(data.path, "data.path");
+  if (auto* files = std::get_if<DataFiles>(&data.validation))
+    *files = with_patterns_expanded(*files, "data.validation");
   check_rules(loaded);
   if (!request.recorded) check_keys_are_read(loaded, of_a_run);
   if (request.check_files) check_files(loaded);

@@ -20,6 +20,8 @@
 
 #include "zero/base/text/bytes.h"
 
+#include "app/report/screen/loss_text.h"
+
 namespace zero {
 
 enum class BestMeasure : std::uint8_t { kLoss, kAccuracy };
@@ -56,7 +58,7 @@ struct BestEvaluation {
 inline std::string describe(const BestEvaluation& best) {
   std::string text = fmt::format("the validation {} has not improved in {}", name_of(best.measure),
                                  format_count(best.since, "evaluation"));
-  return best.step < 0 ? text : text + fmt::format(" (best {:.4f} at step {})", best.value, best.step);
+  return best.step < 0 ? text : text + fmt::format(" (best {} at step {})", loss_text(best.value), best.step);
 }
 
 }  // namespace zero

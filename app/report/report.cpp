@@ -15,6 +15,7 @@
 
 #include "app/report/predicted_json.h"
 #include "app/report/same_configuration.h"
+#include "app/report/screen/loss_text.h"
 #include "app/report/screen/wrapped.h"
 
 namespace zero {
@@ -313,6 +314,13 @@ void add_exchange(Json& json, const RunReport& r) {
   if (!r.served.mode.empty()) json["served"] = served_json(r.served);
   json["padding_bytes"] = r.engine.padding_bytes;
   json["formula"] = {{"state_bytes", r.engine.state_formula_bytes}, {"sent_bytes", r.engine.sent_formula_bytes}};
+  // With a pipeline or weighted shards ranks hold and send different parts; the values above are of rank 0.
+  json["planned_sent_bytes_of_ranks"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.planned_sent_bytes; });
+  json["state_formula_bytes_of_ranks"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.state_formula_bytes; });
+  json["sent_formula_bytes_of_ranks"] =
+      per_rank(r.ranks, [](const RankReport& rank) { return rank.sent_formula_bytes; });
 }
 
 }  // namespace
@@ -356,7 +364,8 @@ std::string to_json(const RunReport& r) {
   json["processor"] = r.origin.processor;
   json["cores"] = r.origin.cores;
   json["configuration"] = configuration_json(r.origin.configuration);
-  return json.dump(1) + "\n";
+  // The command may have bytes that are not UTF-8: they are replaced, so the report of a training is written.
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 namespace {
@@ -374,8 +383,8 @@ std::string results_text(const RunReport& r) {
   const double median = median_step_seconds(r.steps.seconds);
   SummaryLines add;
   std::string& text = add.text;
-  text = fmt::format("  loss {:.4f}", r.steps.losses.empty() ? 0.0F : r.steps.losses.back());
-  if (r.validation.present) text += fmt::format("  val_loss {:.4f}", r.validation.loss);
+  text = "  loss " + loss_text(r.steps.losses.empty() ? 0.0F : r.steps.losses.back());
+  if (r.validation.present) text += "  val_loss " + loss_text(r.validation.loss);
   if (r.validation.accuracy) text += fmt::format("  val_accuracy {:.2f} %", 100 * *r.validation.accuracy);
   if (r.validation.perplexity) text += fmt::format("  val_perplexity {:.3f}", *r.validation.perplexity);
   text += fmt::format("  {} a step  {} {}/s\n", format_seconds(median),

@@ -39,6 +39,7 @@ struct RankReport {
   std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
+  std::int64_t planned_sent_bytes = 0;                     // of this rank, as the formulas below
   double state_formula_bytes = 0, sent_formula_bytes = 0;  // of this rank's sections; 0: those of EngineReport
   std::int64_t sent_between_copies_per_step = 0;           // part of sent_bytes_per_step, to other copies of the model
   std::int64_t outer_sent_between_copies = 0;              // the same, of an outer step

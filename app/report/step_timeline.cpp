@@ -66,19 +66,21 @@ std::string chrome_trace_of(const Timeline& mine, Communicator& comm, bool one_c
 
 StepTimeline::StepTimeline(const TimelineOptions& options, std::int64_t num_steps, World& world,
                            const std::filesystem::path& folder)
-    : path_(folder / options.file),
-      asked_(options.asked),
-      first_(std::min(asked_ ? std::int64_t{1} : static_cast<std::int64_t>(kWarmupSteps), num_steps - 1)),
-      last_(std::min(first_ + (asked_ ? options.steps : 1), num_steps) - 1),
-      world_(world) {
+    : path_(folder / options.file), asked_(options.asked), most_steps_(asked_ ? options.steps : 1), world_(world) {
+  expect(num_steps);
   if (options.file.empty()) return;
   timeline_ =
       asked_ ? std::make_unique<Timeline>() : std::make_unique<Timeline>(TimelineOptions::kMostUnasked / world.size());
 }
 
+void StepTimeline::expect(std::int64_t num_steps) {
+  first_ = std::min(asked_ ? std::int64_t{1} : static_cast<std::int64_t>(kWarmupSteps), num_steps - 1);
+  last_ = std::min(first_ + most_steps_, num_steps) - 1;
+}
+
 void StepTimeline::remove_old() const {
   std::error_code ignored;
-  if (timeline_ != nullptr) std::filesystem::remove(path_, ignored);
+  if (timeline_ != nullptr && last_ >= 0) std::filesystem::remove(path_, ignored);
 }
 
 void StepTimeline::begin_step(std::int64_t step) {

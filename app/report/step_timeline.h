@@ -2,6 +2,7 @@
 //
 //   StepTimeline timeline({.file = "timeline.json", .steps = 3}, num_steps, world, run_folder);
 //   attach(module, world, {.timeline = timeline.recorder()});
+//   timeline.expect(num_steps - step);                              // of a resumed run, before its first step
 //   timeline.begin_step(step);  ...  timeline.end_step(step);       // every step, counted from 0
 //
 // If there are several steps, the first is left out: it records the trace that the others replay. Rank 0 writes the
@@ -33,7 +34,7 @@ struct TimelineOptions {
 
 class StepTimeline {
  public:
-  // `num_steps`: steps of the run. `world` must outlive it.
+  // `num_steps`: steps of this process. `world` must outlive it.
   StepTimeline(const TimelineOptions& options, std::int64_t num_steps, World& world,
                const std::filesystem::path& folder);
 
@@ -41,7 +42,11 @@ class StepTimeline {
   Timeline* recorder() const { return timeline_.get(); }
   const std::filesystem::path& path() const { return path_; }
 
-  // Local. Removes the file of an earlier run. An error is found later, when the file is written.
+  // Local, with the same number on all ranks, before the first step: this process makes `num_steps` steps.
+  void expect(std::int64_t num_steps);
+
+  // Local. Removes the file of an earlier run, if a step of this process will have a timeline. An error is found later,
+  // when the file is written.
   void remove_old() const;
 
   // Collective. end_step() returns true at the step after which the file was written. Throws IoError on rank 0 if it
@@ -54,6 +59,7 @@ class StepTimeline {
 
   std::filesystem::path path_;
   bool asked_;
+  std::int64_t most_steps_;
   std::int64_t first_ = 0, last_ = 0;
   World& world_;
   std::unique_ptr<Timeline> timeline_;

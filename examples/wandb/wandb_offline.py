@@ -44,7 +44,7 @@ def rows_of(run):
         except json.JSONDecodeError:
             continue  # the last line of a run that was killed
         step = measured.get("step")
-        if step is None:
+        if step is None or "event" in measured:  # an event has the loss of another step
             continue
         if "loss" in measured:  # a repeated step removes itself and all later ones
             rows = {earlier: row for earlier, row in rows.items() if earlier < step}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import resource
 import shlex
 import socket
@@ -26,6 +27,7 @@ from zerocpp._errors import refuse
 if TYPE_CHECKING:
     from zerocpp._attached import Attached
 
+_NOT_UTF8 = re.compile("[\ud800-\udfff]")  # how Python keeps bytes of a name that are not UTF-8
 _WARMUP = 3  # steps that timing leaves out, as `zero train` does
 # Options of attach() that zero.toml has under another name.
 _KEYS = {
@@ -75,7 +77,8 @@ class RunLog:
 
         steps: the number of steps of the whole run.
         after_step: continues the folder's run after this step; lines of later steps are removed.
-        overwrite: replaces a run in the folder, which is refused otherwise.
+        overwrite: replaces the log of a run in the folder, which is refused otherwise: config.toml, plan.txt,
+            metrics.jsonl, report.json and timeline.json. Checkpoints and weights stay.
         configuration: additional keys of config.toml by section, such as {"data": {"path": "x.txt"}}.
         """
         self._folder, self._engine = Path(folder), engine
@@ -95,18 +98,22 @@ class RunLog:
         engine.on_step(self._step)
 
     def _collective(self, write: Any) -> None:
-        """Runs `write` on rank 0. Every rank raises its error."""
+        """Runs `write` on rank 0. Every rank raises its error, so none waits for a rank that has failed."""
         problem: Exception | None = None
         if self._first:
             try:
                 write()
-            except (OSError, _C.ConfigError) as error:
+            except Exception as error:  # the other ranks wait in gather_text()
                 problem = error
-        kind = "" if problem is None else "config" if isinstance(problem, _C.ConfigError) else "io"
-        texts = self._engine.world.gather_text(json.dumps([kind, str(problem)]))
-        kind, text = json.loads(texts[0])
+        kind, text = "", ""
+        if problem is not None:
+            kind = "config" if isinstance(problem, _C.ConfigError) else "io"
+            text = str(problem) if isinstance(problem, (OSError, _C.Error)) else f"{type(problem).__name__}: {problem}"
+        kind, text = json.loads(self._engine.world.gather_text(json.dumps([kind, _utf8(text)]))[0])
+        if problem is not None and not isinstance(problem, OSError):
+            raise problem
         if kind == "config":
-            raise problem or _C.ConfigError(text)
+            raise _C.ConfigError(text)
         if kind == "io":
             raise _C.IoError(
                 f"run folder = {self._folder}: rank 0 cannot write: {text}\n  Name another folder."
@@ -122,25 +129,29 @@ class RunLog:
             raise refuse("RunLog", self._folder, "the folder has a run", "name another, or say overwrite or after_step")
         self._folder.mkdir(parents=True, exist_ok=True)
         metrics = self._folder / "metrics.jsonl"
-        (self._folder / "report.json").unlink(missing_ok=True)
         kept = _lines_until(metrics, after_step) if after_step is not None else []
-        metrics.write_text("".join(kept))
+        (self._folder / "report.json").unlink(missing_ok=True)
+        if after_step is None:
+            (self._folder / "timeline.json").unlink(missing_ok=True)
+        _replace(metrics, "".join(kept))
         for line in kept:
             entry = json.loads(line)
+            if "val_loss" in entry:
+                self._evaluation = {key: entry[key] for key in entry if key.startswith("val_")}
             if "step_seconds" in entry:
                 self._losses.append(math.nan if entry.get("loss") is None else entry["loss"])
                 self._norms.append(entry.get("grad_norm") or 0.0)
                 self._earlier.append(entry["step_seconds"])
         self._configuration = self._sections(steps, more)
-        (self._folder / "config.toml").write_text(_toml(self._configuration))
+        _replace(self._folder / "config.toml", _toml(self._configuration))
         self._plan()
-        self._file = open(metrics, "a")  # noqa: SIM115 (open until finish())
+        self._file = open(metrics, "a", encoding="utf-8")  # noqa: SIM115 (open until finish())
 
     def _plan(self) -> None:
         """A pipeline is planned in the first passes()."""
         text = self._engine.plan_text()
         self._planned = bool(text)
-        (self._folder / "plan.txt").write_text(f"{text}\n")
+        _replace(self._folder / "plan.txt", f"{text}\n")
 
     def _sections(self, steps: int | None, more: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {"zero": {"stage": 3}, "train": {}, "optimizer": {"name": self._engine.rule}}
@@ -161,7 +172,7 @@ class RunLog:
 
     def _write(self, line: dict[str, Any]) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(_finite({"t": round(time.time(), 3), **line})) + "\n")
+            self._file.write(json.dumps(_for_json({"t": round(time.time(), 3), **line})) + "\n")
             self._file.flush()
 
     # ---- steps
@@ -259,6 +270,9 @@ class RunLog:
             "disk_bytes": own.disk_memory,
             "sent_bytes_per_step": own.sent_bytes_per_step,
             "received_bytes_per_step": own.received_bytes_per_step,
+            "planned_sent_bytes_of_ranks": own.planned_sent_bytes,
+            "state_formula_bytes_of_ranks": own.state_formula_bytes,
+            "sent_formula_bytes_of_ranks": own.sent_formula_bytes,
             "sent_bytes_total": self._sent,
             "step_seconds": self._seconds,
         }
@@ -270,10 +284,8 @@ class RunLog:
         self._file = None
         own_steps = zip(*(rank.pop("step_seconds") for rank in ranks), strict=True)
         slowest = self._earlier + [max(seconds) for seconds in own_steps]
-        text = json.dumps(_finite(self._report(own, ranks, slowest)), indent=1) + "\n"
-        temporary = self._folder / ".report.json"
-        temporary.write_text(text)
-        os.replace(temporary, self._folder / "report.json")
+        text = json.dumps(_for_json(self._report(own, ranks, slowest)), indent=1) + "\n"
+        _replace(self._folder / "report.json", text)
 
     def _report(self, own: _C.Report, ranks: list[dict[str, Any]], seconds: list[float]) -> dict[str, Any]:
         timed = seconds[_WARMUP:] or seconds
@@ -290,7 +302,7 @@ class RunLog:
             "device": self._engine.options.get("device") or "cpu",
             "steps": self._done,
             "losses": self._losses,
-            "loss_bits": [struct.pack(">f", loss).hex() for loss in self._losses if not math.isnan(loss)],
+            "loss_bits": [_float_bits(loss) for loss in self._losses],  # one for each of `losses`
             "grad_norms": self._norms,
             "val_loss": None,
             **self._evaluation,
@@ -338,28 +350,56 @@ class RunLog:
             self.finish()
 
 
+def _replace(file: Path, text: str) -> None:
+    """Writes the file whole: a crash leaves the old file or the new one."""
+    temporary = file.with_name(f".{file.name}")
+    with open(temporary, "w", encoding="utf-8") as out:
+        out.write(_utf8(text))
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(temporary, file)
+
+
 def _lines_until(metrics: Path, step: int) -> list[str]:
     """The complete lines of steps up to `step`."""
     if not metrics.exists():
         return []
     kept = []
-    for line in metrics.read_text().splitlines(keepends=True):
+    text = metrics.read_text(encoding="utf-8", errors="replace")
+    for line in text.split("\n")[:-1]:  # a killed run leaves half a line
         try:
             entry = json.loads(line)
-        except ValueError:  # an incomplete line of a run that was killed
+        except ValueError:
             continue
-        if line.endswith("\n") and entry.get("step", 0) <= step:
-            kept.append(line)
+        if isinstance(entry, dict) and isinstance(entry.get("step"), (int, float)) and entry["step"] <= step:
+            kept.append(line + "\n")
     return kept
 
 
-def _finite(value: Any) -> Any:
-    """`value` for JSON, which has no NaN: null replaces it."""
+def _float_bits(value: float) -> str:
+    """The bits of a float of 32 bits, also of NaN."""
+    try:
+        return struct.pack(">f", value).hex()
+    except OverflowError:  # beyond 32 bits
+        return struct.pack(">f", math.copysign(math.inf, value)).hex()
+
+
+def _utf8(text: str) -> str:
+    """`text` with a mark for each byte that is not UTF-8, as in sys.orig_argv."""
+    return _NOT_UTF8.sub("\ufffd", text)
+
+
+def _for_json(value: Any) -> Any:
+    """`value` for JSON, which has no NaN (null replaces it), no tensor, and only UTF-8."""
+    if hasattr(value, "tolist"):  # of torch or numpy
+        value = value.tolist()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(entry) for key, entry in value.items()}
-    return [_finite(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, Mapping):
+        return {_utf8(str(key)): _for_json(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_for_json(entry) for entry in value]
+    return value if value is None or isinstance(value, int) else _utf8(str(value))
 
 
 def _toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -371,12 +411,14 @@ def _toml(sections: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _toml_value(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        value = value.item()
+    if hasattr(value, "tolist"):  # of torch or numpy
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key} = {_toml_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
-    return repr(value) if isinstance(value, (int, float)) else json.dumps(str(value))
+    if isinstance(value, (int, float)):
+        return repr(value)
+    return json.dumps(_utf8(str(value)), ensure_ascii=False).replace("\x7f", "\\u007f")  # TOML has no surrogates

@@ -85,7 +85,8 @@ TEST(Tokenize, ShardsHoldAllTokens) {
   ASSERT_EQ(ran.status, 0) << ran.errors;
   EXPECT_TRUE(says(ran.output, "s_000001.bin to s_00000")) << ran.output;
   const auto read_all = [&](const std::string& path) {
-    const TokenShards shards(with_patterns_expanded((folder.path() / path).string()), TokenKind::kTokens, "path");
+    const DataFiles files = with_patterns_expanded((folder.path() / path).string(), "path");
+    const TokenShards shards(files, TokenKind::kTokens, "path");
     std::vector<std::int64_t> tokens(static_cast<std::size_t>(shards.size()));
     shards.read(0, tokens);
     return tokens;

@@ -54,6 +54,59 @@ def refused(folder: str, more: dict[str, Any]) -> str:
     return "not refused"
 
 
+def odd_values(folder: str) -> dict[str, Any]:
+    import sys
+
+    import torch
+    import zerocpp as zero
+
+    sys.orig_argv.append("caf\udce9.py")  # as Python keeps a byte that is not UTF-8
+    model = small_net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=torch.tensor(0.01))
+    with zero.attach(model, optimizer, max_skipped_steps=5) as engine:
+        more = {"data": {"path": "caf\udce9 \U0001f600.txt", "sizes": torch.tensor([1, 2])}}
+        with zero.RunLog(folder, engine, configuration=more):
+            for scale in (1.0, float("nan"), 2.0):
+                loss = model(torch.ones(2, 4)).square().mean() * scale
+                loss.backward()
+                engine.step(loss=loss)
+    return {}
+
+
+def failing(folder: str) -> str:
+    import zerocpp as zero
+
+    class Wrong:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with zero.attach(small_net(), stage=3) as engine:
+        try:
+            zero.RunLog(folder, engine, configuration={"data": {"path": Wrong()}})
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return "not refused"
+
+
+def interrupted(folder: str) -> dict[str, Any]:
+    import os
+
+    import zerocpp as zero
+
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with zero.attach(small_net(), stage=3) as engine:
+        os.replace, keep = crash, os.replace
+        try:
+            zero.RunLog(folder, engine, after_step=2)
+        except KeyboardInterrupt:
+            return {"crashed": True}
+        finally:
+            os.replace = keep
+    return {"crashed": False}
+
+
 class RunLogs(ranks.PackageTest):
     def command(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -118,6 +171,45 @@ class RunLogs(ranks.PackageTest):
             for slowest, first in zip(report["step_seconds"], own):
                 self.assertGreaterEqual(slowest, first)
             self.assertEqual(report["step_s_median"], statistics.median(report["step_seconds"][3:]))
+
+    def test_odd_values_lose_no_report(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            a = Path(folder, "a")
+            ranks.run(odd_values, ranks=1, folder=str(a))
+            report = json.loads((a / "report.json").read_text("utf-8"))
+            self.assertTrue(report["command"].endswith("'caf\ufffd.py'"), report["command"])
+            self.assertIsNone(report["losses"][1])
+            self.assertEqual([len(bits) for bits in report["loss_bits"]], [8, 8, 8])
+            self.assertAlmostEqual(report["configuration"]["optimizer"]["lr"], 0.01)
+            self.assertEqual(report["configuration"]["data"]["sizes"], [1, 2])
+            self.assertIn('path = "caf\ufffd \U0001f600.txt"', (a / "config.toml").read_text("utf-8"))
+            self.assertNotIn("damaged", self.command("report", str(a), "-o", str(Path(folder, "page.html"))))
+
+    def test_any_failure_ends_all_ranks(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            own, other = ranks.run(failing, folder=str(Path(folder, "a")))
+            self.assertEqual(own, "RuntimeError: no text")
+            self.assertIn("IoError: run folder = ", other)
+            self.assertIn("RuntimeError: no text", other)
+
+    def test_crash_keeps_the_lines(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            a = Path(folder, "a")
+            ranks.run(logged, folder=str(a), steps=4, lr=1e-2, more={"overwrite": False})
+            before = (a / "metrics.jsonl").read_text()
+            self.assertEqual(ranks.run(interrupted, ranks=1, folder=str(a)), [{"crashed": True}])
+            self.assertEqual((a / "metrics.jsonl").read_text(), before)
+
+    def test_overwrite_removes_only_the_log(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            a = Path(folder, "a")
+            ranks.run(logged, folder=str(a), steps=2, lr=1e-2, more={"overwrite": False})
+            for name in ("timeline.json", "model.safetensors"):
+                (a / name).write_text("old")
+            ranks.run(logged, folder=str(a), steps=1, lr=1e-2, more={"overwrite": True})
+            self.assertFalse((a / "timeline.json").exists())
+            self.assertTrue((a / "model.safetensors").exists())
+            self.assertEqual(json.loads((a / "report.json").read_text())["steps"], 1)
 
     def test_folders_are_refused_on_all_ranks(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

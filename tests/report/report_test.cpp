@@ -288,6 +288,15 @@ TEST(Report, UtilizationIsOfAllRanksTogether) {
   EXPECT_DOUBLE_EQ(report["utilization"], 0.5);
 }
 
+TEST(Report, NonUtf8BytesAreReplaced) {
+  RunReport report = some_report();
+  report.origin.command = "zero train caf\xe9.toml";
+  report.origin.configuration = "[data]\npath = [\"caf\xe9.txt\"]\n";
+  const json written = json::parse(to_json(report));
+  EXPECT_EQ(written["command"], "zero train caf\xef\xbf\xbd.toml");
+  EXPECT_TRUE(written["configuration"]["data"].contains("path"));
+}
+
 TEST(Report, LossBitsAreTheFloats) {
   EXPECT_EQ(float_bits(1.0F), "3f800000");
   EXPECT_EQ(float_bits(-0.0F), "80000000");
@@ -311,6 +320,27 @@ TEST(Report, FormulasAreOfTheLargestRank) {
   const auto text = one_line(summary(report));
   EXPECT_NE(text.find("(formula 16.0 KiB)"), std::string::npos) << text;
   EXPECT_NE(text.find("a step (formula 7.00 KiB)"), std::string::npos) << text;
+}
+
+TEST(Report, PlansAndFormulasAreByRank) {
+  auto report = some_report();
+  report.engine.planned_sent_bytes = 5000;  // of rank 0
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    report.ranks[rank].planned_sent_bytes = 5000 + static_cast<std::int64_t>(rank);
+    report.ranks[rank].state_formula_bytes = 8000 + 10 * static_cast<double>(rank);
+    report.ranks[rank].sent_formula_bytes = 6000 + 10 * static_cast<double>(rank);
+  }
+  const auto written = json::parse(to_json(report));
+  EXPECT_EQ(written["planned_sent_bytes_of_ranks"], (json{5000, 5001}));
+  EXPECT_EQ(written["state_formula_bytes_of_ranks"], (json{8000.0, 8010.0}));
+  EXPECT_EQ(written["sent_formula_bytes_of_ranks"], (json{6000.0, 6010.0}));
+}
+
+TEST(Report, SmallLossesKeepDigits) {
+  auto report = some_report();
+  report.steps.losses.back() = 0.0000317F;
+  report.validation.loss = 0;
+  EXPECT_NE(summary(report).find("  loss 3.17e-05  val_loss 0.0000"), std::string::npos) << summary(report);
 }
 
 TEST(Report, SummaryIsShort) {

@@ -98,6 +98,23 @@ TEST_F(StepTimelineTest, DefaultCoversShortRunsLastStep) {
   EXPECT_EQ(names(0), std::vector<std::string>{"update 1"});
 }
 
+// A resumed run makes the last two of ten steps, or none.
+TEST_F(StepTimelineTest, ResumedRunCountsItsSteps) {
+  run_ranks(1, [&](World& world) {
+    StepTimeline timeline({.file = "t.json", .asked = false}, 10, world, folder_.path());
+    timeline.expect(2);
+    for (int step = 0; step < 2; ++step) {
+      timeline.begin_step(step);
+      { const TimedSpan span(timeline.recorder(), Activity::kUpdate, step); }
+      EXPECT_EQ(timeline.end_step(step), step == 1);
+    }
+    StepTimeline none({.file = "t.json", .asked = false}, 10, world, folder_.path());
+    none.expect(0);
+    none.remove_old();
+  });
+  EXPECT_EQ(names(0), std::vector<std::string>{"update 1"});
+}
+
 // One rank has too many spans.
 TEST_F(StepTimelineTest, TooManySpansDropDefault) {
   const auto spans_on_rank_1 = [&](std::int64_t number) {

@@ -292,6 +292,23 @@ class Charts(Page):
         )
         self.assertEqual((found["steps"][0], found["steps"][-1]), (0, 200))
 
+    def test_a_constant_curve_can_be_smoothed(self):
+        found = self.look(
+            [write_run(self.root / "run", 200, 0.1, 1)],
+            """
+            const points = Array(200).fill(0.001), mean = smoothed(points, 0.9);
+            found.differ = Math.max(...mean) > Math.min(...mean);
+            found.close = ticks(1, 1 + Number.EPSILON, 4).length;
+            change("#smooth", "90", "input");
+            const chart = view.charts.find((chart) => chart.title === "Learning rate").root;
+            found.curves = chart.querySelectorAll(".curve").length;
+            found.ticks = chart.querySelectorAll(".grid-line").length;""",
+        )
+        self.assertTrue(found["differ"])  # rounding of the mean
+        self.assertLessEqual(found["close"], 100)
+        self.assertEqual(found["curves"], 2)
+        self.assertIn(found["ticks"], range(2, 10))
+
     def test_a_few_runs_have_charts_of_their_own_on_one_scale(self):
         runs = [self.of_large_numbers("one"), self.of_large_numbers("other")]
         lines = [json.loads(line) for line in (runs[1] / "metrics.jsonl").read_text().splitlines()]

@@ -40,6 +40,16 @@ class WandbOffline(unittest.TestCase):
             [(1, {"train/loss": 3}), (2, {"train/loss": 2.5, "memory/device_bytes": 7, "validation/val_loss": 4})],
         )
 
+    def test_an_event_changes_no_row(self):
+        run = self.lines(
+            '{"step": 1, "loss": 3, "lr": 0.1}',
+            '{"step": 1, "val_loss": 4}',
+            '{"step": 1, "event": "rewound", "reason": "loss spike", "from": 2, "loss": 93.1, "grad_norm": 5}',
+        )
+        self.assertEqual(
+            wandb_offline.rows_of(run), [(1, {"train/loss": 3, "train/lr": 0.1, "validation/val_loss": 4})]
+        )
+
     def test_tags_are_those_of_the_event_files(self):
         run = self.lines(
             '{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, '

@@ -107,6 +107,16 @@ TEST_F(ResumeTestSlow, EventFilesHaveEachStepOnce) {
   EXPECT_FALSE(fs::exists(folder.files().tensorboard)) << "the old run's files are gone, and this run writes none";
 }
 
+// Fewer steps are left than a timeline's usual place.
+TEST_F(ResumeTestSlow, FewLastStepsHaveATimeline) {
+  auto resumed = job(8, 6);
+  resumed.timeline = {.file = "timeline.json", .asked = false};
+  run(resumed, 1);
+  forget_after(6);
+  run(resumed, 1);
+  EXPECT_TRUE(fs::exists(folder_ / "run/timeline.json"));
+}
+
 // The run reports beforehand if training will wait for saves.
 TEST_F(ResumeTestSlow, SlowSavesAreReportedBeforehand) {
   TrainJob large = job(1, 0);

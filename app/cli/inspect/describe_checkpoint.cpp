@@ -2,6 +2,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
+#include "zero/base/text/terminal_text.h"
 #include "zero/checkpoint/read/checkpoint_reader.h"
 
 #include "app/cli/inspect/description.h"
@@ -46,7 +47,7 @@ Description describe_checkpoint(const fs::path& folder, bool verify) {
                                                    : "sizes and manifest are right";
   const std::string config_sha256 = manifest.config_sha256();
   const std::string config = manifest.config.empty() ? "" : fmt::format(", configuration {:.8}", config_sha256);
-  out.text = fmt::format("{}: step {}, {} in {}{}, {}\n", folder.string(), text_of(manifest.run, "step"),
+  out.text = fmt::format("{}: step {}, {} in {}{}, {}\n", folder.string(), terminal_text(text_of(manifest.run, "step")),
                          format_bytes(manifest.size_bytes()),
                          format_count(static_cast<std::int64_t>(manifest.files.size()), "file"), config, state);
   out.json["damage"] = health.damage;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/text/bytes.h"
+#include "zero/base/text/terminal_text.h"
 #include "zero/checkpoint/safetensors.h"
 
 #include "app/cli/inspect/description.h"
@@ -34,9 +35,9 @@ Description describe_safetensors(const std::filesystem::path& path) {
     tensors.push_back(
         {{"name", entry.name}, {"dtype", name_of(entry.dtype)}, {"shape", entry.shape}, {"bytes", entry.size_bytes()}});
     if (i < kMostTensorsShown) {
-      lines +=
-          fmt::format("  {:<5} {:>20} {:>10}  {}\n", name_of(entry.dtype),
-                      fmt::format("[{}]", fmt::join(entry.shape, ", ")), format_bytes(entry.size_bytes()), entry.name);
+      lines += fmt::format("  {:<5} {:>20} {:>10}  {}\n", name_of(entry.dtype),
+                           fmt::format("[{}]", fmt::join(entry.shape, ", ")), format_bytes(entry.size_bytes()),
+                           terminal_text(entry.name));
     }
   }
   if (file.entries().size() > kMostTensorsShown)
@@ -44,7 +45,8 @@ Description describe_safetensors(const std::filesystem::path& path) {
   out.text = fmt::format("{}: safetensors, {}, {}, {}\n", path.string(),
                          format_count(static_cast<std::int64_t>(file.entries().size()), "tensor"),
                          format_count(numel, "element"), format_bytes(bytes));
-  for (const auto& [key, value] : file.metadata()) out.text += fmt::format("  {} = {}\n", key, value);
+  for (const auto& [key, value] : file.metadata())
+    out.text += fmt::format("  {} = {}\n", terminal_text(key), terminal_text(value));
   out.text += lines;
   out.json = {{"kind", "safetensors"}, {"path", path.string()}, {"num_tensors", file.entries().size()},
               {"numel", numel},        {"bytes", bytes},        {"metadata", file.metadata()},

@@ -9,12 +9,14 @@
 #include "zero/base/files/file.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
+#include "zero/base/text/terminal_text.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"
 
 #include "app/cli/inspect/description.h"
 #include "app/config/load.h"
-#include "app/report/files/metrics_log.h"
+#include "app/report/page/report_file.h"
+#include "app/report/screen/loss_text.h"
 
 namespace zero::cli {
 namespace {
@@ -22,26 +24,29 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Returns the last whole line that is not a checkpoint's: a run that is in progress, or was killed, can leave half a
-// line.
-std::string last_line(std::string_view text) {
-  const std::string saved = fmt::format(R"("event": "{}")", kSavedEvent);
-  if (text.find('\n') == text.npos) return std::string(text);
+// Returns the last line of a step or an evaluation; null: there is none. Lines of events, such as "rewound", have the
+// step of a checkpoint. A run that is in progress, or was killed, can leave half a line; damaged lines are left out.
+Json last_metrics(std::string_view text) {
+  text = text.substr(0, text.rfind('\n') + 1);  // npos + 1 is 0
   while (!text.empty()) {
-    text = text.substr(0, text.rfind('\n'));
-    const std::size_t before = text.rfind('\n');
-    const std::string_view line = text.substr(before == text.npos ? 0 : before + 1);
-    if (line.find(saved) == line.npos) return std::string(line);
-    text = text.substr(0, before == text.npos ? 0 : before + 1);
+    text.remove_suffix(1);
+    const std::size_t begin = text.rfind('\n') + 1;
+    Json line = Json::parse(text.substr(begin), nullptr, /*allow_exceptions=*/false);
+    if (line.is_object() && line.contains("step") && line["step"].is_number() && !line.contains("event")) return line;
+    text = text.substr(0, begin);
   }
-  return "";
+  return Json();
 }
 
-Json parsed(const fs::path& path, const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    throw ConfigError(path.string(), "", "not JSON", "the file is damaged; start the run again with --overwrite");
-  return json;
+// Returns null if there is no report, or if it is damaged.
+Json report_in(const fs::path& path) {
+  if (!fs::exists(path)) return Json();
+  Json report = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+  return report.is_object() ? std::move(report) : Json();
+}
+
+std::string last_loss(const Json& loss) {
+  return "loss " + (loss.is_number() ? loss_text(loss.get<double>()) : "not finite");
 }
 
 double number_in(const Json& json, const char* key) {
@@ -66,19 +71,20 @@ std::int64_t most_of(const Json& report, const char* key) {
 std::string summary_of(const Json& report) {
   std::string text;
   if (const std::string date = text_in(report, "date"); !date.empty())
-    text += fmt::format("  ended {} on {}: {}\n", date, text_in(report, "host"), text_in(report, "command"));
+    text +=
+        terminal_text(fmt::format("  ended {} on {}: {}", date, text_in(report, "host"), text_in(report, "command"))) +
+        '\n';
   const bool has_losses = report.contains("losses") && report["losses"].is_array() && !report["losses"].empty();
-  if (has_losses && report["losses"].back().is_number())
-    text += fmt::format("  loss {:.4f}", report["losses"].back().get<double>());
-  if (number_in(report, "val_loss") > 0)
-    text += fmt::format("{}val_loss {:.4f}", text.ends_with('\n') || text.empty() ? "  " : ", ",
-                        number_in(report, "val_loss"));
+  if (has_losses) text += "  " + last_loss(report["losses"].back());
+  if (report.contains("val_loss") && report["val_loss"].is_number())
+    text += fmt::format("{}val_loss {}", text.ends_with('\n') || text.empty() ? "  " : ", ",
+                        loss_text(number_in(report, "val_loss")));
   if (has_losses)
     text += fmt::format(" after {}\n", format_count(static_cast<std::int64_t>(report["losses"].size()), "step"));
   const bool rows = report.contains("rows_per_second");
-  if (number_in(report, "world") > 0)
-    text += fmt::format("  {} ({}): {} a step, {} {}/s\n", format_count(integer_in(report, "world"), "rank"),
-                        text_in(report, "transport"), format_seconds(number_in(report, "step_s_median")),
+  if (const std::string ranks = page::ranks_in_words(nlohmann::json(report)); !ranks.empty())
+    text += fmt::format("  {} ({}): {} a step, {} {}/s\n", ranks, terminal_text(text_in(report, "transport")),
+                        format_seconds(number_in(report, "step_s_median")),
                         format_count(std::llround(number_in(report, rows ? "rows_per_second" : "tokens_per_second"))),
                         rows ? "rows" : "tokens");
   if (const std::int64_t most = most_of(report, "peak_memory_bytes"); most > 0)
@@ -87,7 +93,7 @@ std::string summary_of(const Json& report) {
   for (const auto& [key, noun] : {std::pair("skipped_steps", "skipped step"), std::pair("rewinds", "rewind")})
     if (number_in(report, key) > 0) text += fmt::format("  {}\n", format_count(integer_in(report, key), noun));
   if (const std::string sha = text_in(report, "parameters_sha256"); !sha.empty())
-    text += fmt::format("  parameters_sha256 {}\n", sha);
+    text += fmt::format("  parameters_sha256 {}\n", terminal_text(sha));
   return text;
 }
 
@@ -107,7 +113,8 @@ Description describe_run(const fs::path& folder, bool verify) {
       load_config({.file = config, .overrides = {}, .environment = {}, .check_files = false, .recorded = true});
   const auto& [model, train] = std::tie(loaded.config.model, loaded.config.train);
   Description out;
-  const bool done = fs::exists(folder / "report.json");
+  const Json report = report_in(folder / "report.json");
+  const bool done = !report.is_null();
   out.text = fmt::format("{}: a run, {}\n  {} on {} ({}), {}, global batch {}, stage {}, {}\n", folder.string(),
                          done ? "done" : "not done", model.name, loaded.config.data.path.text(),
                          name_of(loaded.config.data.kind), format_count(train.steps, "step"), train.global_batch,
@@ -120,17 +127,20 @@ Description describe_run(const fs::path& folder, bool verify) {
               {"steps", train.steps},
               {"stage", loaded.config.engine.stage}};
   if (const fs::path metrics = folder / "metrics.jsonl"; fs::exists(metrics)) {
-    if (const std::string line = last_line(read_file(metrics)); !line.empty()) {
-      out.json["last_metrics"] = parsed(metrics, line);
-      const Json& last = out.json["last_metrics"];
+    if (const Json last = last_metrics(read_file(metrics)); !last.is_null()) {
+      out.json["last_metrics"] = last;
       if (!done)
         out.text += fmt::format("  step {} of {}{}\n", number_in(last, "step"), train.steps,
-                                last.contains("loss") ? fmt::format(", loss {:.4f}", number_in(last, "loss")) : "");
+                                last.contains("loss") ? ", " + last_loss(last["loss"]) : "");
     }
   }
   if (done) {
-    out.json["report"] = parsed(folder / "report.json", read_file(folder / "report.json"));
-    if (out.json["report"].is_object()) out.text += summary_of(out.json["report"]);
+    out.json["report"] = report;
+    out.text += summary_of(report);
+  } else if (fs::exists(folder / "report.json")) {
+    const char* const note = "report.json is damaged: it is left out";
+    out.json["notes"] = Json::array({note});
+    out.text += fmt::format("  {}\n", note);
   }
   for (const auto& entry : CheckpointFolder(folder / "checkpoints").list()) {
     const Description checkpoint = describe_checkpoint(entry.path, verify);

@@ -144,8 +144,8 @@ class Columns {
         has("label") ? std::optional<std::string>("label")
                      : first([](const Column& column) { return !column.is_of_texts() && !column.is_of_numbers(); });
     std::string keys = fmt::format("[data] kind = \"{}\", path = \"{}\"", kind, path_.string());
-    if (!is_usual && text) keys += fmt::format(", text_column = \"{}\"", *text);
-    if (!is_usual && label && *label != "label") keys += fmt::format(", label_column = \"{}\"", *label);
+    if (!is_usual && text) keys += fmt::format(", text_column = \"{}\"", terminal_text(*text));
+    if (!is_usual && label && *label != "label") keys += fmt::format(", label_column = \"{}\"", terminal_text(*label));
     return "use it with: " + keys;
   }
 
@@ -238,7 +238,7 @@ Description describe_json_lines(const fs::path& path) {
       "    zero tokenize {2}.txt --tokenizer FOLDER -o {2}.bin\n"
       "  For a classifier write a table (data.kind csv, with text_column = \"text\"):\n"
       "    (echo text,label; jq -r '[.{0}, .label] | @csv' {1}) > {2}.csv\n",
-      text, file, stem);
+      terminal_text(text), file, stem);
   out.json = {{"kind", "json_lines"}, {"path", file}, {"rows", rows}, {"keys", keys}};
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include "zero/base/files/file.h"
 #include "zero/base/text/bytes.h"
+#include "zero/base/text/terminal_text.h"
 #include "zero/checkpoint/safetensors.h"
 
 #include "app/cli/inspect/description.h"
@@ -44,9 +45,9 @@ Description describe_weights(const fs::path& folder) {
   out.text = fmt::format("{}: weights without their run, {}, {}, {} in {}\n", folder.string(),
                          format_count(num_tensors, "tensor"), format_count(numel, "element"), format_bytes(bytes),
                          format_count(std::ssize(files), "file"));
-  if (!model_type.empty()) out.text += fmt::format("  config.json: a {} of transformers\n", model_type);
+  if (!model_type.empty()) out.text += fmt::format("  config.json: a {} of transformers\n", terminal_text(model_type));
   out.text += fmt::format("  use them with: [model] init = \"{}\"\n", folder.string());
-  if (!files.empty()) out.text += fmt::format("  `zero inspect {}` lists its tensors\n", files.front());
+  if (!files.empty()) out.text += fmt::format("  `zero inspect {}` lists its tensors\n", terminal_text(files.front()));
   out.json = {{"kind", "weights"}, {"path", folder.string()}, {"num_tensors", num_tensors}, {"numel", numel},
               {"bytes", bytes},    {"files", files},          {"model_type", model_type}};
   return out;

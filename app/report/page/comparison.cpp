@@ -10,6 +10,8 @@
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/terminal_text.h"
 
+#include "app/report/screen/loss_text.h"
+
 namespace zero::page {
 namespace {
 
@@ -48,13 +50,18 @@ constexpr FigureRow kFigures[] = {
     {"rewinds", "rewinds", Unit::kCount, -1, &RunFigures::rewinds},
 };
 
-std::string format_seconds(double seconds) {
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
-  return seconds < 120 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
-}
-
 bool fits_a_count(double value) {
   return std::isfinite(value) && std::abs(value) < 1e18;
+}
+
+// Three digits, or all whole digits of a larger value: "{:.3g}" prints 1000 as "1e+03".
+std::string format_digits(double value) {
+  return value >= 999.5 && fits_a_count(value) ? format_count(std::llround(value)) : fmt::format("{:.3g}", value);
+}
+
+std::string format_seconds(double seconds) {
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", seconds * 1e3);  // 999.5 ms reads "1e+03 ms"
+  return seconds < 120 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.1f} min", seconds / 60);
 }
 
 // Tokens of some runs and rows of others are not compared by name.
@@ -161,11 +168,11 @@ std::string format_figure(Unit unit, const std::optional<double>& value) {
     case Unit::kSeconds:
       return format_seconds(*value);
     case Unit::kFraction:
-      return fmt::format("{:.3g}%", *value * 100);
+      return format_digits(*value * 100) + "%";
     case Unit::kNumber:
       break;
   }
-  return fmt::format("{:.4f}", *value);
+  return loss_text(*value);
 }
 
 std::string format_change(const ComparedFigure& figure, std::size_t run) {
@@ -174,7 +181,7 @@ std::string format_change(const ComparedFigure& figure, std::size_t run) {
   if (run == 0 || !first || !value || *first <= 0 || !std::isfinite(*value / *first)) return "";
   if (*value == *first) return figure.better == 0 ? "" : "=";
   const double ratio = *value / *first, percent = 100 * (*value - *first) / *first;
-  if (ratio >= 2) return fmt::format("x {:.3g}", ratio);
+  if (ratio >= 2) return "x " + format_digits(ratio);
   if (std::abs(percent) < 0.095) return fmt::format("{:+.1g}%", percent);
   return std::abs(percent) < 9.95 ? fmt::format("{:+.1f}%", percent) : fmt::format("{:+.0f}%", percent);
 }

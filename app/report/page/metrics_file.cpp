@@ -92,7 +92,16 @@ class Reader {
     for (const auto& [key, value] : object.items()) {
       if (depth == 0 && (key == "step" || key == "t" || key == "ranks")) continue;
       if (value.is_number()) add(before + key, step, value.get<double>());
+      if (depth == 0) note_whether_finite(key, value);
       if (value.is_object() && depth < 2) add_numbers(before + key + '.', value, step, depth + 1);
+    }
+  }
+
+  void note_whether_finite(const std::string& name, const Json& value) {
+    if (!value.is_null()) {
+      file_.not_finite.erase(name);
+    } else if (file_.not_finite.size() < MetricsFile::kMostCurves) {
+      file_.not_finite.insert(name);
     }
   }
 
@@ -133,6 +142,12 @@ class Reader {
 const std::vector<CurvePoint>* MetricsFile::curve(std::string_view name) const {
   const auto found = curves.find(name);
   return found == curves.end() || found->second.empty() ? nullptr : &found->second;
+}
+
+std::optional<double> MetricsFile::last(std::string_view name) const {
+  if (not_finite.contains(name)) return std::nan("");
+  const auto* points = curve(name);
+  return points == nullptr ? std::nullopt : std::optional<double>(points->back().value);
 }
 
 MetricsFile read_metrics(const std::filesystem::path& path) {

@@ -4,6 +4,7 @@
 //   metrics.curve("loss")                        // nullptr if the run has none
 //   metrics.curve("memory_bytes.gathered")       // a value within an object: both names
 //   metrics.curve("ranks.wait_seconds.1")        // of one rank, if there are at most kMostRankCurves
+//   metrics.last("loss")                         // NaN if the last step's loss is null in the file
 //   metrics.num_damaged                          // lines left out: they are not JSON, or have no step
 //
 // Every number of a line becomes a curve over steps, so new keys need no change here. The file is read line by line,
@@ -16,6 +17,8 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +51,11 @@ struct MetricsFile {
   std::int64_t num_damaged = 0;        // of these lines
   std::int64_t num_events_beyond = 0;  // beyond kMostEvents
   bool ends_in_half_a_line = false;
+  std::set<std::string, std::less<>> not_finite;  // names whose last value is null: it was NaN or infinite
 
   const std::vector<CurvePoint>* curve(std::string_view name) const;
+  // Returns the last value of a number; NaN if that was not finite; nothing if the file has no such number.
+  std::optional<double> last(std::string_view name) const;
 };
 
 MetricsFile read_metrics(const std::filesystem::path& path);

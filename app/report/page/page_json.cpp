@@ -91,13 +91,12 @@ OrderedJson balance_json(const RecordedRun& run) {
     const ComparedFigure both{"", "", unit, -1, {planned, measured}};
     rows.push_back({label, format_figure(unit, planned), format_figure(unit, measured), format_change(both, 1)});
   };
-  RunFigures::Figure states;
-  for (const RecordedMemory& tier : run.memory)
-    for (std::size_t i = 0; i < 4; ++i) states = states.value_or(0) + tier.tags[i].second;
-  const RunFigures& figures = run.figures;
-  add("states of a rank (formula of the stage)", Unit::kBytes, figures.state_formula, states);
-  add("sent a step (plan)", Unit::kBytes, figures.sent_planned, figures.sent_bytes);
-  add("sent a step (formula of the stage)", Unit::kBytes, figures.sent_formula, figures.sent_bytes);
+  const auto add_bytes = [&](std::string label, const std::optional<PlannedAndMeasured>& bytes) {
+    if (bytes) add(std::move(label), Unit::kBytes, bytes->planned, bytes->measured);
+  };
+  add_bytes("states of a rank (formula of the stage)", run.states);
+  add_bytes("sent a step (plan)", run.sent_by_plan);
+  add_bytes("sent a step (formula of the stage)", run.sent_by_formula);
   if (run.predicted && run.measured) {
     const PhaseTimes &predicted = *run.predicted, &measured = *run.measured;
     add("time of a step", Unit::kSeconds, predicted.total, measured.total);

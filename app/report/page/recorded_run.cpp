@@ -37,10 +37,6 @@ std::string unquoted(const ConfigurationKeys& keys, std::string_view key) {
   return value.size() >= 2 && value.front() == '"' && value.back() == '"' ? value.substr(1, value.size() - 2) : value;
 }
 
-RunFigures::Figure last_of(const MetricsFile& metrics, std::string_view name) {
-  const auto* curve = metrics.curve(name);
-  return curve ? RunFigures::Figure(curve->back().value) : std::nullopt;
-}
 template <typename Choose>
 RunFigures::Figure chosen_of(const MetricsFile& metrics, std::string_view name, Choose choose) {
   const auto* curve = metrics.curve(name);
@@ -52,27 +48,28 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   const auto otherwise = [](RunFigures::Figure& figure, const RunFigures::Figure& value) {
     if (!figure) figure = value;
   };
-  if (const auto* loss = metrics.curve("loss")) {
-    otherwise(figures.steps, loss->back().step);
-    otherwise(figures.loss, loss->back().value);
-  }
-  otherwise(figures.val_loss, last_of(metrics, "val_loss"));
+  for (const char* name : {"step_seconds", "loss"})
+    if (const auto* curve = metrics.curve(name)) otherwise(figures.steps, curve->back().step);
+  otherwise(figures.loss, metrics.last("loss"));
+  // report.json also has null if the run has no validation data.
+  if (figures.val_loss && !std::isfinite(*figures.val_loss) && !metrics.last("val_loss")) figures.val_loss.reset();
+  otherwise(figures.val_loss, metrics.last("val_loss"));
   otherwise(figures.best_val_loss, chosen_of(metrics, "val_loss", std::ranges::min_element));
-  if (figures.val_loss && figures.best_val_loss)
+  if (figures.val_loss && std::isfinite(*figures.val_loss) && figures.best_val_loss)
     figures.best_val_loss = std::min(*figures.val_loss, *figures.best_val_loss);
-  for (const char* name : {"val_accuracy", "accuracy"}) otherwise(figures.accuracy, last_of(metrics, name));
-  otherwise(figures.perplexity, last_of(metrics, "val_perplexity"));
-  otherwise(figures.val_loss_ema, last_of(metrics, "val_loss_ema"));
-  otherwise(figures.accuracy_ema, last_of(metrics, "val_accuracy_ema"));
-  otherwise(figures.perplexity_ema, last_of(metrics, "val_perplexity_ema"));
+  for (const char* name : {"val_accuracy", "accuracy"}) otherwise(figures.accuracy, metrics.last(name));
+  otherwise(figures.perplexity, metrics.last("val_perplexity"));
+  otherwise(figures.val_loss_ema, metrics.last("val_loss_ema"));
+  otherwise(figures.accuracy_ema, metrics.last("val_accuracy_ema"));
+  otherwise(figures.perplexity_ema, metrics.last("val_perplexity_ema"));
   otherwise(figures.device_peak, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
-  otherwise(figures.sent_bytes, last_of(metrics, "sent_bytes"));
-  otherwise(figures.total_seconds, last_of(metrics, "elapsed_seconds"));
+  otherwise(figures.sent_bytes, metrics.last("sent_bytes"));
+  otherwise(figures.total_seconds, metrics.last("elapsed_seconds"));
   if (!metrics.step_seconds.empty()) otherwise(figures.step_seconds, median_step_seconds(metrics.step_seconds));
   figures.counts_tokens = metrics.curve("rows_per_second") == nullptr;
   const char* const rate = figures.counts_tokens ? "tokens_per_second" : "rows_per_second";
   // Every step has the same number of units: the last rate times the seconds of its step.
-  const auto units = last_of(metrics, rate), seconds = last_of(metrics, "step_seconds");
+  const auto units = metrics.last(rate), seconds = metrics.last("step_seconds");
   if (units && seconds && figures.step_seconds.value_or(0) > 0)
     otherwise(figures.units_per_second, *units * *seconds / *figures.step_seconds);
 }
@@ -82,9 +79,8 @@ void add_memory(RecordedRun& run) {
   if (!run.memory.empty() || !run.metrics.curve("memory_bytes.total")) return;
   RecordedMemory device{.tier = "device"};
   for (const MemoryTag tag : kAllMemoryTags)
-    device.tags.emplace_back(name_of(tag),
-                             last_of(run.metrics, fmt::format("memory_bytes.{}", name_of(tag))).value_or(0));
-  device.total = *last_of(run.metrics, "memory_bytes.total");
+    device.tags.emplace_back(name_of(tag), run.metrics.last(fmt::format("memory_bytes.{}", name_of(tag))).value_or(0));
+  device.total = *run.metrics.last("memory_bytes.total");
   device.peak = run.figures.device_peak.value_or(0);
   run.memory.push_back(std::move(device));
 }

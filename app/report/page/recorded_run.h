@@ -40,7 +40,13 @@ struct PhaseTimes {
   std::string bound;  // the busiest resource of a prediction
 };
 
-// Figures from report.json; if there is none yet, from metrics.jsonl as far as it has them.
+// A planned value beside the measured value, of one rank.
+struct PlannedAndMeasured {
+  double planned = 0, measured = 0;
+};
+
+// Figures from report.json; if there is none yet, from metrics.jsonl as far as it has them. NaN: null in the file,
+// because the value was not finite.
 struct RunFigures {
   using Figure = std::optional<double>;
   Figure steps, loss, val_loss, best_val_loss, accuracy, perplexity;
@@ -56,7 +62,6 @@ struct RunFigures {
   Figure sent_bytes, disk_moved, link_moved;
   Figure exposed_seconds;  // of a step
   Figure skipped_steps, rewinds, total_seconds;
-  Figure state_formula, sent_planned, sent_formula;
   bool counts_tokens = true;
 };
 
@@ -73,6 +78,9 @@ struct RecordedRun {
   RunFigures figures;
   std::vector<RecordedMemory> memory;
   std::optional<PhaseTimes> predicted, measured;
+  // Bytes of states by the formula of the stage, and bytes sent in a step by the plan and by the formula, beside the
+  // measured bytes. Of the rank whose values differ most.
+  std::optional<PlannedAndMeasured> states, sent_by_plan, sent_by_formula;
   std::optional<StepTimelineFile> timeline;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -48,13 +50,80 @@ Figure most_total(const Json& report, const char* key) {
   const Json* rank = rank_with_most(part(report, key), total_of);
   return rank ? total_of(*rank) : std::nullopt;
 }
-Figure most_of(const Json& report, const char* key) {
-  const Json* rank = rank_with_most(part(report, key), figure);
-  return rank ? figure(*rank) : std::nullopt;
+// Returns a number that was written as null if it was not finite: then NaN. Nothing: the key is missing.
+Figure figure_or_nan(const Json& report, const char* key) {
+  return report.contains(key) && report[key].is_null() ? Figure(std::nan("")) : figure(part(report, key));
 }
-// Returns the sum of both directions, if at least one is known.
-Figure sum_of(const Figure& a, const Figure& b) {
-  return a || b ? Figure(a.value_or(0) + b.value_or(0)) : std::nullopt;
+
+using FigureOfRanks = std::vector<Figure>;
+
+// Returns `value` of each rank, from an array with an entry for each rank; empty if the report has no such array.
+template <typename Value>
+FigureOfRanks of_ranks(const Json& ranks, Value value) {
+  FigureOfRanks figures;
+  if (!ranks.is_array()) return figures;
+  for (const Json& rank : ranks) figures.push_back(value(rank));
+  return figures;
+}
+// Returns the sum of what is known of each rank.
+FigureOfRanks sum_of(FigureOfRanks a, const FigureOfRanks& b) {
+  a.resize(std::max(a.size(), b.size()));
+  for (std::size_t rank = 0; rank < b.size(); ++rank)
+    if (b[rank]) a[rank] = a[rank].value_or(0) + *b[rank];
+  return a;
+}
+Figure most_of(const FigureOfRanks& figures) {
+  Figure most;
+  for (const Figure& one : figures)
+    if (one && (!most || *one > *most)) most = one;
+  return most;
+}
+FigureOfRanks figures_of_ranks(const Json& report, const char* key) {
+  return of_ranks(part(report, key), figure);
+}
+
+// Returns the bytes of states of a rank on a tier.
+Figure states_of(const Json& rank) {
+  Figure sum;
+  for (const MemoryTag tag : {MemoryTag::kParameter, MemoryTag::kGradient, MemoryTag::kMaster, MemoryTag::kMoment})
+    if (const Figure bytes = figure(part(rank, name_of(tag)))) sum = sum.value_or(0) + *bytes;
+  return sum;
+}
+
+// Returns the values of the rank that differ most, and of these the largest.
+std::optional<PlannedAndMeasured> worst_of(const FigureOfRanks& planned, const FigureOfRanks& measured) {
+  std::optional<PlannedAndMeasured> worst;
+  std::pair<double, double> most(-1, 0);
+  for (std::size_t rank = 0; rank < std::min(planned.size(), measured.size()); ++rank) {
+    if (!planned[rank] || !measured[rank]) continue;
+    const double plan = *planned[rank], found = *measured[rank];
+    const double differs = plan == found ? 0 : std::abs(found - plan) / std::max(std::abs(plan), 1.0);
+    if (!worst || std::pair(differs, found) > most) {
+      worst = PlannedAndMeasured{plan, found};
+      most = {differs, found};
+    }
+  }
+  return worst;
+}
+
+// An earlier report has the plan of rank 0 only, which stands beside the largest measured value.
+std::optional<PlannedAndMeasured> balance_of(const FigureOfRanks& planned, const Figure& of_rank_0,
+                                             const FigureOfRanks& measured) {
+  return planned.empty() ? worst_of({of_rank_0}, {most_of(measured)}) : worst_of(planned, measured);
+}
+
+void add_balance(const Json& report, RecordedRun& run) {
+  const FigureOfRanks sent = figures_of_ranks(report, "sent_bytes_per_step");
+  FigureOfRanks states;
+  for (const char* const key : {"memory_bytes", "host_memory_bytes", "disk_bytes"})
+    states = sum_of(std::move(states), of_ranks(part(report, key), states_of));
+  const Json& formula = part(report, "formula");
+  run.states = balance_of(figures_of_ranks(report, "state_formula_bytes_of_ranks"),
+                          figure(part(formula, "state_bytes")), states);
+  run.sent_by_plan = balance_of(figures_of_ranks(report, "planned_sent_bytes_of_ranks"),
+                                figure(part(report, "planned_sent_bytes")), sent);
+  run.sent_by_formula =
+      balance_of(figures_of_ranks(report, "sent_formula_bytes_of_ranks"), figure(part(formula, "sent_bytes")), sent);
 }
 
 void add_tier(const Json& report, const char* tier, const char* key, const Figure& peak, RecordedRun& run) {
@@ -84,10 +153,12 @@ void add_times(const Json& report, RecordedRun& run) {
 
 void add_figures_of(const Json& report, RunFigures& figures) {
   figures.steps = figure(part(report, "steps"));
-  figures.val_loss = figure(part(report, "val_loss"));
-  figures.perplexity = figure(part(report, "val_perplexity"));
+  if (const Json& losses = part(report, "losses"); losses.is_array() && !losses.empty())
+    figures.loss = losses.back().is_null() ? Figure(std::nan("")) : figure(losses.back());
+  figures.val_loss = figure_or_nan(report, "val_loss");
+  figures.perplexity = figure_or_nan(report, "val_perplexity");
   for (const char* key : {"val_accuracy", "accuracy"})
-    if (!figures.accuracy) figures.accuracy = figure(part(report, key));
+    if (!figures.accuracy) figures.accuracy = figure_or_nan(report, key);
   figures.units_per_second = figure(part(report, "tokens_per_second"));
   if (!figures.units_per_second) figures.units_per_second = figure(part(report, "rows_per_second"));
   figures.step_seconds = figure(part(report, "step_s_median"));
@@ -95,16 +166,14 @@ void add_figures_of(const Json& report, RunFigures& figures) {
   figures.device_peak = most_total(report, "peak_memory_bytes");
   figures.host_peak = most_total(report, "peak_host_memory_bytes");
   figures.disk_bytes = most_total(report, "disk_bytes");
-  figures.sent_bytes = most_of(report, "sent_bytes_per_step");
-  figures.disk_moved =
-      sum_of(most_of(report, "disk_read_bytes_per_step"), most_of(report, "disk_written_bytes_per_step"));
-  figures.link_moved = sum_of(most_of(report, "link_up_bytes_per_step"), most_of(report, "link_down_bytes_per_step"));
+  figures.sent_bytes = most_of(figures_of_ranks(report, "sent_bytes_per_step"));
+  figures.disk_moved = most_of(sum_of(figures_of_ranks(report, "disk_read_bytes_per_step"),
+                                      figures_of_ranks(report, "disk_written_bytes_per_step")));
+  figures.link_moved = most_of(
+      sum_of(figures_of_ranks(report, "link_up_bytes_per_step"), figures_of_ranks(report, "link_down_bytes_per_step")));
   figures.exposed_seconds = figure(part(part(report, "profile"), "exposed_seconds"));
   figures.skipped_steps = figure(part(report, "skipped_steps"));
   figures.rewinds = figure(part(report, "rewinds"));
-  figures.state_formula = figure(part(part(report, "formula"), "state_bytes"));
-  figures.sent_formula = figure(part(part(report, "formula"), "sent_bytes"));
-  figures.sent_planned = figure(part(report, "planned_sent_bytes"));
 }
 
 // Returns the number of ranks that compute. report.json's world counts ranks that hold states: with servers, only
@@ -143,19 +212,6 @@ std::string count_in_words(const Json& json) {
   return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count)) : "";
 }
 
-// Returns "2 ranks", or "1 server and 3 workers". report.json's world counts ranks that hold states: here the servers.
-std::string ranks_in_words(const Json& report) {
-  const auto counted = [](const Json& json, std::string_view noun) {
-    const Figure count = figure(json);
-    return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count), noun) : "";
-  };
-  const Json& served = part(report, "served");
-  const std::string servers = counted(part(served, "servers"), "server");
-  const std::string workers = counted(part(served, "workers"), "worker");
-  if (!servers.empty() && !workers.empty()) return servers + " and " + workers;
-  return counted(part(report, "world"), "rank");
-}
-
 void add_facts(const Json& report, RecordedRun& run) {
   const auto add = [&](const char* label, std::string text) {
     if (!text.empty()) run.facts.emplace_back(label, std::move(text));
@@ -180,6 +236,18 @@ void add_facts(const Json& report, RecordedRun& run) {
 
 }  // namespace
 
+std::string ranks_in_words(const Json& report) {
+  const auto counted = [](const Json& json, std::string_view noun) {
+    const Figure count = figure(json);
+    return count && std::abs(*count) < 1e18 ? format_count(std::llround(*count), noun) : "";
+  };
+  const Json& served = part(report, "served");
+  const std::string servers = counted(part(served, "servers"), "server");
+  const std::string workers = counted(part(served, "workers"), "worker");
+  if (!servers.empty() && !workers.empty()) return servers + " and " + workers;
+  return counted(part(report, "world"), "rank");
+}
+
 void read_report(const std::filesystem::path& path, RecordedRun& run) {
   const Json report = Json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
   if (!report.is_object()) {
@@ -193,6 +261,7 @@ void read_report(const std::filesystem::path& path, RecordedRun& run) {
   add_tier(report, "host", "host_memory_bytes", run.figures.host_peak, run);
   add_tier(report, "disk", "disk_bytes", std::nullopt, run);
   add_times(report, run);
+  add_balance(report, run);
   add_facts(report, run);
 }
 

@@ -8,11 +8,18 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+
+#include <nlohmann/json.hpp>
 
 namespace zero::page {
 
 struct RecordedRun;
 
 void read_report(const std::filesystem::path& path, RecordedRun& run);
+
+// Returns "2 ranks", or "1 server and 3 workers": `world` of a report.json counts ranks that hold states, so here the
+// servers. Empty if the report lacks them.
+std::string ranks_in_words(const nlohmann::json& report);
 
 }  // namespace zero::page

@@ -9,6 +9,8 @@
 
 #include "zero/base/text/bytes.h"
 
+#include "app/report/screen/loss_text.h"
+
 namespace zero {
 namespace {
 
@@ -25,7 +27,7 @@ std::string live_line(const LiveValues& v, std::span<const double> losses, const
   std::array<std::string, kNumParts> parts{share.substr(0, bar),
                                            share.substr(bar),
                                            fmt::format("  step {}/{}", v.step, style.steps),
-                                           fmt::format("  loss {:.4f}", v.loss),
+                                           "  loss " + loss_text(v.loss),
                                            "",
                                            fmt::format("  {} {}", format_count(std::llround(v.rate)), style.rate_unit),
                                            "  mem " + format_memory(v.memory_bytes)};

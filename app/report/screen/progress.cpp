@@ -13,6 +13,8 @@
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 
+#include "app/report/screen/loss_text.h"
+
 namespace zero {
 namespace {
 
@@ -65,8 +67,9 @@ std::string progress_line(const ProgressValues& v, std::int64_t steps, std::stri
                                            v.loss_scale ? fmt::format("  scale {:g}", *v.loss_scale) : "",
                                            "  " + format_seconds(v.seconds), "  mem " + format_memory(v.memory_bytes)};
   const auto line = [&] {
-    return fmt::format("step {}/{}  loss {:.4f}{}{}{}  {} {}{}{}", v.step, steps, v.loss, parts[kLr], parts[kNorm],
-                       parts[kScale], format_count(std::llround(v.rate)), rate_unit, parts[kTime], parts[kMemory]);
+    return fmt::format("step {}/{}  loss {}{}{}{}  {} {}{}{}", v.step, steps, loss_text(v.loss), parts[kLr],
+                       parts[kNorm], parts[kScale], format_count(std::llround(v.rate)), rate_unit, parts[kTime],
+                       parts[kMemory]);
   };
   std::string text = line();
   for (const Part part : kLeftOutFirst) {

@@ -148,6 +148,10 @@ void RunEnd::fill(RunReport& report) {
     // Servers send each other nothing in a step: `served` has the bytes that are sent.
     report.engine.planned_sent_bytes = 0;
     report.engine.sent_formula_bytes = 0;
+    for (RankReport& rank : report.ranks) {
+      rank.planned_sent_bytes = 0;
+      rank.sent_formula_bytes = 0;
+    }
   }
   report.machine.threads = job.attach.threads;
   report.machine.device = run_.ranks.device->host_readable() ? "cpu" : run_.ranks.device->name();

@@ -23,6 +23,11 @@ TEST(TerminalText, CutsBeforeACharacter) {
 
 TEST(TerminalText, NeverControlsTheTerminal) {
   EXPECT_EQ(terminal_text("a\x1b[2Jb\nc\td\x7f", 40), "a [2Jb c d ");
+  EXPECT_EQ(terminal_text("a\xc2\x9b"
+                          "2Jb\xc2\xa0",
+                          40),
+            "a 2Jb\xc2\xa0");
+  EXPECT_EQ(terminal_text("a\nb"), "a b");
 }
 
 }  // namespace

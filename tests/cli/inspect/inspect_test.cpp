@@ -179,6 +179,49 @@ TEST_F(Inspect, ReadsStateFromUnfinishedFiles) {
   EXPECT_NE(text("run").find("  loss 1.0000, val_loss 1.5000 after 9 steps\n"), std::string::npos) << text("run");
 }
 
+// Lines of events have the step of a checkpoint; damaged lines and a lone half line are left out.
+TEST_F(Inspect, SkipsEventsAndDamagedLines) {
+  const std::string step = "{\"step\": 512, \"loss\": 2.5}\n";
+  folder_.write("run/config.toml", "[train]\nsteps = 2000\n");
+  folder_.write("run/metrics.jsonl",
+                step + "{\"step\": 500, \"event\": \"rewound\", \"loss\": 93.1}\nnot JSON\n{\"t\"");
+  EXPECT_NE(text("run").find("  step 512 of 2000, loss 2.5000\n"), std::string::npos) << text("run");
+  folder_.write("run/metrics.jsonl", "{\"step\": 1, \"lo");
+  const Ran half = folder_.zero("inspect run");
+  EXPECT_EQ(half.status, 0) << half.errors;
+  EXPECT_FALSE(json("run").contains("last_metrics"));
+}
+
+TEST_F(Inspect, DamagedReportIsNotedOnly) {
+  folder_.write("run/config.toml", "[train]\nsteps = 7\n");
+  folder_.write("run/metrics.jsonl", "{\"step\": 2, \"loss\": null}\n");
+  folder_.write("run/report.json", "{\"steps\": 3");
+  const std::string said = text("run");
+  for (const char* words :
+       {"a run, not done", "  step 2 of 7, loss not finite\n", "  report.json is damaged: it is left out\n"})
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  EXPECT_EQ(json("run")["done"], false);
+}
+
+TEST_F(Inspect, ServedRunCountsItsWorkers) {
+  folder_.write("run/config.toml", "[train]\nsteps = 1\n");
+  folder_.write("run/report.json",
+                R"({"losses": [3, null], "world": 1, "served": {"servers": 1, "workers": 3}, "transport": "mpi"})");
+  EXPECT_NE(text("run").find("  1 server and 3 workers (mpi): "), std::string::npos) << text("run");
+  EXPECT_NE(text("run").find("  loss not finite after 2 steps\n"), std::string::npos) << text("run");
+}
+
+// Names and metadata come from outside.
+TEST_F(Inspect, TensorNamesCannotCommandTerminal) {
+  folder_.write("m.safetensors", safetensors(R"({"__metadata__":{"k\u001b[2J":"v\nw"},)"
+                                             R"("a\u001b]0;x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})",
+                                             4));
+  const std::string said = text("m.safetensors");
+  EXPECT_EQ(said.find('\x1b'), std::string::npos) << said;
+  EXPECT_NE(said.find("  k [2J = v w\n"), std::string::npos) << said;
+  EXPECT_NE(said.find("a ]0;x\n"), std::string::npos) << said;
+}
+
 // Runs are described in readable units and numbers.
 TEST_F(Inspect, DescribesRunsReadably) {
   folder_.write("run/config.toml", "[train]\nsteps = 1\n");

@@ -41,6 +41,7 @@ TEST_F(CutsSlow, WeightedKeepBitsWhenContinued) {
       report_of("-n 3 --zero.shards weighted --zero.shard_weights [4,1,2] --train.steps 3 --checkpoint.every 3", "cut");
   ASSERT_TRUE(half.is_object());
   EXPECT_EQ(half.at("sent_bytes_per_step")[0], half.at("planned_sent_bytes")) << "of rank 0";
+  EXPECT_EQ(half.at("sent_bytes_per_step"), half.at("planned_sent_bytes_of_ranks"));
   EXPECT_LT(half.at("sent_bytes_per_step")[1], half.at("sent_bytes_per_step")[0]);
   const Json rest = report_of("-n 3 --zero.shards weighted --zero.stage 2 --checkpoint.every 3", "cut");  // measured
   ASSERT_TRUE(rest.is_object());

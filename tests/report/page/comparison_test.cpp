@@ -164,8 +164,8 @@ TEST_F(UtilizationTest, NamesHighestPeakAsReference) {
 }
 
 TEST(ComparisonFormat, ChangesAreFromTheFirstRun) {
-  const ComparedFigure figure{"", "", Unit::kBytes, -1, {100, 112, 34, 1000, 100, 101.25, std::nullopt, 0}};
-  const std::vector<std::string> expected{"", "+12%", "-66%", "x 10", "=", "+1.2%", "", "-100%"};
+  const ComparedFigure figure{"", "", Unit::kBytes, -1, {100, 112, 34, 1000, 100, 101.25, std::nullopt, 0, 1e5}};
+  const std::vector<std::string> expected{"", "+12%", "-66%", "x 10", "=", "+1.2%", "", "-100%", "x 1,000"};
   for (std::size_t run = 0; run < expected.size(); ++run) EXPECT_EQ(format_change(figure, run), expected[run]) << run;
 }
 
@@ -186,10 +186,15 @@ TEST(ComparisonFormat, OnlyEqualValuesAreMarkedEqual) {
 
 TEST(ComparisonFormat, FiguresReadAsPeopleWriteThem) {
   EXPECT_EQ(format_figure(Unit::kSeconds, 0.1876), "188 ms");
+  EXPECT_EQ(format_figure(Unit::kSeconds, 0.9994), "999 ms");
+  EXPECT_EQ(format_figure(Unit::kSeconds, 0.9996), "1 s");
   EXPECT_EQ(format_figure(Unit::kSeconds, 300), "5.0 min");
+  EXPECT_EQ(format_figure(Unit::kFraction, 12.5), "1,250%");
   EXPECT_EQ(format_figure(Unit::kBytes, 1536), "1.50 KiB");
   EXPECT_EQ(format_figure(Unit::kPerSecond, 4079.8), "4,080");
   EXPECT_EQ(format_figure(Unit::kNumber, 2.31977), "2.3198");
+  EXPECT_EQ(format_figure(Unit::kNumber, 0.0000317), "3.17e-05");
+  EXPECT_EQ(format_figure(Unit::kNumber, 0.0), "0.0000");
   EXPECT_EQ(format_figure(Unit::kCount, std::nullopt), "-");
   EXPECT_EQ(format_figure(Unit::kCount, 1e300), "1e+300");
   EXPECT_EQ(format_figure(Unit::kBytes, std::nan("")), "-");

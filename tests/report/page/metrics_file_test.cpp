@@ -1,5 +1,7 @@
 #include "app/report/page/metrics_file.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -25,6 +27,15 @@ TEST_F(MetricsFileTest, EveryNumberBecomesCurve) {
   EXPECT_EQ(metrics.step_seconds, (std::vector<double>{0.5, 0.5}));
   EXPECT_EQ(metrics.curve("step"), nullptr);
   EXPECT_EQ(metrics.num_lines, 2);
+}
+
+TEST_F(MetricsFileTest, LastValueMayBeNull) {
+  const MetricsFile metrics =
+      read("{\"step\": 1, \"loss\": 3, \"lr\": null}\n{\"step\": 2, \"loss\": null, \"lr\": 1}\n");
+  EXPECT_TRUE(std::isnan(metrics.last("loss").value()));
+  EXPECT_EQ(metrics.last("lr"), 1);
+  EXPECT_FALSE(metrics.last("val_loss"));
+  EXPECT_EQ(*metrics.curve("loss"), (std::vector<CurvePoint>{{1, 3}}));
 }
 
 TEST_F(MetricsFileTest, UnknownFiguresBecomeCurves) {

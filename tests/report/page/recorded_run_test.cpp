@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <gtest/gtest.h>
 
@@ -71,6 +72,67 @@ TEST(RecordedRun, ReadsFittingPartsOfOtherForms) {
   EXPECT_EQ(run.figures.steps, 20);  // from the metrics
   EXPECT_EQ(run.figures.device_peak, 7);
   EXPECT_FALSE(run.predicted);
+}
+
+// The last loss and the last evaluation are NaN or infinite: both files have null for them.
+TEST(RecordedRun, LastValueMayBeNotFinite) {
+  const std::string nulls = R"({"t": 3000, "step": 21, "loss": null, "step_seconds": 0.2})"
+                            "\n"
+                            R"({"t": 3001, "step": 21, "val_loss": null, "val_perplexity": null, "eval_seconds": 1})"
+                            "\n";
+  const RunOnDisk unfinished("a", {.report = false, .more_lines = nulls}), done("b", {.more_lines = nulls});
+  done.write("report.json", R"({"steps": 21, "losses": [3.0, null], "val_loss": null, "val_perplexity": null})");
+  for (const RunOnDisk* folder : {&unfinished, &done}) {
+    const RunFigures figures = read_run(folder->folder()).figures;
+    ASSERT_TRUE(figures.loss && figures.val_loss && figures.perplexity);
+    EXPECT_TRUE(std::isnan(*figures.loss));
+    EXPECT_TRUE(std::isnan(*figures.val_loss));
+    EXPECT_TRUE(std::isnan(*figures.perplexity));
+    EXPECT_EQ(figures.best_val_loss, 3.25);
+    EXPECT_EQ(figures.steps, 21);
+  }
+}
+
+TEST(RecordedRun, ReportDecidesTheLastLoss) {
+  const RunOnDisk folder("a");
+  folder.write("report.json", R"({"steps": 20, "losses": [3.0, 0.5], "val_loss": null})");
+  const RunFigures figures = read_run(folder.folder()).figures;
+  EXPECT_EQ(figures.loss, 0.5);
+  EXPECT_TRUE(std::isnan(figures.val_loss.value())) << "not the last one of the metrics";
+}
+
+TEST(RecordedRun, NoValidationIsNoRow) {
+  const RunOnDisk folder("a");
+  folder.write("metrics.jsonl", step_line(1, 1000, 3, 0.1));
+  folder.write("report.json", R"({"steps": 1, "losses": [3.0], "val_loss": null})");
+  EXPECT_FALSE(read_run(folder.folder()).figures.val_loss);
+}
+
+// Ranks of a pipeline hold and send different parts.
+TEST(RecordedRun, EachRankHasItsPlan) {
+  const RunOnDisk folder("a");
+  const auto run = [&](const char* planned) {
+    folder.write("report.json",
+                 fmt::format(R"({{"planned_sent_bytes": 100, "planned_sent_bytes_of_ranks": {}, )"
+                             R"("sent_bytes_per_step": [100, 700, 300], )"
+                             R"("formula": {{"state_bytes": 10}}, )"
+                             R"("state_formula_bytes_of_ranks": [10, 20, 5], )"
+                             R"("memory_bytes": [{{"parameter": 10}}, {{"moment": 1}}, {{"moment": 5}}], )"
+                             R"("host_memory_bytes": [{{}}, {{"moment": 19, "staging": 9}}, {{}}], )"
+                             R"("disk_read_bytes_per_step": [7, 1], )"
+                             R"("disk_written_bytes_per_step": [1, 6]}})",
+                             planned));
+    return read_run(folder.folder());
+  };
+  const RecordedRun equal = run("[100, 700, 300]");
+  EXPECT_EQ(equal.sent_by_plan->planned, 700);
+  EXPECT_EQ(equal.sent_by_plan->measured, 700);
+  EXPECT_EQ(equal.states->planned, 20);
+  EXPECT_EQ(equal.states->measured, 20);
+  EXPECT_EQ(equal.figures.disk_moved, 8) << "of one rank";
+  const RecordedRun other = run("[100, 700, 200]");
+  EXPECT_EQ(other.sent_by_plan->planned, 200);
+  EXPECT_EQ(other.sent_by_plan->measured, 300);
 }
 
 TEST(RecordedRun, CountsRanksByActivity) {

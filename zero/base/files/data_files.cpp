@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 #include <glob.h>
+#include <nlohmann/json.hpp>
+
+#include "zero/base/error/error.h"
 
 namespace zero {
 namespace {
@@ -18,6 +21,16 @@ std::vector<std::string> files_that_match(const std::string& pattern) {
   return paths;
 }
 
+void require_utf8(const std::string& path, std::string_view key) {
+  using Json = nlohmann::json;
+  try {
+    static_cast<void>(Json(path).dump());
+  } catch (const Json::type_error&) {
+    throw ConfigError(key, Json(path).dump(-1, ' ', false, Json::error_handler_t::replace),
+                      "a file whose name is not UTF-8 matches the pattern", "rename the file, or use another pattern");
+  }
+}
+
 }  // namespace
 
 std::string DataFiles::text() const {
@@ -30,10 +43,11 @@ bool is_open_pattern(const std::string& path) {
   return path.find_first_of("*?[") != std::string::npos && !std::filesystem::exists(path, ignored);
 }
 
-DataFiles with_patterns_expanded(const DataFiles& files) {
+DataFiles with_patterns_expanded(const DataFiles& files, std::string_view key) {
   std::vector<std::string> paths;
   for (const std::string& path : files.paths) {
     const std::vector<std::string> found = is_open_pattern(path) ? files_that_match(path) : std::vector<std::string>();
+    for (const std::string& match : found) require_utf8(match, key);
     if (found.empty())
       paths.push_back(path);
     else

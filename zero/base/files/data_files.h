@@ -1,8 +1,8 @@
 // DataFiles: the files of one split, in reading order. Most data is one file or one folder.
 //
 //   DataFiles files = "input.txt";
-//   files = with_patterns_expanded({{"first.bin", "shards/train_*.bin"}});   // first.bin, shards/train_000001.bin, ...
-//   files.text()                                                             // "first.bin and 103 more"
+//   files = with_patterns_expanded({{"first.bin", "t_*.bin"}}, "data.path");   // first.bin, t_01.bin, t_02.bin, ...
+//   files.text()                                                               // "first.bin and 103 more"
 //
 // Values only: the code that opens the files checks that they exist. Local.
 #pragma once
@@ -10,6 +10,7 @@
 #include <concepts>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct DataFiles {
 };
 
 // Replaces each pattern by the matching files in byte order. A pattern is a path with *, ? or [ that names no file. A
-// pattern without matches stays.
-DataFiles with_patterns_expanded(const DataFiles& files);
+// pattern without matches stays. `key` names the patterns in errors. Throws ConfigError if the name of a matching file
+// is not UTF-8: config.toml and report.json of a run cannot hold it.
+DataFiles with_patterns_expanded(const DataFiles& files, std::string_view key);
 
 // Returns whether the path is a pattern without matches.
 bool is_open_pattern(const std::string& path);

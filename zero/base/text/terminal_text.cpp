@@ -27,9 +27,16 @@ std::string terminal_text(std::string_view text, std::size_t columns) {
       ++width;
     }
     const auto code = static_cast<unsigned char>(byte);
-    line += code < 0x20 || code == 0x7F ? ' ' : byte;
+    if (code >= 0x80 && code < 0xA0 && line.ends_with('\xC2'))  // U+009B begins a terminal command
+      line.back() = ' ';
+    else
+      line += code < 0x20 || code == 0x7F ? ' ' : byte;
   }
   return line;
+}
+
+std::string terminal_text(std::string_view text) {
+  return terminal_text(text, text.size() + kCutMark.size());
 }
 
 }  // namespace zero

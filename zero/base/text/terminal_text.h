@@ -3,7 +3,8 @@
 //   terminal_text("to be,\nor not to be", 12)     // "to be, or..."
 //   terminal_columns("Ærø")                       // 3
 //
-// Control characters, such as line breaks and terminal commands, become spaces. Each UTF-8 character counts as one
+// Control characters, such as line breaks and terminal commands, become spaces (also those of two bytes, U+0080 to
+// U+009F). Each UTF-8 character counts as one
 // column, which is nearly right. Local.
 #pragma once
 
@@ -17,5 +18,7 @@ std::size_t terminal_columns(std::string_view text);
 
 // Cuts text that is wider than `columns` (at least 3), and ends it with "...".
 std::string terminal_text(std::string_view text, std::size_t columns);
+// Cuts nothing.
+std::string terminal_text(std::string_view text);
 
 }  // namespace zero

@@ -9,6 +9,8 @@ const kGlyphWidth = 11;
 const kMostGlyphs = 4;  // beside each other for one place
 const kNear = 20;  // the farthest that a pointer is from the curve that it points at
 const kNumberWidth = 18, kNumberHeight = 13, kMostNumbers = 3;  // of a run, on its curve
+const kMostTicks = 100;
+const kEqual = 1e-9;  // values that differ by less than this part are equal: a moving mean of equal values rounds
 const kLeft = 54, kToAxis = 6;  // what labels of an axis have; more where one needs it
 
 // Where x belongs in an ascending list: how many are less.
@@ -39,12 +41,13 @@ function smoothed(values, weight) {
   });
 }
 
-// At least two where there is a stretch between low and high: one alone is no scale.
+// At least two where there is a stretch between low and high: one alone is no scale. A stretch that is short beside its own
+// values gives at most kMostTicks: there, steps are less than the distance of two numbers.
 function ticks(low, high, wanted) {
   const raw = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
-  const out = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) out.push(Number((i * step).toPrecision(12)));
+  const first = Math.ceil(low / step - 1e-9), out = [];
+  for (let i = 0; i < kMostTicks && (first + i) * step <= high + step * 1e-9; ++i) out.push(Number(((first + i) * step).toPrecision(12)));
   return out.length < 2 && wanted < 32 ? ticks(low, high, 2 * wanted) : out;
 }
 
@@ -121,7 +124,7 @@ class Chart {
     if (view.range) [x0, x1] = view.range;
     if (x0 === x1) [x0, x1] = x0 > 0 ? [0, x0] : [x0 - 0.5, x0 + 0.5];  // a point alone stands behind the steps before it
     if (!view.log && unit && unit !== "percent" && y0 > 0) y0 = 0;
-    if (y0 === y1) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
+    if (y1 - y0 <= kEqual * Math.max(Math.abs(y0), Math.abs(y1))) { y1 += Math.abs(y1) * 0.1 || 1; if (!view.log) y0 -= unit ? 0 : Math.abs(y0) * 0.1 || 1; else y0 *= 0.9; }
     const scale = scaleOf(unit, y1), flat = view.log ? Math.log10 : (v) => v;
     const pad = (flat(y1) - flat(y0)) * 0.05, low = y0 === 0 ? 0 : flat(y0) - pad, high = flat(y1) + pad;
     const back = view.log ? (v) => 10 ** v : (v) => v;

@@ -7,6 +7,8 @@
 #include "zero/base/process/clock.h"
 #include "zero/comm/collectives.h"
 
+#include "app/report/screen/loss_text.h"
+
 namespace zero {
 namespace {
 
@@ -40,7 +42,7 @@ std::optional<EvaluationResult> evaluate_weights(Run& run, std::int64_t batches,
   std::string beside;
   if (found->accuracy) beside = fmt::format("  val_accuracy{} {:.2f} %", of, 100 * *found->accuracy);
   if (found->perplexity) beside = fmt::format("  val_perplexity{} {:.3f}", of, *found->perplexity);
-  run.say(fmt::format("step {}/{}  val_loss{} {:.4f}{}{}", step, run.job.train.steps, of, found->loss, beside,
+  run.say(fmt::format("step {}/{}  val_loss{} {}{}{}", step, run.job.train.steps, of, loss_text(found->loss), beside,
                       batches == 0 ? "  (the whole validation split)" : ""));
   return found;
 }

@@ -112,6 +112,7 @@ RankReport RunMeter::rank_report() const {
   rank.peak_host_memory_total = engine_.peak_host_memory_bytes;
   rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
+  rank.planned_sent_bytes = engine_.planned_sent_bytes;
   rank.state_formula_bytes = engine_.state_formula_bytes;
   rank.sent_formula_bytes = engine_.sent_formula_bytes;
   rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;

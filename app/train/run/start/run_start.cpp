@@ -169,6 +169,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   // A prediction of one section's engine is none of the pipeline's step.
   run.records.meter.begin(run.model.trained().report(), job.train.steps - run.state.step,
                           !job.attach.sync.has_servers() && !run.model.pipeline);
+  run.timeline.expect(job.train.steps - run.state.step);
   return run.ranks.is_first() ? write_folder(run, opening, plan) : RunWeights{};
 }
 
