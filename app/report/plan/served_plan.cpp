@@ -38,9 +38,9 @@ ServedPlan served_plan(const TrainingPlan& plan) {
     if (!unit.trainable) continue;
     const std::int64_t gradient = gradient_bytes(unit), weight = weight_bytes(unit);
     const std::int64_t shard = shard_numel(plan.units[index], sync.servers);
-    served.pushes += sync.num_held_pushes() * plan.workers * shard * gradient;
-    served.versions += sync.num_versions() * shard * weight;
-    served.older += sync.num_older_versions(plan.workers) * shard * weight;
+    served.pushes += shard * gradient * plan.workers * sync.num_held_pushes();
+    served.versions += shard * weight * sync.num_versions();
+    served.older += shard * weight * sync.num_older_versions(plan.workers);
     if (sync.compensation > 0) served.compensation += plan.workers * shard * weight;
     for (int server = 0; server < sync.servers; ++server) {
       const std::int64_t part = numel_of(pushed_stretches(unit, plan.units[index], server, sync.servers));
