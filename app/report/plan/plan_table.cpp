@@ -81,8 +81,8 @@ std::string unit_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-// Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory; with leaves it costs
-// partial sums of whole units. Without leaves it is refused if sums stay in fp32.
+// Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory. With leaves it costs
+// partial sums of whole units. Without leaves a run refuses it if sums stay in fp32.
 std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   const AttachOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });

@@ -31,8 +31,8 @@ struct StageCost {
 // fp32, and if ranks sum their micro-batches before they send them.
 bool keeps_fp32_sums(const AttachOptions& options);
 
-// Returns the placement of `stage`, with everything on the device. Engines and plans use no other. Throws as place() and
-// keeps_fp32_sums().
+// Returns the placement of `stage`, with everything on the device. Engines and plans use no other. Throws ConfigError
+// as place() and keeps_fp32_sums() do.
 Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage);
 
 // `stage`: of the placement.

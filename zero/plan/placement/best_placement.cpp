@@ -52,7 +52,7 @@ TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers
   return taken;
 }
 
-// Returns the arrays of a unit that may be on disk: parameter, gradients, master and states, as state_bytes() counts them.
+// Returns the number of a unit's arrays that may be on disk: parameter, gradients, master and states.
 std::int64_t num_arrays(const StepModel& model, const Unit& unit) {
   if (!unit.trainable) return 1;
   const auto states = std::ranges::count_if(model.optimizer.states,
