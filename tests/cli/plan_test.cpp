@@ -192,6 +192,13 @@ TEST_F(PlanSlow, LeavesDecideTheReduction) {
   EXPECT_NE(away.errors.find("whole gradients cannot leave the device"), std::string::npos) << away.errors;
 }
 
+// Copies would add leaves in another order, and a run with such copies is refused.
+TEST_F(PlanSlow, LeavesKeepMachinesTogether) {
+  const Ran ran = folder_.zero("plan c.toml --json -n 4 --machines 2 --zero.stage 2 --train.leaves 8");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_EQ(nlohmann::json::parse(ran.output, nullptr, false)["copies"], 1);
+}
+
 TEST_F(PlanSlow, TwoPassRulesReadDiskTwice) {
   const std::string flags =
       "plan c.toml -n 2 --zero.stage 3 --zero.parameter '{disk = 1}' --zero.optimizer '{disk = 1}' --zero.disk disk ";
