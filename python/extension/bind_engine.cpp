@@ -4,6 +4,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include "zero/engine/options/leaf_options.h"
 #include "zero/torch/engine_control.h"
 #include "zero/torch/seam/gradient_watch.h"
 #include "zero/torch/seam/parameter_storage.h"
@@ -117,7 +118,7 @@ py::dict plan_of(PythonEngine& self) {
     throw ConfigError("plan", "sync", "a run with servers has no such plan", "use `zero plan`");
   return plan_dict({.specs = self.attachment().parameters(),
                     .units = control.units(),
-                    .options = self.options(),
+                    .options = settle_leaves(self.options(), self.world().size()),
                     .world = self.world().size(),
                     .schedule = control.schedule()});
 }

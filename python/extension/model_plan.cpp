@@ -8,6 +8,7 @@
 #include <pybind11/stl.h>
 
 #include "zero/base/text/bytes.h"
+#include "zero/engine/options/leaf_options.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/placer.h"
@@ -94,6 +95,7 @@ py::dict plan(const std::vector<NamedTensor>& parameters, const std::vector<Name
   ModelPlan made{.specs = parameters_of(model, {}).specs, .options = options_from(options), .world = world};
   made.specs = parameters_of(model, made.options.dtype).specs;
   if (world < 1) throw ConfigError("world", fmt::format("{}", world), "no number of ranks", "give 1 or more");
+  made.options = settle_leaves(std::move(made.options), world);
   require_numbers(made.options);
   require_secondary(made.options, world);
   require_wire(made.options, world);

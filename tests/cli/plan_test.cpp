@@ -174,6 +174,31 @@ TEST_F(PlanSlow, EightBitMomentsTakeAQuarter) {
   EXPECT_EQ(on_host, on_device * 64) << "codes on the host, scales on the device";
 }
 
+// Three ranks, or three lines, are no power of two: each sums its leaves before they are reduced.
+TEST_F(PlanSlow, LeavesDecideTheReduction) {
+  const auto planned = [&](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml --json --zero.stage 2 --train.leaves 12 " + flags);
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return nlohmann::json::parse(ran.output, nullptr, false);
+  };
+  EXPECT_EQ(planned("-n 3")["stages"], planned("-n 3 --train.reduce last")["stages"]);
+  const auto lines = planned("-n 6 --parallel.pipeline 2"),
+             last = planned("-n 6 --parallel.pipeline 2 --train.reduce last");
+  for (std::size_t position = 0; position < 2; ++position)
+    for (const char* bytes : {"state_bytes", "sent_state_bytes"})
+      EXPECT_EQ(lines["positions"][position][bytes], last["positions"][position][bytes]) << position << bytes;
+  const Ran away = folder_.zero("plan c.toml -n 3 --zero.stage 2 --train.leaves 12 --zero.gradient '{host = 1}'");
+  EXPECT_EQ(away.status, 2) << away.output;
+  EXPECT_NE(away.errors.find("whole gradients cannot leave the device"), std::string::npos) << away.errors;
+}
+
+// Copies would add leaves in another order, and a run with such copies is refused.
+TEST_F(PlanSlow, LeavesKeepMachinesTogether) {
+  const Ran ran = folder_.zero("plan c.toml --json -n 4 --machines 2 --zero.stage 2 --train.leaves 8");
+  ASSERT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_EQ(nlohmann::json::parse(ran.output, nullptr, false)["copies"], 1);
+}
+
 TEST_F(PlanSlow, TwoPassRulesReadDiskTwice) {
   const std::string flags =
       "plan c.toml -n 2 --zero.stage 3 --zero.parameter '{disk = 1}' --zero.optimizer '{disk = 1}' --zero.disk disk ";

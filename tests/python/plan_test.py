@@ -85,6 +85,17 @@ def planned_and_counted(stage: int, memory: str, tiers: dict[str, Any] | None) -
     }
 
 
+def with_leaves(**options: Any) -> dict[str, Any]:
+    import zerocpp as zero
+
+    found: dict[str, Any] = zero.plan(blocks, world=3, stage=2, leaves=12, **options).json
+    return found
+
+
+def leaves_by_reduction() -> list[dict[str, Any]]:
+    return [with_leaves(), with_leaves(accumulate=4, reduce="last")]
+
+
 def all_planned_and_counted(cases: list[tuple[int, str, Any]]) -> list[dict[str, Any]]:
     return [planned_and_counted(*case) for case in cases]
 
@@ -152,6 +163,11 @@ class Planning(ranks.PackageTest):
                     self.assertEqual(found["states"], found["counted_states"])
                     self.assertTrue(found["first"])
                     self.assertEqual(found["schedule"], found["replayed"])
+
+    def test_leaves_decide_the_reduction(self) -> None:
+        """Three ranks are no power of two: each sums its four leaves before they are reduced."""
+        automatic, last = ranks.run(leaves_by_reduction, ranks=1)[0]
+        self.assertEqual(automatic, last)
 
     def test_bad_plans_are_refused(self) -> None:
         found = ranks.run(refusals, ranks=1)[0]

@@ -32,6 +32,7 @@ HostGroup of_all(int world, const std::string& why) {
 // Returns why the keys need all ranks to hold one copy of the model; "" if they do not.
 std::string why_all(const Config& config, int ranks_of_host) {
   if (ranks_of_host == 1) return "each machine has one rank";
+  if (config.train.leaves > 0) return "copies would add leaves in another order (train.leaves)";
   if (config.engine.wire.gather != WireCodec::kNone || config.engine.wire.reduce != WireCodec::kNone)
     return "comm.gather_wire and comm.reduce_wire code what these send each other";
   if (config.engine.shards == Cut::kWeighted && !config.engine.shard_weights.empty())

@@ -15,6 +15,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
+#include "zero/engine/options/leaf_options.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/mesh.h"
@@ -158,7 +159,7 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   const LinkSeconds link =
       request.cluster ? link_of(*request.cluster, forecast.lines, config.parallel.pipeline) : LinkSeconds{};
   forecast.passes = plan_passes(forecast.graph, config.parallel, attach.accumulate, link);
-  count_ranks(forecast, parameters.specs, attach);
+  count_ranks(forecast, parameters.specs, settle_leaves(attach, forecast.lines));
   forecast.notes = notes_on(forecast.passes, config.comm.timeout);
   return forecast;
 }

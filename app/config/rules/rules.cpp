@@ -315,6 +315,8 @@ void check_servers(const LoadedConfig& loaded) {
           "leave it out, or use sync.mode sync, stale or async");
   of_mode("sync.staleness", sync.staleness > 0 && !stale && !async,
           fmt::format("with sync.mode {} no gradient is stale", mode), "leave it out, or use sync.mode stale or async");
+  of_mode("sync.staleness", stale && sync.staleness > kMostStaleness,
+          "servers keep that many older versions of the weights", fmt::format("use at most {}", kMostStaleness));
   of_mode("sync.stale_lr", sync.stale_lr != SyncPlan{}.stale_lr && !async,
           "only sync.mode async uses the age of a gradient", "leave it out, or use sync.mode async");
   of_mode("sync.compensation", sync.compensation > 0 && !async,

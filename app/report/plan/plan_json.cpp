@@ -161,7 +161,8 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
   }
   json["shards"] = shards_json(plan);
   if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
-  if (plan.machine) json["memory"] = fit_json(plan);
+  // The ranks of a machine hold different bytes if only some are servers.
+  if (plan.machine && plan.workers == 0) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);
   if (!plan.why_not_predicted.empty()) json["why_not_predicted"] = plan.why_not_predicted;
   return json.dump(1) + "\n";

@@ -81,21 +81,28 @@ std::string unit_rows(const TrainingPlan& plan) {
   return rows;
 }
 
-// Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory.
+// Stages 0 and 1 hold the whole gradient, so summing micro-batches first costs them no memory. With leaves it costs
+// partial sums of whole units. Without leaves a run refuses it if sums stay in fp32.
 std::string reduce_row(const TrainingPlan& plan, std::span<const int> stages) {
   const AttachOptions& options = plan.options;
   const bool below_2 = std::ranges::any_of(stages, [](int stage) { return stage < 2; });
   if (!below_2 || plan.world == 1 || options.accumulate == 1 || options.reduce == Reduce::kLast) return "";
+  if (options.reduce_dtype && options.leaves == 0) return "";
   const Mesh mesh = mesh_of(plan);
-  Placement summed_here = place(1, Reduce::kLast, options.accumulate);
-  set_exchange(summed_here, mesh, options);
-  const std::int64_t last =
-      sent_bytes(plan.units, mesh.shard, summed_here) + sent_between_copies(plan.units, mesh, summed_here);
-  return wrapped(
-      fmt::format(
-          "  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold as much, and end with other last bits",
-          format_bytes(last)),
-      4);
+  AttachOptions summing_here = options;
+  summing_here.reduce = Reduce::kLast;
+  const StageCost last = cost_of(plan.units, mesh, summing_here, placement_at(summing_here, mesh, 1), 1);
+  const std::int64_t more = last.state.total() - cost_of(plan, 1).state.total();
+  return wrapped(fmt::format("  with train.reduce = \"last\" stages 0 and 1 send {} instead, hold {}, and {}",
+                             format_bytes(last.sent), more > 0 ? format_bytes(more) + " more" : "as much",
+                             options.leaves > 0 ? "change no bit" : "end with other last bits"),
+                 4);
+}
+
+// Text for gathers with a codec, which stage 2 does not use. K micro-batches gather each unit 2 K times, or only once.
+std::string fewer_parameters(const AttachOptions& options) {
+  if (options.accumulate == 1) return "half as many parameters";
+  return fmt::format("1/{} as many parameters", 2 * options.accumulate);
 }
 
 std::string state_columns(const StateBytes& s) {
@@ -373,9 +380,9 @@ std::string plan_table(const TrainingPlan& plan, std::span<const int> stages) {
   if (mesh_of(plan).shard > 1 && std::ranges::find(stages, 3) != stages.end())
     text += wrapped(
         fmt::format(
-            "  stage 3 gathers each unit twice a step, unless device_memory has room to keep it until the backward "
-            "pass; with that room it sends {}",
-            plan.options.wire.gather == WireCodec::kNone ? "what stage 2 sends" : "half as many parameters"),
+            "  stage 3 gathers each unit twice a micro-batch, unless device_memory has room to keep it until the last "
+            "backward pass; with that room it sends {}",
+            plan.options.wire.gather == WireCodec::kNone ? "what stage 2 sends" : fewer_parameters(plan.options)),
         4);
   return text;
 }

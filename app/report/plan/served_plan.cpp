@@ -24,24 +24,23 @@ std::vector<Unit> whole_units(const TrainingPlan& plan) {
 ServedPlan served_plan(const TrainingPlan& plan) {
   const SyncPlan& sync = plan.options.sync;
   const OptimizerSpec spec = optimizer_spec(plan);
-  Placement worker = place(0, plan.options.reduce, plan.options.accumulate);
+  Placement server = place(3, Reduce::kAuto, 1), worker = place(0, plan.options.reduce, plan.options.accumulate);
+  server.fp32_sums = worker.fp32_sums = keeps_fp32_sums(plan.options);
   worker.updated_elsewhere = true;
   const std::vector<Unit> whole = whole_units(plan);
-  ServedPlan served{.server = state_bytes(plan.units, sync.servers, place(3, Reduce::kAuto, 1), spec),
+  ServedPlan served{.server = state_bytes(plan.units, sync.servers, server, spec),
                     .worker = state_bytes(whole, 1, worker, spec)};
   const auto weight_bytes = [](const Unit& unit) { return static_cast<std::int64_t>(size_of(unit.dtype)); };
-  const auto gradient_bytes = [&](const Unit& unit) {
-    return plan.options.reduce_dtype == DType::kFloat32 ? std::int64_t{4} : weight_bytes(unit);
-  };
+  const auto gradient_bytes = [&](const Unit& unit) { return worker.fp32_sums ? std::int64_t{4} : weight_bytes(unit); };
   std::vector<std::int64_t> pushed_to(static_cast<std::size_t>(sync.servers), 0);
   for (std::size_t index = 0; index < whole.size(); ++index) {
     const Unit& unit = whole[index];
     if (!unit.trainable) continue;
     const std::int64_t gradient = gradient_bytes(unit), weight = weight_bytes(unit);
     const std::int64_t shard = shard_numel(plan.units[index], sync.servers);
-    served.pushes += sync.num_held_pushes() * plan.workers * shard * gradient;
-    served.versions += sync.num_versions() * shard * weight;
-    served.older += sync.num_older_versions(plan.workers) * shard * weight;
+    served.pushes += shard * gradient * plan.workers * sync.num_held_pushes();
+    served.versions += shard * weight * sync.num_versions();
+    served.older += shard * weight * sync.num_older_versions(plan.workers);
     if (sync.compensation > 0) served.compensation += plan.workers * shard * weight;
     for (int server = 0; server < sync.servers; ++server) {
       const std::int64_t part = numel_of(pushed_stretches(unit, plan.units[index], server, sync.servers));

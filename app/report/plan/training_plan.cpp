@@ -66,12 +66,19 @@ std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan) {
 }
 
 std::optional<UpdatePasses> update_passes(const TrainingPlan& plan) {
-  const OptimizerSpec spec = optimizer_spec(plan);
+  OptimizerSpec spec = optimizer_spec(plan);
   if (spec.num_reads == 1) return std::nullopt;
-  const bool own_masters = std::ranges::all_of(plan.units, [](const Unit& u) { return u.dtype == DType::kFloat32; });
+  std::erase_if(spec.states, [](const StateSpec& state) { return state.outer; });
+  const Placement placement = placement_of(plan);
+  const int shard = mesh_of(plan).shard;
   const auto bytes_on = [&](Tier tier) {
-    const StateBytes held = state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), spec, tier);
-    return held.master + held.moment + (own_masters ? held.parameter : 0);
+    std::int64_t bytes = 0;
+    for (const Unit& unit : plan.units) {
+      if (!unit.trainable) continue;
+      const StateBytes held = state_bytes({unit}, shard, placement, spec, tier);
+      bytes += held.master + held.moment + (unit.dtype == DType::kFloat32 ? held.parameter : 0);
+    }
+    return bytes;
   };
   UpdatePasses passes{.num_passes = spec.num_reads, .factors_first = std::ranges::any_of(plan.units, &Unit::factored)};
   for (const Tier tier : kLowerTiers) passes.bytes[tier] = bytes_on(tier);

@@ -92,7 +92,8 @@ std::optional<SecondaryCost> secondary_cost(const TrainingPlan& plan);
 struct UpdatePasses {
   int num_passes = 1;
   bool factors_first = false;  // before the passes, it reads gradients of matrices for their rows and columns
-  // Bytes of a rank's master copies and moments that each pass reads from lower tiers.
+  // Bytes of a rank's master copies and moments that each pass reads from lower tiers. fp32 parameters are their own
+  // master copies. Gradients, 16-bit parameters, frozen units and the states of outer steps are not included.
   PerLowerTier<std::int64_t> bytes;
 };
 // Returns nothing if the rule makes one pass.

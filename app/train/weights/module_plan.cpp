@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "zero/base/error/error.h"
+#include "zero/engine/options/leaf_options.h"
 #include "zero/plan/units/factored.h"
 #include "zero/torch/module/module_parameters.h"
 
@@ -52,8 +53,10 @@ void require_members(const std::vector<ParameterGroup>& groups, const std::vecto
 }  // namespace
 
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
-  TrainingPlan plan{
-      .model = model, .specs = parameters_of(module, attach.dtype).specs, .world = world, .options = attach};
+  TrainingPlan plan{.model = model,
+                    .specs = parameters_of(module, attach.dtype).specs,
+                    .world = world,
+                    .options = settle_leaves(attach, world)};
   if (attach.sync.has_servers()) {
     plan.world = attach.sync.servers;
     plan.workers = attach.sync.num_workers(world);

@@ -527,6 +527,16 @@ TEST(Rules, WeightedShardsRefuseCodecsAndSplits) {
   }));
 }
 
+TEST(Rules, StaleVersionsAreLimited) {
+  LoadedConfig loaded;
+  loaded.config.engine.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1001};
+  loaded.origins["sync.staleness"] = "config.toml:3";
+  EXPECT_TRUE(
+      says(message_of<ConfigError>([&] { check_rules(loaded); }),
+           "config.toml:3: sync.staleness = 1001: servers keep that many older versions of the weights\n  use at "
+           "most 1000"));
+}
+
 TEST(Rules, ServerKeysNeedTheirModes) {
   LoadedConfig loaded;
   loaded.config.engine.sync.staleness = 2;

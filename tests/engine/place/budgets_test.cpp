@@ -1,5 +1,7 @@
 #include "zero/engine/place/budgets.h"
 
+#include <limits>
+
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
@@ -84,6 +86,17 @@ TEST_F(BudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
             fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
       << "the device takes no host memory";
+}
+
+// A plan for an unspecified machine, whose device has its own memory.
+TEST_F(BudgetsTest, UnlimitedBudgetsAddUp) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const AttachOptions options{.offload = {.disk = disk_, .disk_memory = kMost}};
+  EngineHost host{.device_is_elsewhere = true};
+  host.seams.disk_seam = &seam_;
+  const TierBudgets found = Budgets(nullptr, options, /*uses_disk=*/true, host).of_states(model_, /*min_budget=*/true);
+  for (const Tier tier : kAllTiers) EXPECT_GT(found[tier], kMost / 8) << name_of(tier);
+  EXPECT_GT(found.total(), found.disk);
 }
 
 // The refusal names the amount that would fit.

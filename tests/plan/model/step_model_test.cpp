@@ -214,7 +214,7 @@ TEST(StepModel, EveryMicroBatchGathersWithoutProfile) {
               {.up = 4 / 2.0, .down = 4 / 4.0});
 }
 
-// Each gather reads the parameter, and the update writes it.
+// Each gather reads the parameter, and the update reads and writes it, whatever its type.
 TEST(StepModel, DiskParameterIsReadAndWritten) {
   UnitTiers tiers = on_device();
   tiers.parameter = {.disk = kNumel};
@@ -222,10 +222,17 @@ TEST(StepModel, DiskParameterIsReadAndWritten) {
   tiers.gradient = {.host = kNumel};
   const Busy gather{.up = 2 / 2.0, .read = 2 / 8.0};
   const Busy offload{.up = gather.up, .down = 2 / 4.0, .read = gather.read};
-  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, offload, {.written = 2 / 16.0});
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), gather, offload, {.read = 2 / 8.0, .written = 2 / 16.0});
   const Busy fp32_gather{.up = 4 / 2.0, .read = 4 / 8.0};
   expect_busy(predict(model_of(DType::kFloat32, 3), {tiers}), fp32_gather,
               {.up = 4 / 2.0, .down = 4 / 4.0, .read = 4 / 8.0}, {.read = 4 / 8.0, .written = 4 / 16.0});
+}
+
+TEST(StepModel, HostUpdateTakesShardedParameter) {
+  UnitTiers tiers = on_device();
+  tiers.gradient = {.host = kNumel};
+  tiers.optimizer = {.host = kNumel};
+  expect_busy(predict(model_of(DType::kBFloat16, 3), {tiers}), {}, {.down = 2 / 4.0}, {.up = 2 / 2.0, .down = 2 / 4.0});
 }
 
 TEST(StepModel, HostGradientCrossesInBackwardOnly) {

@@ -241,6 +241,22 @@ TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   }
 }
 
+// Each array of each unit takes whole pages of a disk. These arrays are as short as a page.
+TEST(BestPlacement, RefusalCountsPagesOfCodes) {
+  StepModel eight_bit{.placement = place(3, Reduce::kAuto, 1)};
+  eight_bit.optimizer.states = {{.name = "exp_avg", .code = StateCode::kSigned8},
+                                {.name = "exp_avg_sq", .code = StateCode::kUnsigned8}};
+  StepModel delayed{.placement = place(3, Reduce::kAuto, 1, /*delayed_update=*/true)};
+  for (StepModel* model : {&eight_bit, &delayed}) {
+    for (int i = 0; i < 200; ++i) model->units.push_back(one_unit(1025, DType::kFloat32, i));
+    const TierBudgets budgets{.device = all_bytes(*model) / 32, .host = 0, .disk = kGib / 1024};
+    const std::vector<Growth> ways = growths(refusal(*model, budgets));
+    ASSERT_FALSE(ways.empty());
+    EXPECT_EQ(ways[0].option, "zero.disk_memory");
+    expect_within(*model, best_placement(*model, grown(budgets, ways[0])).tiers, grown(budgets, ways[0]));
+  }
+}
+
 // The message names the bytes to free for all ranks of the machine.
 TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   const StepModel model = gpt2_model(3);

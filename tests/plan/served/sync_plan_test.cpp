@@ -58,6 +58,15 @@ TEST(SyncPlan, StalenessNeedsStaleOrAsync) {
   EXPECT_NO_THROW(require_possible({.mode = SyncMode::kStale, .servers = 1, .staleness = 2}, 4));
 }
 
+// In async mode servers keep no older versions, so any lead is possible.
+TEST(SyncPlan, StaleVersionsAreLimited) {
+  EXPECT_NO_THROW(require_possible({.mode = SyncMode::kStale, .servers = 1, .staleness = 1000}, 4));
+  EXPECT_EQ(refusal({.mode = SyncMode::kStale, .servers = 1, .staleness = 1001}, 4),
+            "sync.staleness = 1001: servers keep that many older versions of the weights\n  use at most 1000");
+  EXPECT_NO_THROW(
+      require_possible({.mode = SyncMode::kAsync, .servers = 1, .staleness = std::numeric_limits<int>::max()}, 4));
+}
+
 TEST(SyncPlan, QuorumIsAtMostTheWorkers) {
   EXPECT_EQ(refusal({.servers = 1, .quorum = 4}, 4),
             "sync.quorum = 4: there are 3 workers\n  use 1 to 3, or 0 for all");

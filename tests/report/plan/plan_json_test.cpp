@@ -149,5 +149,37 @@ TEST(PlanJson, CountsStatesOfEachPass) {
   EXPECT_EQ(parsed(placed(LambOptions{}, DType::kFloat32, {}))["passes"]["states_bytes_of_each"], bytes_of_each(0, 0));
 }
 
+// Updates read neither states of outer steps nor frozen parameters.
+TEST(PlanJson, PassesLeaveOutUnreadBytes) {
+  const auto on_host = [](TrainingPlan plan) {
+    plan.options.optimizer = LambOptions{};
+    Placement placement = placement_of(plan);
+    spread_over_tiers(placement, plan.units, mesh_of(plan).shard, {.parameter = {.host = 1}, .optimizer = {.host = 1}});
+    plan.tiers = placement.tiers;
+    return json::parse(plan_json(plan, std::array{3}))["passes"]["states_bytes_of_each"]["host"].get<std::int64_t>();
+  };
+  const std::int64_t whole = on_host(some_plan(2, 3));
+  TrainingPlan apart = some_plan(4, 3);
+  apart.options.group = 2;
+  apart.options.local = LocalSteps{};
+  EXPECT_EQ(on_host(apart), whole);
+  TrainingPlan frozen = some_plan(2, 3);
+  frozen.specs.front().trainable = false;
+  frozen.units = make_units(frozen.specs, {});
+  EXPECT_EQ(on_host(frozen), whole - 256 * 64 / 2 * (4 + 8)) << "a parameter and two moments";
+}
+
+// A machine has servers and workers, which hold different bytes.
+TEST(PlanJson, ServersHaveNoFit) {
+  TrainingPlan plan = some_plan(1, 3);
+  plan.machine = {.ranks = 3, .free_bytes = 1 << 30, .batch = 1};
+  EXPECT_TRUE(json::parse(plan_json(plan, kAllStages)).contains("memory"));
+  plan.options.sync.servers = 1;
+  plan.workers = 2;
+  const json served = json::parse(plan_json(plan, kAllStages));
+  EXPECT_FALSE(served.contains("memory"));
+  EXPECT_TRUE(served.contains("served"));
+}
+
 }  // namespace
 }  // namespace zero

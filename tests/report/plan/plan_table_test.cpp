@@ -77,6 +77,28 @@ TEST(PlanTable, NamesWayToSendLess) {
   EXPECT_EQ(plan_table(plan, kAllStages).find("train.reduce"), std::string::npos) << "the option is already set";
 }
 
+TEST(PlanTable, WayToSendLessKnowsLeaves) {
+  TrainingPlan plan = some_plan(4, 1);
+  plan.options.accumulate = 4;
+  plan.options.leaves = 16;
+  const std::string table = one_line(plan_table(plan, kAllStages));
+  EXPECT_NE(table.find(" more, and change no bit"), std::string::npos) << table;
+  TrainingPlan sums = some_plan(4, 1, DType::kBFloat16);
+  sums.options.accumulate = 4;
+  sums.options.reduce_dtype = DType::kFloat32;
+  EXPECT_EQ(one_line(plan_table(sums, kAllStages)).find("train.reduce"), std::string::npos) << "it is refused";
+}
+
+// K micro-batches gather a unit 2K times.
+TEST(PlanTable, GathersAreCountedByMicroBatch) {
+  TrainingPlan plan = some_plan(2, 3);
+  plan.options.accumulate = 4;
+  plan.options.wire.gather = WireCodec::kInt8;
+  const std::string table = one_line(plan_table(plan, std::array{3}));
+  EXPECT_NE(table.find("gathers each unit twice a micro-batch"), std::string::npos) << table;
+  EXPECT_NE(table.find("it sends 1/8 as many parameters"), std::string::npos) << table;
+}
+
 TEST(PlanTable, NamesFrozenUnitsWithoutState) {
   auto plan = some_plan(2, 1);
   plan.specs[0].trainable = false;

@@ -25,6 +25,18 @@ TEST(ServedPlan, WorkerHoldsWeightsAndGradientsOnly) {
   EXPECT_EQ(plan.server.moment, 8 * kPlanParameters);
 }
 
+TEST(ServedPlan, Fp32SumsTakeFourBytes) {
+  TrainingPlan plan = some_plan(1, 3, DType::kBFloat16);
+  plan.options.sync.servers = 1;
+  plan.workers = 2;
+  const ServedPlan rounded = served_plan(plan);
+  plan.options.reduce_dtype = DType::kFloat32;
+  const ServedPlan kept = served_plan(plan);
+  EXPECT_EQ(kept.server.gradient, 2 * rounded.server.gradient);
+  EXPECT_EQ(kept.worker.gradient, 2 * rounded.worker.gradient);
+  EXPECT_EQ(kept.pushed, 2 * rounded.pushed);
+}
+
 TEST(ServedPlan, ClockMovesModelOnceEachWay) {
   const ServedPlan plan = served_plan(served(2, 3, {}));
   EXPECT_EQ(plan.pushed, 4 * kPlanParameters);

@@ -34,5 +34,21 @@ TEST(ModulePlan, ATiedGroupNamesItsParameter) {
   EXPECT_TRUE(says(refusal("tail.weight"), "no parameter of the model has such a name"));
 }
 
+// Three ranks are no power of two, so each sums its four leaves before they are reduced.
+TEST(ModulePlan, LeavesDecideTheReduction) {
+  AttachOptions options{.stage = 2, .accumulate = 4, .leaves = 12};
+  TiedHead module;
+  const TrainingPlan plan = plan_of("tied", module, 3, options);
+  EXPECT_FALSE(placement_of(plan).gradient_sharded);
+  AttachOptions last = options;
+  last.reduce = Reduce::kLast;
+  const TrainingPlan summed = plan_of("tied", module, 3, last);
+  EXPECT_EQ(cost_of(plan, 2).state, cost_of(summed, 2).state);
+  EXPECT_EQ(cost_of(plan, 2).sent, cost_of(summed, 2).sent);
+  options.offload = {.fractions = {.gradient = {.disk = 1}}, .disk = {"."}};
+  EXPECT_TRUE(says(message_of<ConfigError>([&] { plan_of("tied", module, 3, options); }),
+                   "whole gradients cannot leave the device"));
+}
+
 }  // namespace
 }  // namespace zero

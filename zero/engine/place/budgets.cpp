@@ -18,10 +18,16 @@
 namespace zero {
 namespace {
 
-constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 2;
+// No budget is larger, so the budgets of all tiers can be added up.
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 4;
+static_assert(kNumTiers < 4);
 
 bool is_in_bytes(const MemoryBudget& budget) {
   return budget.kind == MemoryBudget::Kind::kBytes;
+}
+
+std::int64_t limited(std::int64_t bytes) {
+  return std::min(bytes, kUnlimited);
 }
 
 }  // namespace
@@ -30,7 +36,8 @@ Budgets::Budgets(Communicator* comm, const AttachOptions& options, bool uses_dis
     : comm_(comm), options_(options), host_(host) {
   measure_memory();
   if (!uses_disk || options.offload.disk.empty()) return;
-  disk_bytes_ = options.offload.disk_memory > 0 ? options.offload.disk_memory : agreed_least(comm_, room_on_disk());
+  const std::int64_t given = options.offload.disk_memory;
+  disk_bytes_ = limited(given > 0 ? given : agreed_least(comm_, room_on_disk()));
 }
 
 void Budgets::measure_memory() {
@@ -76,24 +83,24 @@ TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
     return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);
   };
   if (is_in_bytes(offload.host_memory))
-    budgets.host = std::max<std::int64_t>(offload.host_memory.bytes - tiles(/*depth=*/1), 0);
+    budgets.host = std::max<std::int64_t>(limited(offload.host_memory.bytes) - tiles(/*depth=*/1), 0);
   // Gradients that autograd holds until the engine copies them: the largest unit's, and the sum for a parameter that is
   // used twice.
   std::int64_t largest = 0;
   for (const Unit& unit : model.units) largest = std::max(largest, gathered_bytes(unit, model.world));
   if (host_takes_the_rest()) {
-    const std::int64_t device = device_is_apart() ? 0 : options_.device_memory.bytes + 2 * largest;
+    const std::int64_t device = device_is_apart() ? 0 : limited(options_.device_memory.bytes) + 2 * largest;
     budgets.host = std::max<std::int64_t>(
         free_host_bytes_ - device - host_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
   }
   const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
   if (is_in_bytes(options_.device_memory)) {
-    budgets.device = options_.device_memory.bytes - working;
+    budgets.device = limited(options_.device_memory.bytes) - working;
     return budgets;
   }
   // If device and host are both main memory, the host's budget is not free for the device.
   const std::int64_t host =
-      is_in_bytes(offload.host_memory) ? offload.host_memory.bytes : tiles(OffloadTiers::kDefaultDepth);
+      is_in_bytes(offload.host_memory) ? limited(offload.host_memory.bytes) : tiles(OffloadTiers::kDefaultDepth);
   // else the operators' bytes include it
   const std::int64_t of_autograd = host_.beside_on_device > 0 ? 0 : 2 * largest;
   budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + host_.activation_bytes) -

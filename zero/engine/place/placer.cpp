@@ -15,6 +15,7 @@
 #include "zero/engine/place/device_probe.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/rate_probe.h"
+#include "zero/engine/place/stage_cost.h"
 #include "zero/plan/units/estimate.h"
 
 namespace zero {
@@ -26,19 +27,6 @@ constexpr double kWorthMoving = 0.98;                            // a move must 
 // Returns whether the placement is automatic.
 bool is_ours(const AttachOptions& options) {
   return options.offload.automatic && options.offload.fractions.on_device();
-}
-
-bool keeps_fp32_sums(const AttachOptions& options) {
-  if (!options.reduce_dtype) return false;
-  if (*options.reduce_dtype != DType::kFloat32)
-    throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
-                      "gradients are summed in fp32 or in the type of the parameters",
-                      "set reduce_dtype to fp32, or leave it out");
-  if (options.accumulate > 1 && options.reduce == Reduce::kLast && options.leaves == 0)
-    throw ConfigError("reduce_dtype", "fp32",
-                      "with reduce = \"last\" a rank sends its sum of micro-batches in the type of parameters",
-                      "use reduce = \"each\", or leave reduce_dtype out");
-  return true;
 }
 
 Placement on_its_device(Placement placement, const EngineHost& host) {
@@ -66,11 +54,7 @@ void hold_all_whole(Placement& placement) {
 }
 
 Placement placement_of(const AttachOptions& options, const std::vector<Unit>& units, const Mesh& mesh) {
-  Placement placement = place(options.stage, options.reduce, options.accumulate, options.delayed_update);
-  placement.fp32_sums = keeps_fp32_sums(options);
-  set_exchange(placement, mesh, options);
-  placement.sums = options.sums;
-  placement.leaves = options.leaves;
+  Placement placement = placement_at(options, mesh, options.stage);
   spread_over_tiers(placement, units, mesh.shard, options.offload.fractions);
   return placement;
 }

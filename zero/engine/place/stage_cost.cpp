@@ -1,14 +1,31 @@
 #include "zero/engine/place/stage_cost.h"
 
+#include <string>
+
+#include "zero/base/error/error.h"
 #include "zero/optim/rule/update_rule.h"
 #include "zero/plan/units/factored.h"
 #include "zero/plan/units/partition.h"
 
 namespace zero {
 
+bool keeps_fp32_sums(const AttachOptions& options) {
+  if (!options.reduce_dtype) return false;
+  if (*options.reduce_dtype != DType::kFloat32)
+    throw ConfigError("reduce_dtype", std::string(name_of(*options.reduce_dtype)),
+                      "gradients are summed in fp32 or in the type of the parameters",
+                      "set reduce_dtype to fp32, or leave it out");
+  if (options.accumulate > 1 && options.reduce == Reduce::kLast && options.leaves == 0)
+    throw ConfigError("reduce_dtype", "fp32",
+                      "with reduce = \"last\" a rank sends its sum of micro-batches in the type of parameters",
+                      "use reduce = \"each\", or leave reduce_dtype out");
+  return true;
+}
+
 Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage) {
   Placement placement =
       place(stage, options.reduce, options.accumulate, options.delayed_update && stage == options.stage);
+  placement.fp32_sums = keeps_fp32_sums(options);
   set_exchange(placement, mesh, options);
   placement.sums = options.sums;
   placement.leaves = options.leaves;

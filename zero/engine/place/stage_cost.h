@@ -27,7 +27,12 @@ struct StageCost {
   double outer_formula = 0;
 };
 
-// Returns the placement of `stage`, with everything on the device.
+// Returns whether sums of 16-bit gradients stay in fp32. Throws ConfigError under "reduce_dtype" for another type than
+// fp32, and if ranks sum their micro-batches before they send them.
+bool keeps_fp32_sums(const AttachOptions& options);
+
+// Returns the placement of `stage`, with everything on the device. Engines and plans use no other. Throws ConfigError
+// as place() and keeps_fp32_sums() do.
 Placement placement_at(const AttachOptions& options, const Mesh& mesh, int stage);
 
 // `stage`: of the placement.

@@ -70,18 +70,20 @@ void add_offloads(CostSheet& sheet, int reductions, std::int64_t bytes) {
   sheet.read(Amount::kGradient, StepPhase::kBackward, (reductions - 1) * bytes);
 }
 
-void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool rounds_gradient, int num_reads,
-                int gradient_reads) {
+// `parameter_sharded`: the pass over the states includes the parameter, whatever its type. A whole parameter is only
+// read if it is its own master.
+void add_update(CostSheet& sheet, const ElementBytes& bytes, bool own_master, bool parameter_sharded,
+                bool rounds_gradient, int num_reads, int gradient_reads) {
   constexpr auto kUpdate = StepPhase::kUpdate;
   sheet.read(Amount::kOptimizer, kUpdate, num_reads * bytes.optimizer);
   sheet.write(Amount::kOptimizer, kUpdate, bytes.optimizer);
-  // The update writes parameters. If parameters are their own master, it also reads them.
-  const std::int64_t read = own_master ? num_reads * bytes.parameter : 0;
+  const std::int64_t read = own_master || parameter_sharded ? num_reads * bytes.parameter : 0;
+  const std::int64_t read_up = own_master ? num_reads * bytes.parameter : 0;
   sheet.read(Amount::kParameter, kUpdate, read);
   sheet.write(Amount::kParameter, kUpdate, bytes.parameter);
   sheet.down(Amount::kParameterAbove, kUpdate, read);
   sheet.up(Amount::kParameterAbove, kUpdate, bytes.parameter);
-  sheet.up(Amount::kParameterBelow, kUpdate, read);
+  sheet.up(Amount::kParameterBelow, kUpdate, read_up);
   sheet.down(Amount::kParameterBelow, kUpdate, bytes.parameter);
   sheet.read(Amount::kGradient, kUpdate, gradient_reads * bytes.gradient);
   if (rounds_gradient) {  // rounds the fp32 sum of bf16 gradients in an extra pass, before the norm is known
@@ -235,7 +237,8 @@ StepCosts costs_of(const StepModel& model, const Unit& unit) {
   const bool own_master = unit.dtype == DType::kFloat32;
   if (placement.gradient_sharded) add_offloads(sheet, placement.accumulate, bytes.gradient);
   const int reads = model.optimizer.num_reads;
-  add_update(sheet, bytes, own_master, placement.rounds_gradient(unit.dtype), reads, reads + (unit.factored ? 1 : 0));
+  add_update(sheet, bytes, own_master, placement.parameter_sharded, placement.rounds_gradient(unit.dtype), reads,
+             reads + (unit.factored ? 1 : 0));
   add_arithmetic(sheet, model.rates);
   return sheet.costs();
 }

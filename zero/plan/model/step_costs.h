@@ -19,9 +19,9 @@ enum class Amount : std::uint8_t {
   kParameter = 0,
   kGradient = kParameter + kNumLowerTiers,
   kOptimizer = kGradient + kNumLowerTiers,
-  // An element's update runs where its moments are: on the device, or on the host for all lower tiers. A gradient or
-  // parameter can be above its update (it is on the device, the update on the host) or below it (it is off the device,
-  // the update on it).
+  // In this model an element's update runs where its moments are: on the device, or on the host for all lower tiers. A
+  // gradient or parameter can be above its update (it is on the device, the update on the host) or below it (it is off
+  // the device, the update on it). An engine's update also runs on the host if only its gradient or parameter is there.
   kGradientAbove = kOptimizer + kNumLowerTiers,
   kGradientBelow,
   kParameterAbove,

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
@@ -53,6 +52,14 @@ TierBudgets bytes_of(const StepModel& model, const std::vector<UnitTiers>& tiers
   return taken;
 }
 
+// Returns the number of a unit's arrays that may be on disk: parameter, gradients, master and states.
+std::int64_t num_arrays(const StepModel& model, const Unit& unit) {
+  if (!unit.trainable) return 1;
+  const auto states = std::ranges::count_if(model.optimizer.states,
+                                            [&](const StateSpec& state) { return state.kept_by(unit.matrices()); });
+  return 1 + model.placement.num_gradients() + (unit.dtype == DType::kFloat32 ? 0 : 1) + states;
+}
+
 // Returns the most by which rounding can exceed the programme's bytes on a tier. It is a block of each state of each
 // class, the floating-point error of the fractions, and on disk each array's last page.
 TierBudgets rounding_loss(const StepModel& model, const PlacementProgramme& programme) {
@@ -63,8 +70,9 @@ TierBudgets rounding_loss(const StepModel& model, const PlacementProgramme& prog
   for (const UnitClass& units : programme.classes()) {
     const ElementBytes& bytes = units.bytes;
     const std::int64_t block = kBlockNumel * (bytes.parameter + bytes.gradient + bytes.optimizer);
-    const std::int64_t arrays = 2 + bytes.optimizer / 4;
-    const std::int64_t pages = arrays * static_cast<std::int64_t>(units.units.size()) * (kDiskPageBytes - 1);
+    std::int64_t arrays = 0;
+    for (const std::size_t unit : units.units) arrays += num_arrays(model, model.units[unit]);
+    const std::int64_t pages = arrays * (kDiskPageBytes - 1);
     for (const Tier tier : kAllTiers) loss[tier] += block + (is_memory(tier) ? 0 : pages);
   }
   return loss;
@@ -150,6 +158,7 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets,
   const PlacementProgramme programme(model);
   const TierBudgets loss = rounding_loss(model, programme);
   const auto [total, movable] = programme.bytes();
+  const bool knows_computation = model.profile.backward_seconds > 0;
   TierBudgets margin;  // the bytes by which earlier rounds exceeded each budget
   BestPlacement best;
   for (int round = 0;; ++round) {
@@ -159,18 +168,19 @@ BestPlacement best_placement(const StepModel& model, const TierBudgets& budgets,
     for (const Tier tier : kLowerTiers) allowed[tier] = std::max<std::int64_t>(budgets[tier] - margin[tier], 0);
     const bool holds = allowed.device >= total - movable && allowed.total() >= total;
     const auto solution = holds ? programme.solve(allowed) : std::nullopt;
-    if (!solution) Refusal{programme, budgets, loss, model.profile.backward_seconds > 0, free_disk}.raise();
+    if (!solution) Refusal{programme, budgets, loss, knows_computation, free_disk}.raise();
     if (round == 0) best.least_seconds = solution->seconds;
     best.tiers = round_to_blocks(model, programme, solution->fractions);
     const TierBudgets taken = bytes_of(model, best.tiers);
-    std::int64_t over = 0;
+    TierBudgets over;
     for (const Tier tier : kAllTiers) {
-      const std::int64_t excess = std::max<std::int64_t>(taken[tier] - budgets[tier], 0);
-      if (excess > 0) margin[tier] = round < kPatience ? margin[tier] + excess : loss[tier];
-      over += excess;
+      over[tier] = std::max<std::int64_t>(taken[tier] - budgets[tier], 0);
+      if (over[tier] > 0) margin[tier] = round < kPatience ? margin[tier] + over[tier] : loss[tier];
     }
-    if (over == 0) break;
-    ZERO_CHECK(round < 2 * kPatience, "rounding exceeds a budget by {} B, however large the budget is", over);
+    if (over.total() == 0) break;
+    if (round < 2 * kPatience) continue;
+    for (const Tier tier : kAllTiers) over[tier] += loss[tier];
+    Refusal{programme, budgets, over, knows_computation, free_disk}.raise();
   }
   best.predicted = predict(model, best.tiers);
   return best;

@@ -125,9 +125,9 @@ double own_exchange(const SyncPlan& sync, const Cluster& cluster, double computa
 }
 
 // Returns the time at which the last clock is applied. A worker begins its clock c when clock c - wait is applied.
-double end_of_bounded(Computations& computations, int wait, double own_exchange, std::int64_t clocks) {
+double end_of_bounded(Computations& computations, std::int64_t wait, double own_exchange, std::int64_t clocks) {
   std::vector<double> ends(computations.size(), 0);
-  std::deque<double> applied(static_cast<std::size_t>(wait), 0);
+  std::deque<double> applied(static_cast<std::size_t>(std::min(wait, clocks)), 0);  // no clock waits for later clocks
   for (std::int64_t clock = 0; clock < clocks; ++clock) {
     double last = 0;
     for (std::size_t worker = 0; worker < ends.size(); ++worker) {
@@ -189,7 +189,8 @@ double clock_seconds(const SyncPlan& sync, const Cluster& cluster, double comput
     end = end_of_bounded(computations, 1, in_turn, clocks);
   } else {
     const double mean = computation / cluster.mean() + cluster.jitter * computation;
-    end = end_of_bounded(computations, sync.staleness + 1, own_exchange(sync, cluster, mean, traffic), clocks);
+    end = end_of_bounded(computations, std::int64_t{sync.staleness} + 1, own_exchange(sync, cluster, mean, traffic),
+                         clocks);
   }
   // Both directions at once.
   const double links = std::max(seconds_of(traffic.push, cluster), seconds_of(traffic.pull, cluster));

@@ -37,6 +37,10 @@ void require_possible(const SyncPlan& plan, int world) {
   if (plan.staleness > 0 && plan.mode == SyncMode::kSync)
     throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness), "with sync.mode sync no gradient is stale",
                       "leave it out, or use sync.mode stale or async");
+  if (plan.mode == SyncMode::kStale && plan.staleness > kMostStaleness)
+    throw ConfigError("sync.staleness", fmt::format("{}", plan.staleness),
+                      "servers keep that many older versions of the weights",
+                      fmt::format("use at most {}", kMostStaleness));
   require_number("sync.stale_lr", plan.stale_lr, kAtLeastZero,
                  "use 1 (the learning rate falls with the age), or 0 (it does not)");
   require_number("sync.compensation", plan.compensation, kAtLeastZero,

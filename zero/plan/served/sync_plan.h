@@ -24,10 +24,13 @@ namespace zero {
 enum class SyncMode : std::uint8_t { kSync, kStale, kAsync };
 std::string_view name_of(SyncMode mode);  // "sync", "stale", "async"
 
+// The largest staleness of kStale: a server keeps that many older versions of the weights, and as many pushes.
+inline constexpr int kMostStaleness = 1000;
+
 struct SyncPlan {
   SyncMode mode = SyncMode::kSync;
   int servers = 0;      // 0: every rank computes, and holds a part of the states
-  int staleness = 0;    // bound in clocks, for kStale and kAsync
+  int staleness = 0;    // bound in clocks, for kStale (up to kMostStaleness) and kAsync
   int quorum = 0;       // gradients that an update of kSync waits for; 0: all
   double stale_lr = 1;  // kAsync: the learning rate of a gradient of age a is lr / (1 + a)^stale_lr
   // For kAsync: strength of the correction of a gradient for the updates since its weights
