@@ -20,6 +20,7 @@
 #include "zero/plan/units/mesh.h"
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/held_layouts.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 
 #include "app/cli/torch_verbs/job.h"
@@ -139,6 +140,8 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   const SampleShape shape = planned_shape(config);
   const auto task = make_task(model, shape, 0);
   const ModuleParameters parameters = parameters_of(task->module(), attach.dtype);
+  require_members(parameters.specs, attach.groups);
+  require_matrix(parameters.specs, attach);
   PipelineForecast forecast{.model = model.name};
   forecast.lines = static_cast<int>(request.world) / config.parallel.pipeline;
   forecast.stage = attach.stage;
@@ -150,10 +153,13 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
     const int threads = attach_options(config, static_cast<int>(request.world / request.machines)).threads;
     at::set_num_threads(std::min(threads, num_usable_cores()));
   }
-  forecast.graph =
-      learn_forward(
-          parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
-          .graph;
+  {
+    const HeldLayouts layouts(parameters);
+    forecast.graph =
+        learn_forward(
+            parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
+            .graph;
+  }
   OperatorTimer::fill_gaps(forecast.graph);
   const LinkSeconds link =
       request.cluster ? link_of(*request.cluster, forecast.lines, config.parallel.pipeline) : LinkSeconds{};

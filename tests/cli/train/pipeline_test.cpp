@@ -1,4 +1,6 @@
 // `[parallel]`: processes share one model as a pipeline, over shared memory, gloo and MPI. Also plans and refused keys.
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {
@@ -240,6 +243,36 @@ TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;
     EXPECT_TRUE(says(ran.errors, start)) << ran.errors;
+  }
+}
+
+TEST_F(Pipelines, GroupsWithoutParametersAreRefused) {
+  for (const auto& [group, reason] : {std::pair(R"([{parameters="typo*", lr_scale=0.5}])",
+                                                "optimizer.group = typo*: no parameter of the model has such a name"),
+                                      std::pair(R"([{parameters="*bias", rule="muon"}])",
+                                                "optimizer.group = *bias: rule = \"muon\" needs matrices")}) {
+    for (const std::string verb : {"plan", "train"}) {
+      const Ran ran = folder_.zero(
+          verb + " c.toml -n 2 --parallel.pipeline 2 --optimizer.name muon --optimizer.group '" + group + "'",
+          "timeout 60");
+      EXPECT_EQ(ran.status, 2) << verb << ran.errors;
+      EXPECT_TRUE(says(ran.errors, reason)) << ran.errors;
+    }
+  }
+}
+
+// Modules of a plan have no values, and other types than parameters will have.
+TEST_F(PipelinesSlow, EachModelAndTypeIsPlanned) {
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(std::string(built::kSourceFolder) + "/examples", folder_.path() / "examples");
+  for (const std::string flags :
+       {"shakespeare_lstm/shakespeare_lstm.toml", "mnist_mlp/mnist_mlp.toml --train.dtype bf16",
+        "mnist_cnn/mnist_cnn.toml --train.dtype bf16"}) {
+    const Ran ran = folder_.zero("plan --json -n 2 --parallel.pipeline 2 examples/" + flags, "timeout 60");
+    EXPECT_EQ(ran.status, 0) << flags << ran.errors;
+    const Json plan = Json::parse(ran.output, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(plan.is_object()) << flags;
+    EXPECT_EQ(plan.at("positions").size(), 2U) << flags;
   }
 }
 

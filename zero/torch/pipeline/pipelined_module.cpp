@@ -26,12 +26,12 @@
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/pipeline/agree_passes.h"
+#include "zero/torch/pipeline/forward/held_layouts.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/joined_report.h"
 #include "zero/torch/pipeline/pass/step_buffers.h"
 #include "zero/torch/pipeline/pass/step_generator.h"
 #include "zero/torch/pipeline/section_options.h"
-#include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
 namespace {
@@ -51,36 +51,6 @@ torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
   const bool half = loss.scalar_type() == at::kHalf || loss.scalar_type() == at::kBFloat16;
   return (half ? loss.to(at::kFloat) : loss) * scale;
 }
-
-at::Tensor absent_parameter(const ParamSpec& spec) {
-  const at::Tensor layout =
-      at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(spec.dtype)).device(c10::kMeta));
-  return absent_tensor(-1, TensorLayout::of(layout), spec.name);
-}
-
-// While operators are learned, parameters have the type and the device with which they will be held: a model may
-// convert its inputs to the type of a weight, and libtorch compares devices. Deferred parameters are on the meta
-// device.
-class HeldLayouts {
- public:
-  explicit HeldLayouts(const ModuleParameters& parameters) {
-    for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
-      const at::Tensor& tensor = parameters.tensors[param];
-      if (!tensor.is_meta() && tensor.scalar_type() == to_scalar_type(parameters.specs[param].dtype)) continue;
-      own_.emplace_back(tensor, at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                                    c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true)));
-      replace_data(tensor, absent_parameter(parameters.specs[param]));
-    }
-  }
-  HeldLayouts(const HeldLayouts&) = delete;
-  HeldLayouts& operator=(const HeldLayouts&) = delete;
-  ~HeldLayouts() {
-    for (const auto& [tensor, data] : own_) replace_data(tensor, data);
-  }
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> own_;  // parameters, and their own data
-};
 
 Activity activity_of(PassKind kind) {
   constexpr std::array<Activity, 4> kActivities{Activity::kForward, Activity::kBackward, Activity::kBackwardInputs,
@@ -107,6 +77,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
   if (grid_.pipeline > 1) {
     require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
+    require_members(parameters_.specs, options_.groups);
     require_matrix(parameters_.specs, options_);
     return;
   }
