@@ -1,4 +1,5 @@
 // `[parallel]`: processes share one model as a pipeline, over shared memory, gloo and MPI. Also plans and refused keys.
+#include <cstdint>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -185,6 +186,60 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   ASSERT_TRUE(plan.is_object()) << json.errors;
   EXPECT_EQ(plan.at("positions").size(), 2U);
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
+}
+
+// Where all units fit, a step gathers each once; under the min budget it gathers twice for each of 4 micro-batches.
+TEST_F(PipelinesSlow, PlannedGathersFollowTheBudget) {
+  const auto sent = [this](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml -n 4 --parallel.pipeline 2 --json " + flags, "timeout 60");
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return Json::parse(ran.output, nullptr, false).at("positions").at(0).at("sent_state_bytes").get<std::int64_t>();
+  };
+  const std::int64_t whole = sent("--zero.stage 3");
+  EXPECT_GT(whole, 0);
+  EXPECT_EQ(whole, sent("--zero.stage 2"));
+  EXPECT_EQ(sent("--zero.stage 3 --zero.device_memory min") * 5, whole * 12);
+}
+
+TEST_F(PipelinesSlow, PlanRefusesBudgetsOfTheRun) {
+  for (const std::string verb : {"plan c.toml", "train c.toml --dry-run", "train c.toml"}) {
+    const Ran ran = folder_.zero(verb + " -n 2 --parallel.pipeline 2 --zero.device_memory 1KiB", "timeout 60");
+    EXPECT_EQ(ran.status, 2) << verb << ran.output << ran.errors;
+    EXPECT_TRUE(says(ran.errors, "zero.device_memory = 1.00 KiB: too small by ")) << ran.errors;
+  }
+}
+
+TEST_F(PipelinesSlow, PlanCountsEachTier) {
+  std::filesystem::create_directory(folder_.path() / "disk");
+  const std::string flags =
+      "plan c.toml -n 2 --parallel.pipeline 2 --zero.stage 2 --zero.disk disk --zero.optimizer '{disk = 1}' ";
+  const Json plan = Json::parse(folder_.zero(flags + "--json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(plan.is_object());
+  for (const Json& position : plan.at("positions")) {
+    const auto bytes = [&position](const char* key) { return position.at(key).get<std::int64_t>(); };
+    EXPECT_GT(bytes("disk_state_bytes"), 0);
+    EXPECT_GT(bytes("transfer_bytes"), 0);
+    EXPECT_EQ(bytes("total_bytes"), bytes("state_bytes") - bytes("disk_state_bytes") + bytes("transfer_bytes") +
+                                        bytes("gathered_bytes") + bytes("staging_bytes") +
+                                        bytes("most_activation_bytes"));
+  }
+  EXPECT_TRUE(plan.at("memory").at("fits").get<bool>());
+  const Ran text = folder_.zero(flags, "timeout 60");
+  EXPECT_TRUE(says(text.output, " more are on disk, and the total includes ")) << text.output;
+  EXPECT_TRUE(says(text.output, "memory: a machine with 2 ranks needs at most ")) << text.output;
+}
+
+TEST_F(PipelinesSlow, DryRunDescribesTheRun) {
+  const std::string train = "train c.toml -n 2 --parallel.pipeline 2 --run.dir there --checkpoint.every 2 ";
+  ASSERT_EQ(folder_.zero(train + "--train.steps 2", "timeout 60").status, 0);
+  const Ran ran = folder_.zero(train + "--dry-run", "timeout 60");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "\nrun: continues after step 2 of 4\ntime: not known in all: ")) << ran.output;
+  const Json json = Json::parse(folder_.zero(train + "--dry-run --json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json.at("run").at("step"), 2);
+  const Ran epochs = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2 --train.epochs 2", "timeout 60");
+  EXPECT_TRUE(says(epochs.output, " make 2 epochs of the training data")) << epochs.output << epochs.errors;
 }
 
 // The run measures anew, so its choice may be another one than the plan's.

@@ -148,7 +148,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     World& world = *worlds_[static_cast<std::size_t>(section)];
     modules_[static_cast<std::size_t>(section)] =
         std::make_unique<AttachedModule>(tensors, world,
-                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(tensors)),
+                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(section)),
                                                             world.communicator(), world.local_size()),
                                          EngineHost{.has_section = true});
     any = true;
@@ -247,13 +247,14 @@ ModelTensors PipelinedModule::tensors_of_section(int section) const {
   return tensors;
 }
 
-// The section's parameters as a part of those of this rank's sections.
-double PipelinedModule::share_of_rank(const ModelTensors& tensors) const {
+// The section's parameters as a part of those of this rank's sections. A tied parameter counts once.
+double PipelinedModule::share_of_rank(int section) const {
   std::int64_t own = 0, all = 0;
-  for (const ModelTensors::Parameter& parameter : tensors.parameters) own += parameter.tensor.numel();
-  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param)
-    if (position_of(forward_.sections.home_of_param[param]) == grid_.position)
-      all += parameters_.tensors[param].numel();
+  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
+    const int home = forward_.sections.home_of_param[param];
+    if (home == section) own += parameters_.specs[param].numel();
+    if (position_of(home) == grid_.position) all += parameters_.specs[param].numel();
+  }
   return own == all ? 1 : static_cast<double>(own) / static_cast<double>(all);
 }
 
