@@ -133,12 +133,18 @@ DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedR
   const std::int64_t held_out = corpus && corpus->validation ? corpus->validation->pass_size() : 0;
   const std::int64_t together = train.batch * plan.world;
   const auto accumulate = static_cast<double>(train.accumulate);
-  found.need = {.steps = run.job.train.steps - found.outlook.step,
+  // With leaves, the key counts the batches of all ranks together.
+  const std::int64_t eval_batches =
+      train.leaves > 0 ? (train.eval_batches + plan.world - 1) / plan.world : train.eval_batches;
+  found.need = {.first_step = found.outlook.step,
+                .steps = run.job.train.steps - found.outlook.step,
                 .step_seconds = plan.predicted->total(),
                 .batch_seconds = plan.computation.step.forward_seconds / accumulate,
                 .eval_every = train.eval_every,
-                .eval_batches = train.eval_batches,
-                .split_batches = (held_out + together - 1) / together};
+                .eval_batches = eval_batches,
+                .split_batches = (held_out + together - 1) / together,
+                .passes = run.job.attach.ema > 0 ? 2 : 1,
+                .compares = watched_measure(run.job).has_value()};
   found.least_seconds = run_time(found.need).total_seconds;
   const AttachOptions attach = attach_options(config, plan.machine->ranks);
   found.why_not_timed = corpus ? why_not_timed(plan, attach, train) : "the data is not here";
