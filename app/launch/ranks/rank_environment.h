@@ -5,6 +5,7 @@
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS     cores / ranks, unless set
 //   OMP_WAIT_POLICY     passive, unless set
+//   ZERO_CORES_BOUND    1: the rank is bound to cores of its own; 0: all ranks share the cores
 //   ZERO_RUN_ID         the same for all ranks, a new one after each restart
 //   ZERO_GENERATION     0, and one more after each restart
 //   ZERO_REPLACEMENT    how often only this rank was started again in this generation; unset: never

@@ -7,7 +7,7 @@
 //
 // A step takes the median of the last 64 steps, and an evaluation takes as long as the last one. Before the first
 // evaluation, none is counted. The final evaluation uses the whole split; it is counted only if the others do so also.
-// If evaluations are compared, the last step has one more, which is like the others. Checkpoints are not counted. Local.
+// If evaluations are compared, the last step has one more, like the others. Checkpoints are not counted. Local.
 #pragma once
 
 #include <cstddef>

@@ -56,10 +56,10 @@ struct CrossingBytes {
 CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
                              const std::vector<int>& rank_of_section);
 
-// Returns the measured seconds by section. If no operator was measured, each of an operator's forward pass, gradients of
-// inputs and gradients of weights costs its share of the model's work. The operators of an activation checkpoint also
-// count in the backward pass. `split`: the order has passes of weights. Only the gradients of postponed_products() are
-// then in `weights`; the pass of inputs makes all others. `held` stays empty.
+// Returns the measured seconds by section. If no operator was measured, each of an operator's forward pass, gradients
+// of inputs and gradients of weights costs its share of the model's work. The operators of an activation checkpoint
+// also count in the backward pass. `split`: the order has passes of weights. Only the gradients of
+// postponed_products() are then in `weights`; the pass of inputs makes all others. `held` stays empty.
 PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections, bool split);
 
 // Returns whether the operators of the graph must be measured.
