@@ -201,11 +201,13 @@ TEST_F(PipelinesSlow, PlannedGathersFollowTheBudget) {
   EXPECT_EQ(sent("--zero.stage 3 --zero.device_memory min") * 5, whole * 12);
 }
 
+// A rank with two sections names the part of the budget that one of them has.
 TEST_F(PipelinesSlow, PlanRefusesBudgetsOfTheRun) {
   for (const std::string verb : {"plan c.toml", "train c.toml --dry-run", "train c.toml"}) {
     const Ran ran = folder_.zero(verb + " -n 2 --parallel.pipeline 2 --zero.device_memory 1KiB", "timeout 60");
     EXPECT_EQ(ran.status, 2) << verb << ran.output << ran.errors;
-    EXPECT_TRUE(says(ran.errors, "zero.device_memory = 1.00 KiB: too small by ")) << ran.errors;
+    EXPECT_TRUE(says(ran.errors, "zero.device_memory = ")) << verb << ran.errors;
+    EXPECT_TRUE(says(ran.errors, "B: too small by ")) << verb << ran.errors;
   }
 }
 
