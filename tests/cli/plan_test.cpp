@@ -133,6 +133,8 @@ TEST_F(PlanSlow, DryRunTimesTriedPasses) {
   const auto number = [](const nlohmann::json& of, const char* name) { return of[name].get<double>(); };
   EXPECT_EQ(run["steps"], 5);
   EXPECT_EQ(run["evaluations"], 3) << "after steps 2 and 4, and at the end";
+  const auto compared = dry_run("--data.validation 0.5 --train.eval_every 2 --train.patience 9");
+  EXPECT_EQ(compared["run"]["evaluations"], 4) << "the last step has one more, to be compared";
   const nlohmann::json& micro_batch = run["micro_batch"];
   EXPECT_GE(micro_batch["passes"], 1);
   EXPECT_GT(number(micro_batch, "forward_seconds"), 0);

@@ -34,5 +34,24 @@ TEST(RunTime, EvaluatesAtEndOnlyWithData) {
   EXPECT_EQ(run_time_text(need), "about 50.0 s: 100 steps of 500 ms");
 }
 
+// After step 500 of 2,000 there are evaluations after the steps 600, 900, 1200, 1500 and 1800, and at the end.
+TEST(RunTime, ContinuedRunsKeepTheirPlaces) {
+  RunTimeNeed need = kNeed;
+  need.first_step = 500;
+  need.steps = 1500;
+  need.eval_every = 300;
+  EXPECT_EQ(run_time(need).evaluations, 6);
+}
+
+TEST(RunTime, AveragesAndComparisonsCount) {
+  RunTimeNeed need = kNeed;
+  need.passes = 2;
+  EXPECT_EQ(run_time(need).evaluations, 4);
+  EXPECT_DOUBLE_EQ(run_time(need).evaluation_seconds, 2 * (3 * 2 + 10) * 0.25);
+  need.compares = true;
+  EXPECT_EQ(run_time(need).evaluations, 5) << "after step 100 also one like those before";
+  EXPECT_DOUBLE_EQ(run_time(need).evaluation_seconds, 2 * (4 * 2 + 10) * 0.25);
+}
+
 }  // namespace
 }  // namespace zero

@@ -8,8 +8,10 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/machine.h"
 
 #include "app/train/tasks/model_kind.h"
+#include "tests/support/environment_variable.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
@@ -314,6 +316,18 @@ TEST(Job, EveryRankHasAThread) {
   Config config;
   EXPECT_GE(attach_options(config, 1).threads, 1);
   EXPECT_EQ(attach_options(config, 1000).threads, 1);
+}
+
+// `zero launch --no-bind` on a part of the cores: the ranks share them.
+TEST(Job, LauncherSaysWhoseCoresAre) {
+  const Config config;
+  const int usable = num_usable_cores();
+  const auto threads = [&config](const char* bound) {
+    const EnvironmentVariable said("ZERO_CORES_BOUND", bound);
+    return attach_options(config, 2).threads;
+  };
+  EXPECT_EQ(threads("1"), usable);
+  EXPECT_EQ(threads("0"), std::max(1, usable / 2));
 }
 
 // No data is needed if the model's keys suffice.

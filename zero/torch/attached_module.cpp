@@ -56,7 +56,10 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
                         "move the module there first");
   }
   if (run.rank() == 0) warn_of_other_holders(found, model);
-  if (!has_section) require_matrix(found.specs, options);
+  if (!has_section) {
+    require_members(found.specs, options.groups);
+    require_matrix(found.specs, options);
+  }
   std::vector<Unit> units = units_of_role(found.specs, run, options);
   return {std::move(found), std::move(units), owner, device};
 }

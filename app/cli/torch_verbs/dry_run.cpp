@@ -1,6 +1,7 @@
 #include "app/cli/torch_verbs/dry_run.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -62,6 +63,13 @@ PassSeconds timed(const Config& config, const Corpus& corpus, const AttachOption
                      {.samples = most_samples(config.train), .dtype = type_of(attach), .threads = attach.threads});
 }
 
+DryRun with_notes(const CheckedRun& run, std::string why_unknown, int world) {
+  DryRun found{.why_unknown = std::move(why_unknown), .world = world, .outlook = run.outlook};
+  if (run.corpus && !found.outlook.is_done) found.notes = run.corpus->notes;
+  found.notes.insert(found.notes.end(), run.notes.begin(), run.notes.end());
+  return found;
+}
+
 std::string time_text(const DryRun& dry_run) {
   if (!dry_run.why_unknown.empty()) return fmt::format("time: not known in all: {}\n", dry_run.why_unknown);
   const std::string passes =
@@ -113,22 +121,30 @@ CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t>
   return run;
 }
 
+DryRun dry_run_of_pipeline(const CheckedRun& run, int world) {
+  return with_notes(run, "the updates and messages of a pipeline are not predicted", world);
+}
+
 DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedRun& run) {
   const StepOptions& train = config.train;
   const std::optional<Corpus>& corpus = run.corpus;
-  DryRun found{.why_unknown = why_unknown(plan), .world = plan.world, .outlook = run.outlook};
-  if (corpus && !found.outlook.is_done) found.notes = corpus->notes;
-  found.notes.insert(found.notes.end(), run.notes.begin(), run.notes.end());
+  DryRun found = with_notes(run, why_unknown(plan), plan.world);
   if (found.outlook.is_done || !found.why_unknown.empty()) return found;
   const std::int64_t held_out = corpus && corpus->validation ? corpus->validation->pass_size() : 0;
   const std::int64_t together = train.batch * plan.world;
   const auto accumulate = static_cast<double>(train.accumulate);
-  found.need = {.steps = run.job.train.steps - found.outlook.step,
+  // With leaves, the key counts the batches of all ranks together.
+  const std::int64_t eval_batches =
+      train.leaves > 0 ? (train.eval_batches + plan.world - 1) / plan.world : train.eval_batches;
+  found.need = {.first_step = found.outlook.step,
+                .steps = run.job.train.steps - found.outlook.step,
                 .step_seconds = plan.predicted->total(),
                 .batch_seconds = plan.computation.step.forward_seconds / accumulate,
                 .eval_every = train.eval_every,
-                .eval_batches = train.eval_batches,
-                .split_batches = (held_out + together - 1) / together};
+                .eval_batches = eval_batches,
+                .split_batches = (held_out + together - 1) / together,
+                .passes = run.job.attach.ema > 0 ? 2 : 1,
+                .compares = watched_measure(run.job).has_value()};
   found.least_seconds = run_time(found.need).total_seconds;
   const AttachOptions attach = attach_options(config, plan.machine->ranks);
   found.why_not_timed = corpus ? why_not_timed(plan, attach, train) : "the data is not here";

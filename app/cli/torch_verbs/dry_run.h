@@ -47,6 +47,8 @@ struct CheckedRun {
 CheckedRun check_run(Config config, int local_ranks, std::optional<std::int64_t> steps, bool overwrites);
 
 DryRun dry_run_of(const TrainingPlan& plan, const Config& config, const CheckedRun& run);
+// The same with a pipeline, whose time is not known in all.
+DryRun dry_run_of_pipeline(const CheckedRun& run, int world);
 
 std::string dry_run_text(const DryRun& dry_run);
 nlohmann::ordered_json dry_run_json(const DryRun& dry_run);

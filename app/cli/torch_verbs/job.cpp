@@ -1,8 +1,10 @@
 #include "app/cli/torch_verbs/job.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fnmatch.h>
@@ -120,12 +122,19 @@ TimelineOptions timeline_options(const Config& config) {
   return {.file = RunFiles("").timeline.string(), .asked = false};
 }
 
+// Returns whether the usable cores are those of one rank. `zero launch` says it. Other launchers do not: if the machine
+// has as many cores for each rank, they are.
+bool has_own_cores(int usable, int local_ranks) {
+  const char* const said = std::getenv("ZERO_CORES_BOUND");
+  if (said != nullptr && *said != '\0') return std::string_view(said) == "1";
+  return usable * local_ranks <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 // Returns the cores of a rank: those to which its launcher bound it, else its share of the machine's cores.
 int threads_of(const Config& config, int local_ranks) {
   if (config.run.threads > 0) return static_cast<int>(config.run.threads);
   const int usable = num_usable_cores();
-  const bool bound = usable * local_ranks <= static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  return std::max(1, bound ? usable : usable / local_ranks);
+  return std::max(1, has_own_cores(usable, local_ranks) ? usable : usable / local_ranks);
 }
 
 bool is_there(const DataFiles& files) {

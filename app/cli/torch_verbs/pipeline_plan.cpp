@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
@@ -15,13 +15,19 @@
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
+#include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/leaf_options.h"
 #include "zero/engine/place/gather_budget.h"
-#include "zero/engine/place/stage_cost.h"
+#include "zero/engine/place/placer.h"
+#include "zero/optim/rule/update_rule.h"
+#include "zero/plan/units/estimate.h"
 #include "zero/plan/units/mesh.h"
+#include "zero/plan/units/partition.h"
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/held_layouts.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
+#include "zero/torch/pipeline/section_options.h"
 
 #include "app/cli/torch_verbs/job.h"
 #include "app/report/screen/wrapped.h"
@@ -61,43 +67,60 @@ LinkSeconds link_of(const Cluster& cluster, int lines, int positions) {
   return {.latency = cluster.latency, .per_byte = std::min(lines, cluster.ranks) / cluster.network};
 }
 
-// Units that are whole at once, in the budget of a section: as an engine gathers them.
-std::int64_t gathered_at_once(const std::vector<Unit>& units, int world, const Placement& placement,
-                              const MemoryBudget& budget, std::int64_t held) {
+// Bytes of units that are whole at once, in the budget of a section: as an engine gathers them.
+std::int64_t gathered_at_once(const std::vector<Unit>& units, int shard, const Placement& placement,
+                              const GatherBudget& budget) {
   if (!placement.parameter_sharded) return 0;
   std::int64_t all = 0, largest = 0;
   for (const Unit& unit : units) {
-    all += gathered_bytes(unit, world);
-    largest = std::max(largest, gathered_bytes(unit, world));
+    all += gathered_bytes(unit, shard);
+    largest = std::max(largest, gathered_bytes(unit, shard));
   }
-  if (budget.kind == MemoryBudget::Kind::kAuto) return all;
-  if (budget.kind == MemoryBudget::Kind::kMin) return largest;
-  return std::clamp(budget.bytes - held, largest, all);
+  const std::int64_t parts = budget.keeps_parts ? secondary_bytes(units, shard, placement) : 0;
+  return (budget.is_min() ? largest : std::min(budget.capacity_bytes, all)) + parts;
 }
 
-// Adds what one section's engine holds and sends. `of_rank`: elements of all sections of the rank, which share its
-// budgets.
-void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpec>& mine, std::int64_t of_rank,
-                   int lines, AttachOptions attach) {
-  std::int64_t numel = 0;
-  for (const ParamSpec& spec : mine) numel += spec.numel();
-  attach.device_memory.bytes =
-      static_cast<std::int64_t>(static_cast<double>(attach.device_memory.bytes) * static_cast<double>(numel) /
-                                static_cast<double>(std::max<std::int64_t>(of_rank, 1)));
-  const Mesh mesh = mesh_of(lines, attach.group);
-  const std::vector<Unit> units = units_of(mine, lines, attach);
-  const Placement placement = placement_at(attach, mesh, attach.stage);
-  const StageCost cost = cost_of(units, mesh, attach, placement, attach.stage);
-  const bool is_min = attach.device_memory.kind == MemoryBudget::Kind::kMin;
-  const std::int64_t staging = staging_bytes(units, mesh.shard, placement, is_min);
-  rank.parameters += numel;
-  rank.states += cost.state.total();
-  rank.staging += staging;
-  rank.gathered += gathered_at_once(units, mesh.shard, placement, attach.device_memory, cost.state.total() + staging);
-  rank.sent_states += cost.sent;
+// The placement whose bytes a step sends. Weights that stay gathered from one use to the next are gathered once, as at
+// stage 2.
+Placement sent_as(const std::vector<Unit>& units, int shard, Placement placement, const GatherBudget& budget) {
+  std::int64_t all = 0;
+  for (const Unit& unit : units) all += gathered_bytes(unit, shard);
+  const bool trains_all = std::ranges::all_of(units, &Unit::trainable);  // a frozen unit is always gathered
+  if (trains_all && !budget.is_min() && budget.capacity_bytes >= all) placement.parameter_sharded = false;
+  return placement;
 }
 
-void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs, const AttachOptions& attach) {
+// Adds what one section's engine holds and sends. Makes the checks of host, disk and device that the engine makes.
+// `options`: those of the section. `known`: what is known of this machine; gets the rates that a placement probed.
+void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpec>& mine, int lines,
+                   const AttachOptions& options, EngineHost& known) {
+  constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+  const Mesh mesh = mesh_of(lines, options);
+  const std::vector<Unit> units = units_of(mine, lines, options);
+  const auto rule = rule_of(options);
+  const OptimizerSpec spec = spec_of(*rule);
+  const Placer placer(nullptr, mesh, options, units, *rule, known);
+  known.rates = placer.rates();
+  const Placement& placement = placer.placement();
+  const Placement later = placer.may_lie();
+  require_disk(options.offload, state_bytes(units, mesh.shard, later, spec, Tier::kDisk).total());
+  const int depth = tiles_ahead(options.offload.host_memory, units, mesh.shard, placement, later, spec, kNoLimit);
+  const GatherBudget budget =
+      gather_budget(options.device_memory, units, mesh.shard, placement, spec, options.stage, kNoLimit);
+  for (const ParamSpec& param : mine) rank.parameters += param.numel();
+  rank.device_states += state_bytes(units, mesh.shard, placement, spec, Tier::kDevice).total();
+  rank.host_states += state_bytes(units, mesh.shard, placement, spec, Tier::kHost).total();
+  rank.disk_states += state_bytes(units, mesh.shard, placement, spec, Tier::kDisk).total();
+  rank.transfers += tile_bytes(units, mesh.shard, later, spec, depth);
+  rank.staging += staging_bytes(units, mesh.shard, placement, budget.is_min());
+  rank.gathered += gathered_at_once(units, mesh.shard, placement, budget);
+  const Placement sent = sent_as(units, mesh.shard, placement, budget);
+  rank.sent_states += sent_bytes(units, mesh.shard, sent) + sent_between_copies(units, mesh, sent);
+}
+
+void count_ranks(PipelineForecast& forecast, const ModuleParameters& parameters, const AttachOptions& attach,
+                 EngineHost known) {
+  const std::vector<ParamSpec>& specs = parameters.specs;
   const auto position_of = [&](int section) {
     return forecast.passes.plan.rank_of_section[static_cast<std::size_t>(section)];
   };
@@ -111,9 +134,18 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
     const auto position = static_cast<std::size_t>(position_of(section));
     PipelineForecast::RankBytes& rank = forecast.ranks[position];
     std::vector<ParamSpec> mine;
-    for (std::size_t param = 0; param < specs.size(); ++param)
-      if (forecast.passes.sections.home_of_param[param] == section) mine.push_back(specs[param]);
-    if (!mine.empty()) count_section(rank, mine, numel[position], forecast.lines, attach);
+    ModelTensors tensors;
+    std::int64_t own = 0;
+    for (std::size_t param = 0; param < specs.size(); ++param) {
+      if (forecast.passes.sections.home_of_param[param] != section) continue;
+      mine.push_back(specs[param]);
+      own += specs[param].numel();
+      tensors.parameters.push_back({.name = specs[param].name, .tensor = parameters.tensors[param]});
+      for (const std::string& alias : specs[param].aliases)
+        tensors.parameters.push_back({.name = alias, .tensor = parameters.tensors[param]});
+    }
+    const double share = own == numel[position] ? 1 : static_cast<double>(own) / static_cast<double>(numel[position]);
+    if (!mine.empty()) count_section(rank, mine, forecast.lines, section_options(attach, tensors, share), known);
     const auto at = static_cast<std::size_t>(section);
     rank.sent_crossing += (crossing.forward[at] + crossing.backward[at]) * forecast.passes.plan.micros;
   }
@@ -121,8 +153,45 @@ void count_ranks(PipelineForecast& forecast, const std::vector<ParamSpec>& specs
     forecast.ranks[position].activations = forecast.passes.time.ranks[position].activation_bytes;
 }
 
+// Compares the memory of the fullest machine with that of this one, or of the cluster's file.
+void compare_memory(PipelineForecast& forecast, const PlanRequest& request) {
+  const auto of_machine = static_cast<int>(request.world / request.machines);
+  PipelineForecast::Memory memory{.ranks = of_machine, .free = available_memory()};
+  if (request.cluster) memory.free = request.cluster->memory * of_machine;
+  for (int first = 0; first < static_cast<int>(request.world); first += of_machine) {
+    std::int64_t needed = 0;
+    for (int rank = first; rank < first + of_machine; ++rank)
+      needed += forecast.ranks[static_cast<std::size_t>(rank / forecast.lines)].total();
+    memory.needed = std::max(memory.needed, needed);
+  }
+  if (memory.free > 0) forecast.memory = memory;
+}
+
 std::string sections_of(const PipelineForecast& forecast, int position) {
   return fmt::format("{}", fmt::join(forecast.passes.plan.sections_of(position), ", "));
+}
+
+// Lines about states that are not on the device.
+std::string tiers_text(const PipelineForecast& forecast) {
+  std::string text;
+  for (std::size_t position = 0; position < forecast.ranks.size(); ++position) {
+    const PipelineForecast::RankBytes& rank = forecast.ranks[position];
+    if (rank.host_states + rank.disk_states + rank.transfers == 0) continue;
+    text += fmt::format("position {}: {} of the states are on the host; {} more are on disk", position,
+                        format_bytes(rank.host_states), format_bytes(rank.disk_states));
+    text += rank.transfers > 0
+                ? fmt::format(", and the total includes {} for transfers\n", format_bytes(rank.transfers))
+                : "\n";
+  }
+  return text;
+}
+
+std::string memory_text(const PipelineForecast& forecast) {
+  if (!forecast.memory) return "";
+  const PipelineForecast::Memory& memory = *forecast.memory;
+  return fmt::format("memory: a machine with {} needs at most {}; {} are free{}: {}\n",
+                     format_count(memory.ranks, "rank"), format_bytes(memory.needed), format_bytes(memory.free),
+                     forecast.has_links ? " there" : " here", memory.fits() ? "it fits" : "it may not fit");
 }
 
 double bubble_share(const PipelineForecast& forecast) {
@@ -131,7 +200,7 @@ double bubble_share(const PipelineForecast& forecast) {
 
 }  // namespace
 
-PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptions& attach) {
+PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptions& of_run) {
   const Config& config = request.loaded.config;
   refuse_flag(request.schedule, "--schedule", "");
   refuse_flag(!request.profile.empty(), "--profile", request.profile);
@@ -139,7 +208,10 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   model.init.clear();  // only shapes are needed, not weights
   const SampleShape shape = planned_shape(config);
   const auto task = make_task(model, shape, 0);
+  const AttachOptions attach = settle_leaves(of_run, static_cast<int>(request.world) / config.parallel.pipeline);
   const ModuleParameters parameters = parameters_of(task->module(), attach.dtype);
+  require_members(parameters.specs, attach.groups);
+  require_matrix(parameters.specs, attach);
   PipelineForecast forecast{.model = model.name};
   forecast.lines = static_cast<int>(request.world) / config.parallel.pipeline;
   forecast.stage = attach.stage;
@@ -147,19 +219,25 @@ PipelineForecast forecast_pipeline(const PlanRequest& request, const AttachOptio
   forecast.has_links = request.cluster.has_value();
   OperatorTimer timer;
   const bool measures = needs_seconds(config.parallel) || request.cluster.has_value();
+  require_pipeline_options(attach, parameters.tensors);
   if (measures) {  // with the cores that a rank would have here
     const int threads = attach_options(config, static_cast<int>(request.world / request.machines)).threads;
     at::set_num_threads(std::min(threads, num_usable_cores()));
   }
-  forecast.graph =
-      learn_forward(
-          parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
-          .graph;
+  {
+    const HeldLayouts layouts(parameters);
+    forecast.graph =
+        learn_forward(
+            parameters, [&] { return loss_of_zeros(*task, shape, config.train.batch); }, measures ? &timer : nullptr)
+            .graph;
+  }
   OperatorTimer::fill_gaps(forecast.graph);
   const LinkSeconds link =
       request.cluster ? link_of(*request.cluster, forecast.lines, config.parallel.pipeline) : LinkSeconds{};
   forecast.passes = plan_passes(forecast.graph, config.parallel, attach.accumulate, link);
-  count_ranks(forecast, parameters.specs, settle_leaves(attach, forecast.lines));
+  count_ranks(forecast, parameters, settle_leaves(attach, forecast.lines),
+              {.local_world = static_cast<int>(request.world / request.machines)});
+  compare_memory(forecast, request);
   forecast.notes = notes_on(forecast.passes, config.comm.timeout);
   return forecast;
 }
@@ -183,13 +261,14 @@ std::string forecast_text(const PipelineForecast& forecast) {
   for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
     fmt::format_to(out, kRow, position, sections_of(forecast, position), format_count(rank.parameters),
-                   format_bytes(rank.states), format_bytes(rank.gathered), format_bytes(rank.staging),
+                   format_bytes(rank.states()), format_bytes(rank.gathered), format_bytes(rank.staging),
                    format_bytes(rank.activations), format_bytes(rank.total()), format_bytes(rank.sent_crossing),
                    format_bytes(rank.sent_states));
   }
   text +=
       "bytes of a rank of each position; gathered: units that are whole at once; staging: gradients before their sum;\n"
-      "activations: of all micro-batches that it holds at once; total: the most that the rank may need\n\n";
+      "activations: of all micro-batches that it holds at once; total: the most memory that the rank may need\n";
+  text += tiers_text(forecast) + memory_text(forecast) + "\n";
   for (const std::string& note : forecast.notes) text += wrapped("note: " + note, 2);
   if (!forecast.notes.empty()) text += "\n";
   for (int section = 0; section < forecast.passes.sections.count; ++section)
@@ -209,7 +288,7 @@ std::string forecast_text(const PipelineForecast& forecast) {
   return text;
 }
 
-std::string forecast_json(const PipelineForecast& forecast) {
+nlohmann::ordered_json forecast_json(const PipelineForecast& forecast) {
   nlohmann::ordered_json json{{"model", forecast.model},
                               {"pipeline", forecast.passes.plan.ranks},
                               {"lines", forecast.lines},
@@ -223,7 +302,10 @@ std::string forecast_json(const PipelineForecast& forecast) {
     json["positions"].push_back(
         {{"sections", forecast.passes.plan.sections_of(position)},
          {"parameters", rank.parameters},
-         {"state_bytes", rank.states},
+         {"state_bytes", rank.states() + rank.disk_states},
+         {"host_state_bytes", rank.host_states},
+         {"disk_state_bytes", rank.disk_states},
+         {"transfer_bytes", rank.transfers},
          {"gathered_bytes", rank.gathered},
          {"staging_bytes", rank.staging},
          {"most_activation_bytes", rank.activations},
@@ -253,7 +335,11 @@ std::string forecast_json(const PipelineForecast& forecast) {
          {"to", crossing.to},
          {"operator", forecast.graph.operators[static_cast<std::size_t>(crossing.made_by)].name},
          {"bytes", forecast.graph.values[static_cast<std::size_t>(crossing.value)].bytes}});
-  return json.dump(1) + "\n";
+  if (forecast.memory)
+    json["memory"] = {{"needed_bytes", forecast.memory->needed},
+                      {"free_bytes", forecast.memory->free},
+                      {"fits", forecast.memory->fits()}};
+  return json;
 }
 
 }  // namespace zero::cli

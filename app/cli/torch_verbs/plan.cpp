@@ -442,6 +442,29 @@ void leave_out_time(TrainingPlan& plan) {
       "flops (--cluster; for one GPU with hosts = 1 and ranks = 1) gives the time of its matrix products";
 }
 
+std::string steps_text(std::int64_t steps, const Config& config) {
+  return fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(steps), config.train.epochs);
+}
+
+int print_pipeline(const PlanRequest& request, const AttachOptions& attach, std::optional<std::int64_t> steps,
+                   const std::optional<CheckedRun>& run) {
+  const PipelineForecast forecast = forecast_pipeline(request, attach);
+  std::optional<DryRun> dry_run;
+  if (run) dry_run = dry_run_of_pipeline(*run, static_cast<int>(request.world));
+  if (request.json) {
+    nlohmann::ordered_json json = forecast_json(forecast);
+    if (steps) json["steps"] = *steps;
+    if (dry_run) json["run"] = dry_run_json(*dry_run);
+    std::cout << json.dump(1) << "\n";
+    return 0;
+  }
+  std::cout << forecast_text(forecast);
+  for (const std::string& note : request.loaded.notes) std::cout << fmt::format("\nnote: {}\n", note);
+  if (dry_run) std::cout << "\n" << dry_run_text(*dry_run);
+  if (steps) std::cout << steps_text(*steps, request.loaded.config);
+  return 0;
+}
+
 int print_plan(const PlanRequest& request) {
   const Config& config = request.loaded.config;
   const std::optional<std::int64_t> steps = steps_of_epochs(request.loaded);
@@ -450,11 +473,7 @@ int print_plan(const PlanRequest& request) {
   std::optional<CheckedRun> run;
   const auto local_ranks = static_cast<int>(request.world / request.machines);
   if (request.trains) run = check_run(config, local_ranks, steps, request.overwrites);
-  if (config.parallel.pipeline > 1) {
-    const PipelineForecast forecast = forecast_pipeline(request, attach);
-    std::cout << (request.json ? forecast_json(forecast) : forecast_text(forecast));
-    return 0;
-  }
+  if (config.parallel.pipeline > 1) return print_pipeline(request, attach, steps, run);
   const HostGroup group = planned_group(request);
   if (group.ranks > 0) attach.group = group.ranks;
   auto [shape, task, plan] = planned_model(request, attach);
@@ -484,9 +503,7 @@ int print_plan(const PlanRequest& request) {
   if (!group.line.empty()) std::cout << "\n" << wrapped(group.line, 2);
   if (cluster) std::cout << "\n" << cluster_table(*cluster);
   if (dry_run) std::cout << "\n" << dry_run_text(*dry_run);
-  if (steps)
-    std::cout << fmt::format("\nsteps: {} make {} epochs of the training data\n", format_count(*steps),
-                             config.train.epochs);
+  if (steps) std::cout << steps_text(*steps, config);
   return 0;
 }
 

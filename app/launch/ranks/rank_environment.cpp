@@ -43,6 +43,7 @@ Variables rank_variables(const LaunchOptions& options, const RunIdentity& identi
       {"ZERO_RUN_ID", identity.run_id},
       {"ZERO_LAUNCH_ID", identity.launch_id},
       {"ZERO_GENERATION", text(identity.generation)},
+      {"ZERO_CORES_BOUND", options.bind_cores && num_cores >= options.ranks ? "1" : "0"},
   };
   if (replacement > 0) variables.emplace_back("ZERO_REPLACEMENT", text(replacement));
   if (identity.most_replacements > 0) variables.emplace_back("ZERO_MAX_REPLACEMENTS", text(identity.most_replacements));

@@ -5,6 +5,7 @@
 //   TORCHELASTIC_USE_AGENT_STORE=False (rank 0 of a program that asks for env:// makes the store itself)
 //   OMP_NUM_THREADS     cores / ranks, unless set
 //   OMP_WAIT_POLICY     passive, unless set
+//   ZERO_CORES_BOUND    1: the rank is bound to cores of its own; 0: all ranks share the cores
 //   ZERO_RUN_ID         the same for all ranks; on one machine a new one after each restart
 //   ZERO_LAUNCH_ID      random; all attempts of this launcher have the same one
 //   ZERO_GENERATION     0, and one more after each restart

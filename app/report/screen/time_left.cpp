@@ -29,7 +29,8 @@ double TimeLeft::seconds(std::int64_t step) const {
   step = std::min(step, steps_);
   // Evaluations after `step` and before the last step.
   const std::int64_t between = pace_.every > 0 && step < steps_ ? (steps_ - 1) / pace_.every - step / pace_.every : 0;
-  const std::int64_t evaluations = between + (pace_.last_alike ? 1 : 0);
+  const bool one_more = pace_.compares && pace_.every > 0 && step < steps_;
+  const std::int64_t evaluations = between + (one_more ? 1 : 0) + (pace_.last_alike ? 1 : 0);
   return median(recent_) * static_cast<double>(steps_ - step) + evaluation_seconds_ * static_cast<double>(evaluations);
 }
 

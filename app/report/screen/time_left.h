@@ -7,7 +7,7 @@
 //
 // A step takes the median of the last 64 steps, and an evaluation takes as long as the last one. Before the first
 // evaluation, none is counted. The final evaluation uses the whole split; it is counted only if the others do so also.
-// Checkpoints are not counted. Local.
+// If evaluations are compared, the last step has one more, like the others. Checkpoints are not counted. Local.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ namespace zero {
 struct EvaluationPace {
   std::int64_t every = 0;   // steps between two evaluations; 0: only one, at the end
   bool last_alike = false;  // true: the final evaluation takes as long as the others
+  bool compares = false;    // evaluations are compared (train.patience, checkpoint.keep_best)
 };
 
 class TimeLeft {
@@ -26,7 +27,10 @@ class TimeLeft {
   explicit TimeLeft(std::int64_t steps, EvaluationPace pace = {}) : steps_(steps), pace_(pace) {}
 
   void step(double seconds);
-  void evaluation(double seconds) { evaluation_seconds_ = seconds; }
+  // `further`: the averages of the weights, evaluated just after the weights.
+  void evaluation(double seconds, bool further = false) {
+    evaluation_seconds_ = further ? evaluation_seconds_ + seconds : seconds;
+  }
   // Returns the seconds that remain after step `step` of the run; 0 before any call of step().
   double seconds(std::int64_t step) const;
 

@@ -1,56 +1,10 @@
 #include "app/train/weights/module_plan.h"
 
-#include <algorithm>
-
-#include <fmt/format.h>
-
-#include "zero/base/error/error.h"
 #include "zero/engine/options/leaf_options.h"
 #include "zero/plan/units/factored.h"
 #include "zero/torch/module/module_parameters.h"
 
 namespace zero {
-namespace {
-
-// Returns for example "lm_head.weight is tied to wte.weight", if the group matches a parameter only by such a second
-// name; otherwise "".
-std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec>& specs) {
-  for (const ParamSpec& spec : specs) {
-    for (const std::string& alias : spec.aliases) {
-      ParamSpec renamed = spec;
-      renamed.name = alias;
-      if (group.matches(renamed)) return fmt::format("{} is tied to {}", alias, spec.name);
-    }
-  }
-  return "";
-}
-
-// Throws if a group has no parameters: a mistyped pattern would silently change nothing.
-void require_members(const std::vector<ParameterGroup>& groups, const std::vector<ParamSpec>& specs) {
-  for (const ParameterGroup& named : groups) {
-    if (named.name.empty()) continue;
-    const bool takes = std::ranges::any_of(groups, [&](const ParameterGroup& group) {
-      return group.name == named.name && std::ranges::any_of(specs, group.matches);
-    });
-    if (takes) continue;
-    const std::string tied = tied_member(named, specs);
-    if (!tied.empty()) throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
-    throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
-                      fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
-  }
-  const auto is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; };
-  for (const ParameterGroup& group : groups) {
-    if (group.muon != true || group.name.empty()) continue;
-    const bool has_matrix =
-        std::ranges::any_of(specs, [&](const ParamSpec& spec) { return is_matrix(spec) && group.matches(spec); });
-    if (!has_matrix)
-      throw ConfigError("optimizer.group", group.name,
-                        "rule = \"muon\" needs matrices, and these parameters include no matrix",
-                        "leave the rule out, or name parameters with two or more dimensions");
-  }
-}
-
-}  // namespace
 
 TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int world, const AttachOptions& attach) {
   TrainingPlan plan{.model = model,
@@ -61,7 +15,7 @@ TrainingPlan plan_of(const std::string& model, torch::nn::Module& module, int wo
     plan.world = attach.sync.servers;
     plan.workers = attach.sync.num_workers(world);
   }
-  require_members(attach.groups, plan.specs);
+  require_members(plan.specs, attach.groups);
   require_matrix(plan.specs, attach);
   plan.units = units_of(plan.specs, plan.world, attach);
   if (!attach.offload.fractions.on_device()) {

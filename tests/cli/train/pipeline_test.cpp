@@ -1,4 +1,7 @@
 // `[parallel]`: processes share one model as a pipeline, over shared memory, gloo and MPI. Also plans and refused keys.
+#include <cstdint>
+#include <filesystem>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -7,6 +10,7 @@
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
 #include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {
@@ -184,6 +188,62 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
 }
 
+// Where all units fit, a step gathers each once; under the min budget it gathers twice for each of 4 micro-batches.
+TEST_F(PipelinesSlow, PlannedGathersFollowTheBudget) {
+  const auto sent = [this](const std::string& flags) {
+    const Ran ran = folder_.zero("plan c.toml -n 4 --parallel.pipeline 2 --json " + flags, "timeout 60");
+    EXPECT_EQ(ran.status, 0) << ran.errors;
+    return Json::parse(ran.output, nullptr, false).at("positions").at(0).at("sent_state_bytes").get<std::int64_t>();
+  };
+  const std::int64_t whole = sent("--zero.stage 3");
+  EXPECT_GT(whole, 0);
+  EXPECT_EQ(whole, sent("--zero.stage 2"));
+  EXPECT_EQ(sent("--zero.stage 3 --zero.device_memory min") * 5, whole * 12);
+}
+
+// A rank with two sections names the part of the budget that one of them has.
+TEST_F(PipelinesSlow, PlanRefusesBudgetsOfTheRun) {
+  for (const std::string verb : {"plan c.toml", "train c.toml --dry-run", "train c.toml"}) {
+    const Ran ran = folder_.zero(verb + " -n 2 --parallel.pipeline 2 --zero.device_memory 1KiB", "timeout 60");
+    EXPECT_EQ(ran.status, 2) << verb << ran.output << ran.errors;
+    EXPECT_TRUE(says(ran.errors, "zero.device_memory = ")) << verb << ran.errors;
+    EXPECT_TRUE(says(ran.errors, "B: too small by ")) << verb << ran.errors;
+  }
+}
+
+TEST_F(PipelinesSlow, PlanCountsEachTier) {
+  std::filesystem::create_directory(folder_.path() / "disk");
+  const std::string flags =
+      "plan c.toml -n 2 --parallel.pipeline 2 --zero.stage 2 --zero.disk disk --zero.optimizer '{disk = 1}' ";
+  const Json plan = Json::parse(folder_.zero(flags + "--json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(plan.is_object());
+  for (const Json& position : plan.at("positions")) {
+    const auto bytes = [&position](const char* key) { return position.at(key).get<std::int64_t>(); };
+    EXPECT_GT(bytes("disk_state_bytes"), 0);
+    EXPECT_GT(bytes("transfer_bytes"), 0);
+    EXPECT_EQ(bytes("total_bytes"), bytes("state_bytes") - bytes("disk_state_bytes") + bytes("transfer_bytes") +
+                                        bytes("gathered_bytes") + bytes("staging_bytes") +
+                                        bytes("most_activation_bytes"));
+  }
+  EXPECT_TRUE(plan.at("memory").at("fits").get<bool>());
+  const Ran text = folder_.zero(flags, "timeout 60");
+  EXPECT_TRUE(says(text.output, " more are on disk, and the total includes ")) << text.output;
+  EXPECT_TRUE(says(text.output, "memory: a machine with 2 ranks needs at most ")) << text.output;
+}
+
+TEST_F(PipelinesSlow, DryRunDescribesTheRun) {
+  const std::string train = "train c.toml -n 2 --parallel.pipeline 2 --run.dir there --checkpoint.every 2 ";
+  ASSERT_EQ(folder_.zero(train + "--train.steps 2", "timeout 60").status, 0);
+  const Ran ran = folder_.zero(train + "--dry-run", "timeout 60");
+  EXPECT_EQ(ran.status, 0) << ran.errors;
+  EXPECT_TRUE(says(ran.output, "\nrun: continues after step 2 of 4\ntime: not known in all: ")) << ran.output;
+  const Json json = Json::parse(folder_.zero(train + "--dry-run --json", "timeout 60").output, nullptr, false);
+  ASSERT_TRUE(json.is_object());
+  EXPECT_EQ(json.at("run").at("step"), 2);
+  const Ran epochs = folder_.zero("plan c.toml -n 2 --parallel.pipeline 2 --train.epochs 2", "timeout 60");
+  EXPECT_TRUE(says(epochs.output, " make 2 epochs of the training data")) << epochs.output << epochs.errors;
+}
+
 // The run measures anew, so its choice may be another one than the plan's.
 TEST_F(Pipelines, AutoPrintsEachOrder) {
   const std::string flags = "c.toml -n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.sections 2";
@@ -240,6 +300,36 @@ TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
     const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;
     EXPECT_TRUE(says(ran.errors, start)) << ran.errors;
+  }
+}
+
+TEST_F(Pipelines, GroupsWithoutParametersAreRefused) {
+  for (const auto& [group, reason] : {std::pair(R"([{parameters="typo*", lr_scale=0.5}])",
+                                                "optimizer.group = typo*: no parameter of the model has such a name"),
+                                      std::pair(R"([{parameters="*bias", rule="muon"}])",
+                                                "optimizer.group = *bias: rule = \"muon\" needs matrices")}) {
+    for (const std::string verb : {"plan", "train"}) {
+      const Ran ran = folder_.zero(
+          verb + " c.toml -n 2 --parallel.pipeline 2 --optimizer.name muon --optimizer.group '" + group + "'",
+          "timeout 60");
+      EXPECT_EQ(ran.status, 2) << verb << ran.errors;
+      EXPECT_TRUE(says(ran.errors, reason)) << ran.errors;
+    }
+  }
+}
+
+// Modules of a plan have no values, and other types than parameters will have.
+TEST_F(PipelinesSlow, EachModelAndTypeIsPlanned) {
+  namespace fs = std::filesystem;
+  fs::create_directory_symlink(std::string(built::kSourceFolder) + "/examples", folder_.path() / "examples");
+  for (const std::string flags :
+       {"shakespeare_lstm/shakespeare_lstm.toml", "mnist_mlp/mnist_mlp.toml --train.dtype bf16",
+        "mnist_cnn/mnist_cnn.toml --train.dtype bf16"}) {
+    const Ran ran = folder_.zero("plan --json -n 2 --parallel.pipeline 2 examples/" + flags, "timeout 60");
+    EXPECT_EQ(ran.status, 0) << flags << ran.errors;
+    const Json plan = Json::parse(ran.output, nullptr, /*allow_exceptions=*/false);
+    ASSERT_TRUE(plan.is_object()) << flags;
+    EXPECT_EQ(plan.at("positions").size(), 2U) << flags;
   }
 }
 

@@ -42,8 +42,15 @@ TEST(RankEnvironment, IsTorchruns) {
                                                     {"ZERO_RUN_ID", "5f"},
                                                     {"ZERO_LAUNCH_ID", "a0"},
                                                     {"ZERO_GENERATION", "2"},
+                                                    {"ZERO_CORES_BOUND", "1"},
                                                     {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
   EXPECT_EQ(set, expected);
+}
+
+TEST(RankEnvironment, SaysWhetherCoresAreBound) {
+  EXPECT_EQ(variables({.ranks = 4}, 0, /*cores=*/4).at("ZERO_CORES_BOUND"), "1");
+  EXPECT_EQ(variables({.ranks = 4, .bind_cores = false}, 0, /*cores=*/4).at("ZERO_CORES_BOUND"), "0");
+  EXPECT_EQ(variables({.ranks = 4}, 0, /*cores=*/3).at("ZERO_CORES_BOUND"), "0") << "too few, so they are shared";
 }
 
 // One rank was left out.

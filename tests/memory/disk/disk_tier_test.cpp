@@ -293,7 +293,7 @@ TEST(DiskTier, RefusalNamesSufficientSize) {
   disk.reserve(6 * kMiB);
   const std::string text = message_of<ConfigError>([&] { disk.reserve(3 * kMiB); });
   EXPECT_TRUE(says(text, "zero.disk_memory = 8.00 MiB: 6.00 MiB of it are taken, and 3.00 MiB more are needed"));
-  EXPECT_TRUE(says(text, "at least 9.00 MiB"));
+  EXPECT_TRUE(says(text, "Give at least 9437184 B (9.00 MiB).")) << text;
   EXPECT_EQ(disk.reserve(2 * kMiB), 6 * kMiB);
 }
 

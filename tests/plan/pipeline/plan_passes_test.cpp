@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/text/bytes.h"
 
 #include "tests/support/expect_contains.h"
 #include "tests/support/message_of.h"
@@ -14,7 +16,8 @@
 namespace zero {
 namespace {
 
-// A chain of operators with a parameter each. A result has 1,000 bytes, and autograd keeps it.
+// A chain of operators with a parameter each. A result has 1,000 bytes, and autograd keeps it. If weights take time,
+// each operator is a product; the first one's input has no bytes.
 ForwardGraph chain(int length, const OperatorSeconds& seconds) {
   ForwardGraph graph;
   for (int op = 0; op < length; ++op) {
@@ -27,7 +30,10 @@ ForwardGraph chain(int length, const OperatorSeconds& seconds) {
                                .seconds = seconds,
                                .saved = {op}});
     graph.values.push_back({.bytes = 1000, .differentiable = true});
+    if (seconds.weights > 0)
+      graph.operators.back().product = WaitingProduct{.input = op > 0 ? op - 1 : length, .param = op};
   }
+  graph.values.push_back({.bytes = 0, .differentiable = true});
   graph.loss = length - 1;
   return graph;
 }
@@ -61,10 +67,30 @@ TEST(PlanPasses, CheckpointsHoldLessAndRunAgain) {
   ForwardGraph graph = chain(4, kEqual);
   graph.kept_together = {{1, 4}};
   const PlannedPasses planned = plan_passes(graph, {.pipeline = 1}, 2, {});
-  const SectionCosts costs = costs_of_sections(graph, planned.sections).front();
+  const SectionCosts costs = costs_of_sections(graph, planned.sections, /*split=*/false).front();
   EXPECT_EQ(costs.forward, 4);
   EXPECT_EQ(costs.inputs, 4 + 3);
   EXPECT_EQ(planned.time.ranks.front().activation_bytes, 2 * 1000 + 3 * 1000) << "1f1b holds one micro-batch";
+}
+
+// A head is tied to the lookup of operator 0. So passes of weights make only the gradients of operators 1 and 2.
+TEST(PlanPasses, TiedHeadsAreNotPostponed) {
+  ForwardGraph graph = chain(4, kEqual);
+  graph.operators[0].product.reset();
+  graph.operators[3].params = {0};
+  graph.operators[3].product = WaitingProduct{.input = 2, .param = 0};
+  const PlannedPasses planned = plan_passes(graph, {.pipeline = 2, .schedule = PassOrder::kZbH1}, 4, {});
+  ASSERT_TRUE(planned.sections.has_lookup);
+  const auto sums = [&](bool split) {
+    std::pair<double, double> of_model;
+    for (const SectionCosts& section : costs_of_sections(graph, planned.sections, split)) {
+      of_model.first += section.inputs;
+      of_model.second += section.weights;
+    }
+    return of_model;
+  };
+  EXPECT_EQ(sums(/*split=*/true), std::pair(6.0, 2.0));
+  EXPECT_EQ(sums(/*split=*/false), std::pair(4.0, 4.0));
 }
 
 // Without passes of weights all orders with one section a rank take equal time.
@@ -111,7 +137,21 @@ TEST(PlanPasses, ActivationMemoryLimitsTheChoice) {
   EXPECT_TRUE(says(skipped, " KiB of activations, parallel.activation_memory = ")) << skipped;
   const std::string text =
       message_of<ConfigError>([&] { choose(graph, {.pipeline = 2, .sections = 2, .activation_memory = 100}, 8); });
-  EXPECT_TRUE(says(text, "parallel.activation_memory = 100 B: a rank holds 7.81 KiB of activations")) << text;
+  EXPECT_TRUE(says(text, "parallel.activation_memory = 100 B: a rank holds 8000 B of activations (7.81 KiB)")) << text;
+}
+
+// A rounded number of bytes would be too small again.
+TEST(PlanPasses, NamedActivationMemorySuffices) {
+  ForwardGraph graph = chain(8, {.forward = 1, .inputs = 2, .weights = 0});
+  for (GraphValue& value : graph.values) value.bytes = value.bytes * 1237 / 1000;
+  const PipelineOptions options{.pipeline = 2, .sections = 2, .activation_memory = 100};
+  const std::string text = message_of<ConfigError>([&] { choose(graph, options, 8); });
+  const std::size_t at = text.find("use ");
+  ASSERT_NE(at, std::string::npos) << text;
+  PipelineOptions as_told = options;
+  as_told.activation_memory =
+      parse_bytes(text.substr(at + 4, text.find(',', at) - at - 4), "parallel.activation_memory");
+  EXPECT_EQ(choose(graph, as_told, 8).plan.ranks, 2) << text;
 }
 
 TEST(PlanPasses, ImpossibleOrdersAreSkippedWithReasons) {

@@ -41,5 +41,17 @@ TEST(TimeLeftTest, CountsSimilarLastEvaluation) {
   EXPECT_EQ(left.seconds(1000), 10);
 }
 
+// The weights take 10 seconds, and their averages 4.
+TEST(TimeLeftTest, CountsAveragesAndComparisons) {
+  TimeLeft left(1000, {.every = 250, .compares = true});
+  left.step(1);
+  for (int evaluation = 0; evaluation < 2; ++evaluation) {
+    left.evaluation(10);
+    left.evaluation(4, /*further=*/true);
+  }
+  EXPECT_EQ(left.seconds(300), 700 + 3 * 14) << "after the steps 500, 750 and 1000";
+  EXPECT_EQ(left.seconds(1000), 0);
+}
+
 }  // namespace
 }  // namespace zero

@@ -427,5 +427,25 @@ TEST(AttachPipeline, ImpossibleOptionsAreRefused) {
   EXPECT_TRUE(says(attach_to(2, {.stage = 0, .delayed_update = true}, {.pipeline = 2}), "zero.delayed_update = true"));
 }
 
+AttachOptions with_group(const std::string& module) {
+  AttachOptions options{.stage = 0, .accumulate = 2};
+  options.groups = {{.matches = [module](const ParamSpec& spec) { return spec.name.starts_with(module); },
+                     .lr_scale = 0,
+                     .name = module + "*"},
+                    {.matches = [](const ParamSpec&) { return true; }}};
+  return options;
+}
+
+// A group counts if any section has one of its parameters.
+TEST(AttachPipeline, GroupsWithoutParametersAreRefused) {
+  for (const int pipeline : {1, 2}) {
+    const auto make = [] { return mlp(); };
+    const std::string text =
+        message_of<ConfigError>([&] { train_pipelined(2, 1, with_group("typo"), {.pipeline = pipeline}, make); });
+    EXPECT_TRUE(says(text, "optimizer.group = typo*: no parameter of the model has such a name")) << text;
+    EXPECT_EQ(train_pipelined(2, 1, with_group("0."), {.pipeline = pipeline}, make).grad_norms.size(), 1U);
+  }
+}
+
 }  // namespace
 }  // namespace zero

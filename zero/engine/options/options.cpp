@@ -199,6 +199,47 @@ void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& op
                     "use another rule, or a model with hidden layers, or a ParameterGroup with muon = true");
 }
 
+namespace {
+
+// Returns for example "lm_head.weight is tied to wte.weight", if the group matches a parameter only by such a second
+// name; otherwise "".
+std::string tied_member(const ParameterGroup& group, const std::vector<ParamSpec>& specs) {
+  for (const ParamSpec& spec : specs) {
+    for (const std::string& alias : spec.aliases) {
+      ParamSpec renamed = spec;
+      renamed.name = alias;
+      if (group.matches(renamed)) return fmt::format("{} is tied to {}", alias, spec.name);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+void require_members(const std::vector<ParamSpec>& specs, const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& named : groups) {
+    if (named.name.empty()) continue;
+    const bool takes = std::ranges::any_of(groups, [&](const ParameterGroup& group) {
+      return group.name == named.name && std::ranges::any_of(specs, group.matches);
+    });
+    if (takes) continue;
+    const std::string tied = tied_member(named, specs);
+    if (!tied.empty()) throw ConfigError("optimizer.group", named.name, tied, "name the parameter that it is tied to");
+    throw ConfigError("optimizer.group", named.name, "no parameter of the model has such a name",
+                      fmt::format("names are such as {}", specs.empty() ? "" : specs.front().name));
+  }
+  const auto is_matrix = [](const ParamSpec& spec) { return spec.shape.size() >= 2; };
+  for (const ParameterGroup& group : groups) {
+    if (group.muon != true || group.name.empty()) continue;
+    const bool has_matrix =
+        std::ranges::any_of(specs, [&](const ParamSpec& spec) { return is_matrix(spec) && group.matches(spec); });
+    if (!has_matrix)
+      throw ConfigError("optimizer.group", group.name,
+                        "rule = \"muon\" needs matrices, and these parameters include no matrix",
+                        "leave the rule out, or name parameters with two or more dimensions");
+  }
+}
+
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options) {
   const auto rule = rule_of(options);
   require_rule(options, *rule);

@@ -192,6 +192,11 @@ void require_rule(const AttachOptions& options, const UpdateRule& rule);
 // trained parameter of a whole model is one. A section of a pipeline may have none.
 void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& options);
 
+// Throws ConfigError under "optimizer.group" if a named group has no parameter of a whole model, because a mistyped
+// pattern would change nothing; or if it has muon = true and no matrix. A section of a pipeline may have no parameter
+// of a group.
+void require_members(const std::vector<ParamSpec>& specs, const std::vector<ParameterGroup>& groups);
+
 // Returns the units of a model, cut for the `world` ranks that hold one copy of it, or for the servers. Throws as
 // make_units() and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as
 // require_rule() does, or "zero.shard_weights". Weighted units have the view of the rank with the largest weight

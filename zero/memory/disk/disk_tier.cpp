@@ -221,7 +221,8 @@ std::int64_t DiskTier::reserve(std::int64_t bytes) {
     throw ConfigError(
         "zero.disk_memory", format_bytes(capacity_bytes()),
         fmt::format("{} of it are taken, and {} more are needed", format_bytes(begin), format_bytes(bytes)),
-        fmt::format("Give at least {}.", format_bytes(begin + up_to(bytes, kPage))));
+        fmt::format("Give at least {} B ({}).", begin + up_to(bytes, kPage),
+                    format_bytes(begin + up_to(bytes, kPage))));
   if (bytes > 0) implementation_->ends.push_back(begin + up_to(bytes, kPage));
   return begin;
 }

@@ -352,4 +352,15 @@ std::vector<HeldActivations> activation_bytes(const ForwardGraph& graph, const S
   return all;
 }
 
+std::vector<bool> postponed_products(const ForwardGraph& graph, const Sections& sections) {
+  const Memories memories(graph);
+  std::vector<bool> postponed(graph.operators.size(), false);
+  for (int section = 0; section < sections.count; ++section) {
+    const SectionGraph mine(graph, sections, memories, section, /*split=*/true);
+    for (int number = 0; number < mine.size(); ++number)
+      if (mine.is_here(number) && mine.postponed(number)) postponed[static_cast<std::size_t>(number)] = true;
+  }
+  return postponed;
+}
+
 }  // namespace zero

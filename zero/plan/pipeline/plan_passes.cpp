@@ -45,7 +45,7 @@ PlannedPasses plan_order(const ForwardGraph& graph, PassOrder order, int depth, 
   }
   const CrossingBytes bytes = crossing_bytes(graph, planned.sections, planned.plan.rank_of_section);
   planned.is_measured = is_measured(graph);
-  PassCosts costs = costs_of_sections(graph, planned.sections);
+  PassCosts costs = costs_of_sections(graph, planned.sections, splits_backward(order));
   const std::vector<HeldActivations> held =
       activation_bytes(graph, planned.sections, planned.plan.rank_of_section, splits_backward(order));
   for (std::size_t section = 0; section < costs.size(); ++section) costs[section].held = held[section];
@@ -77,9 +77,11 @@ std::int64_t most_activation_bytes(const PipelineTime& time) {
       trials, {}, [](const OrderTrial& trial) { return std::pair(trial.time.ranks.empty(), trial.activation_bytes); });
   if (!smallest->time.ranks.empty())
     throw ConfigError("parallel.activation_memory", format_bytes(options.activation_memory),
-                      fmt::format("a rank holds {} of activations with parallel.schedule = {}, and more with others",
-                                  format_bytes(smallest->activation_bytes), name_of(smallest->order, smallest->depth)),
-                      "use that many bytes, or a smaller train.batch");
+                      fmt::format("a rank holds {} B of activations ({}) with parallel.schedule = {}, and more with "
+                                  "others",
+                                  smallest->activation_bytes, format_bytes(smallest->activation_bytes),
+                                  name_of(smallest->order, smallest->depth)),
+                      fmt::format("use {}B, or a smaller train.batch", smallest->activation_bytes));
   std::string reasons;
   for (const OrderTrial& trial : trials)
     reasons += fmt::format("\n  {}: {}", name_of(trial.order, trial.depth), trial.skipped);
@@ -192,12 +194,12 @@ CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections
   return bytes;
 }
 
-PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections) {
+PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections, bool split) {
   PassCosts costs(static_cast<std::size_t>(sections.count));
   const bool measured = is_measured(graph);
   double whole = 0;
   for (const double work : sections.work) whole += work;
-  const std::vector<bool> repeated = repeated_operators(graph);
+  const std::vector<bool> repeated = repeated_operators(graph), postponed = postponed_products(graph, sections);
   for (std::size_t op = 0; op < graph.operators.size(); ++op) {
     if (sections.of_operator[op] == kEverywhere) continue;
     SectionCosts& section = costs[static_cast<std::size_t>(sections.of_operator[op])];
@@ -205,7 +207,7 @@ PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections)
     const OperatorSeconds seconds = measured ? graph.operators[op].seconds : OperatorSeconds{share, share, share};
     section.forward += seconds.forward;
     section.inputs += seconds.inputs + (repeated[op] ? seconds.forward : 0);
-    section.weights += seconds.weights;
+    (split && !postponed[op] ? section.inputs : section.weights) += seconds.weights;
   }
   return costs;
 }

@@ -56,10 +56,11 @@ struct CrossingBytes {
 CrossingBytes crossing_bytes(const ForwardGraph& graph, const Sections& sections,
                              const std::vector<int>& rank_of_section);
 
-// Returns the measured seconds by section. If no operator was measured, each of a section's three passes costs the
-// section's share of the model's work. The operators of an activation checkpoint also count in the backward pass.
-// `held` stays empty.
-PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections);
+// Returns the measured seconds by section. If no operator was measured, each of an operator's forward pass, gradients
+// of inputs and gradients of weights costs its share of the model's work. The operators of an activation checkpoint
+// also count in the backward pass. `split`: the order has passes of weights. Only the gradients of
+// postponed_products() are then in `weights`; the pass of inputs makes all others. `held` stays empty.
+PassCosts costs_of_sections(const ForwardGraph& graph, const Sections& sections, bool split);
 
 // Returns whether the operators of the graph must be measured.
 inline bool needs_seconds(const PipelineOptions& options) {

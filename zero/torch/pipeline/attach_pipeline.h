@@ -136,6 +136,7 @@ class PipelineEngine {
 //   "attach_pipeline()"  ranks have different options, models or buffers
 //   "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.depth", "parallel.cut", "train.accumulate"
 //                        numbers that do not fit each other
+//   "optimizer.group"    a group with a name has no parameter in any section (require_members())
 //   the option's name    an option that no pipeline can have yet (require_pipeline_options())
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,
                                const PipelineOptions& pipeline);

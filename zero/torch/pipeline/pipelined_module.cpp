@@ -26,12 +26,12 @@
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
 #include "zero/torch/pipeline/agree_passes.h"
+#include "zero/torch/pipeline/forward/held_layouts.h"
 #include "zero/torch/pipeline/forward/operator_timer.h"
 #include "zero/torch/pipeline/joined_report.h"
 #include "zero/torch/pipeline/pass/step_buffers.h"
 #include "zero/torch/pipeline/pass/step_generator.h"
 #include "zero/torch/pipeline/section_options.h"
-#include "zero/torch/seam/tensor_type.h"
 
 namespace zero {
 namespace {
@@ -51,36 +51,6 @@ torch::Tensor scaled_loss(const torch::Tensor& loss, double scale) {
   const bool half = loss.scalar_type() == at::kHalf || loss.scalar_type() == at::kBFloat16;
   return (half ? loss.to(at::kFloat) : loss) * scale;
 }
-
-at::Tensor absent_parameter(const ParamSpec& spec) {
-  const at::Tensor layout =
-      at::empty(spec.shape, at::TensorOptions().dtype(to_scalar_type(spec.dtype)).device(c10::kMeta));
-  return absent_tensor(-1, TensorLayout::of(layout), spec.name);
-}
-
-// While operators are learned, parameters have the type and the device with which they will be held: a model may
-// convert its inputs to the type of a weight, and libtorch compares devices. Deferred parameters are on the meta
-// device.
-class HeldLayouts {
- public:
-  explicit HeldLayouts(const ModuleParameters& parameters) {
-    for (std::size_t param = 0; param < parameters.tensors.size(); ++param) {
-      const at::Tensor& tensor = parameters.tensors[param];
-      if (!tensor.is_meta() && tensor.scalar_type() == to_scalar_type(parameters.specs[param].dtype)) continue;
-      own_.emplace_back(tensor, at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                                    c10::VariableVersion(0), /*allow_tensor_metadata_change=*/true)));
-      replace_data(tensor, absent_parameter(parameters.specs[param]));
-    }
-  }
-  HeldLayouts(const HeldLayouts&) = delete;
-  HeldLayouts& operator=(const HeldLayouts&) = delete;
-  ~HeldLayouts() {
-    for (const auto& [tensor, data] : own_) replace_data(tensor, data);
-  }
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> own_;  // parameters, and their own data
-};
 
 Activity activity_of(PassKind kind) {
   constexpr std::array<Activity, 4> kActivities{Activity::kForward, Activity::kBackward, Activity::kBackwardInputs,
@@ -107,6 +77,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
   if (grid_.pipeline > 1) {
     require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
+    require_members(parameters_.specs, options_.groups);
     require_matrix(parameters_.specs, options_);
     return;
   }
@@ -177,7 +148,7 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     World& world = *worlds_[static_cast<std::size_t>(section)];
     modules_[static_cast<std::size_t>(section)] =
         std::make_unique<AttachedModule>(tensors, world,
-                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(tensors)),
+                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(section)),
                                                             world.communicator(), world.local_size()),
                                          EngineHost{.has_section = true});
     any = true;
@@ -276,13 +247,14 @@ ModelTensors PipelinedModule::tensors_of_section(int section) const {
   return tensors;
 }
 
-// The section's parameters as a part of those of this rank's sections.
-double PipelinedModule::share_of_rank(const ModelTensors& tensors) const {
+// The section's parameters as a part of those of this rank's sections. A tied parameter counts once.
+double PipelinedModule::share_of_rank(int section) const {
   std::int64_t own = 0, all = 0;
-  for (const ModelTensors::Parameter& parameter : tensors.parameters) own += parameter.tensor.numel();
-  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param)
-    if (position_of(forward_.sections.home_of_param[param]) == grid_.position)
-      all += parameters_.tensors[param].numel();
+  for (std::size_t param = 0; param < parameters_.tensors.size(); ++param) {
+    const int home = forward_.sections.home_of_param[param];
+    if (home == section) own += parameters_.specs[param].numel();
+    if (position_of(home) == grid_.position) all += parameters_.specs[param].numel();
+  }
   return own == all ? 1 : static_cast<double>(own) / static_cast<double>(all);
 }
 

@@ -81,7 +81,7 @@ class PipelinedModule {
   void share_first_values();
   void open_groups();
   ModelTensors tensors_of_section(int section) const;
-  double share_of_rank(const ModelTensors& tensors) const;
+  double share_of_rank(int section) const;
   void leave_absent();
   std::vector<double> plain_passes(const LossOfMicro& loss, double parts);
   void run_forward(const Pass& pass, const LossOfMicro& loss, OpenPasses& open, std::vector<double>& losses);

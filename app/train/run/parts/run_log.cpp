@@ -101,7 +101,7 @@ void RunLog::add_to_last_step(const SentBytes& by_outer_steps) {
 void RunLog::add(EvaluationMetrics metrics) {
   if (!is_first()) return;
   metrics.time = unix_seconds();
-  time_left_.evaluation(metrics.seconds);
+  time_left_.evaluation(metrics.seconds, /*further=*/metrics.averaged);
   metrics_->add(metrics);
   if (tensorboard_) tensorboard_->add(metrics);
   write();

@@ -85,7 +85,9 @@ RunRecords::RunRecords(const TrainJob& job, const RunRanks& ranks, Task& task, c
       progress(output.out, style_on(output.style, ranks), job.train.steps, task.has_tokens() ? "tok/s" : "rows/s"),
       log(folder, progress,
           StepHistory(job.train.log_every, job.train.steps, averaged_in_history(job, ranks.num_computing)),
-          TimeLeft(job.train.steps, {.every = job.train.eval_every, .last_alike = job.train.eval_batches == 0}),
+          TimeLeft(job.train.steps, {.every = job.train.eval_every,
+                                     .last_alike = job.train.eval_batches == 0,
+                                     .compares = watched_measure(job).has_value()}),
           ranks.comm()),
       served(served_report(job.attach.sync, ranks.num_computing)) {}
 
