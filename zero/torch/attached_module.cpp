@@ -87,7 +87,7 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   on_device.updated_elsewhere = role_.is_worker();
   on_device.device = device_.get();
   if (!device_->host_readable())
-    on_device.ranks_on_device = std::max(on_device.ranks_on_device, num_sharers(*device_, world.communicator()));
+    on_device.ranks_on_device = num_sharers(*device_, world.communicator(), host.ranks_on_device);
   if (!on_device.free_device_bytes && free_bytes_of(*device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
