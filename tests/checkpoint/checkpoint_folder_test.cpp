@@ -33,7 +33,8 @@ TEST(CheckpointFolder, ListsNewestStepsFirst) {
 TEST(CheckpointFolder, ListsCheckpointsThatWereSetAside) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder.path());
-  for (const char* const name : {"step-00000003", "step-00000003.old.tmp", "step-00000005.old.tmp"}) make(folder / name);
+  for (const char* const name : {"step-00000003", "step-00000003.old.tmp", "step-00000005.old.tmp"})
+    make(folder / name);
   const std::vector<CheckpointFolder::Entry> both{{5, checkpoints.path_of(5)}, {3, checkpoints.path_of(3)}};
   EXPECT_EQ(checkpoints.list(), both);
   checkpoints.keep(2, 5);

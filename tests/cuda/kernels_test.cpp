@@ -127,9 +127,8 @@ TEST_F(Kernels, RankSumMatchesHostBits) {
     TypedElements expected = sum.start(), actual = sum.start();
     StatsLimbs expected_stats, actual_stats;
     sum.for_each_call(expected, expected_stats, [](const RankSumArguments& call) { kRankSum.host(&call); });
-    sum.for_each_call(actual, actual_stats, [&](const RankSumArguments& call) {
-      run_grid(grid_of(random), [&] { rank_sum_kernel(call); });
-    });
+    sum.for_each_call(actual, actual_stats,
+                      [&](const RankSumArguments& call) { run_grid(grid_of(random), [&] { rank_sum_kernel(call); }); });
     ASSERT_TRUE(actual == expected) << "grid " << trial;
     ASSERT_EQ(actual_stats.num_non_finite, expected_stats.num_non_finite);
     ASSERT_TRUE(same_sums(actual_stats.sum_squares, expected_stats.sum_squares));

@@ -1,5 +1,5 @@
-// Timed marks of a device (on CUDA: events) are kept only until their times are read, also if the program never asks for
-// seconds.
+// Timed marks of a device (on CUDA: events) are kept only until their times are read, also if the program never asks
+// for seconds.
 #include <algorithm>
 #include <cstddef>
 #include <memory>

@@ -64,10 +64,10 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
 // A device's own link cannot be paced.
 void refuse_simulated_link(const AttachOptions& options, const Device& device) {
   if (device.host_readable() || options.offload.link_bytes_per_second <= 0) return;
-  throw ConfigError("zero.link_bandwidth", fmt::format("{}", options.offload.link_bytes_per_second),
-                    fmt::format("a simulated link does not work on a device that the host cannot read ({})",
-                                device.name()),
-                    "leave it out, or train on the CPU");
+  throw ConfigError(
+      "zero.link_bandwidth", fmt::format("{}", options.offload.link_bytes_per_second),
+      fmt::format("a simulated link does not work on a device that the host cannot read ({})", device.name()),
+      "leave it out, or train on the CPU");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(OuterFragments, OnlyFragmentsWithStepsAreMerged) {
   EXPECT_NE(merged.own[0], before.own[0]);
 }
 
-// The differences are taken after step 4 and their result is applied after step 6, or by an earlier merge. Expected: one
+// The differences are taken after step 4. Their result is applied after step 6, or by an earlier merge. Expected: one
 // outer step of the differences after step 4.
 TEST(OuterFragments, UnmixedResultsAreMergedOnce) {
   const auto none = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 0);

@@ -320,8 +320,8 @@ class SumsOfMatrices final : public UpdateRule {
 };
 
 TEST(UpdateRule, RefusesMatrixRuleWithSums) {
-  const std::string refusal = message_of<ConfigError>(
-      [] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<SumsOfMatrices>()}); });
+  const std::string refusal =
+      message_of<ConfigError>([] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<SumsOfMatrices>()}); });
   EXPECT_TRUE(says(refusal, "optimizer.rule = sums_of_matrices: it has matrices() and 1 sums"));
   EXPECT_TRUE(says(refusal, "num_sums()"));
 }
