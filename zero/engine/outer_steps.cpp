@@ -56,20 +56,24 @@ void OuterSteps::merge(std::int64_t done, std::int64_t num_updates) {
   if (!parts_.options.local) return;
   if (std::exchange(restored_, false)) find_equal_copies();
   end_exchange();
-  const int unmixed = fragment_in_transfer(*parts_.options.local, done);
-  for (std::size_t place = 0; place < apart_.size(); ++place) {
-    if (!apart_[place]) continue;
-    const int number = static_cast<int>(place);
-    const bool has_new_anchor = number == unmixed;
+  const auto merge_fragment = [&](int number, bool has_new_anchor) {
+    const auto place = static_cast<std::size_t>(number);
+    if (!apart_[place]) return;
+    apart_[place] = false;
     statistics_.outer_step({.fragment = number, .begins = !has_new_anchor, .ends = true}, [&] {
       update_times_.settle();
-      if (has_new_anchor)
+      if (has_new_anchor) {
         parts_.executor.run_rule(*make_anchoring(*parts_.rule), fragment(number), /*gathers=*/true);
-      else
+      } else {
         merge_units(fragment(number), num_updates);
+      }
     });
-    apart_[place] = false;
-  }
+  };
+  // The fragment in transfer comes first, because its outer step has begun before those of the others.
+  const int unmixed = fragment_in_transfer(*parts_.options.local, done);
+  if (unmixed >= 0 && !apart_.empty()) merge_fragment(unmixed, /*has_new_anchor=*/true);
+  for (int number = 0; number < static_cast<int>(apart_.size()); ++number)
+    merge_fragment(number, /*has_new_anchor=*/false);
 }
 
 // A checkpoint may have been saved after merge_copies() in the middle of a round.

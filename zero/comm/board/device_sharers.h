@@ -2,8 +2,8 @@
 //
 //   host.ranks_on_device = num_sharers(device, comm);     // 2: two ranks share a GPU, and so its memory
 //
-// Collective. Returns `otherwise` if the device cannot identify itself (Device::identity()). Ranks of a machine may have
-// a GPU each, although each sees only one (`srun --gpus-per-task=1`), so the number of visible GPUs is no answer.
+// Collective. Returns `otherwise` if the device cannot identify itself (Device::identity()). The number of GPUs that a
+// rank sees is no answer: with `srun --gpus-per-task=1` each rank sees one, and has it for itself.
 #pragma once
 
 #include "zero/comm/communicator.h"
