@@ -40,7 +40,6 @@ struct TrainJob {
   std::int64_t host_activation_bytes = 0;    // host bytes of offloaded activations if offload.host_memory is kAuto
   std::int64_t device_activation_bytes = 0;  // device bytes of their blocks
   std::string device = "cpu";                // device of this rank: "cpu", "cuda:1"
-  int ranks_on_device = 1;                   // ranks of this machine that share the device
   std::filesystem::path run_dir;
   bool overwrite = false;
   std::filesystem::path replay;        // folder of a run with servers whose order of events is repeated; empty: none

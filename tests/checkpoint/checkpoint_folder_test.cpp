@@ -29,6 +29,24 @@ TEST(CheckpointFolder, ListsNewestStepsFirst) {
   EXPECT_EQ(steps, (std::vector<std::int64_t>{100000000, 20, 9}));
 }
 
+// A killed save may have set a checkpoint aside. It counts unless its name is taken.
+TEST(CheckpointFolder, ListsCheckpointsThatWereSetAside) {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder.path());
+  for (const char* const name : {"step-00000003", "step-00000003.old.tmp", "step-00000005.old.tmp"})
+    make(folder / name);
+  const std::vector<CheckpointFolder::Entry> both{{5, checkpoints.path_of(5)}, {3, checkpoints.path_of(3)}};
+  EXPECT_EQ(checkpoints.list(), both);
+  checkpoints.keep(2, 5);
+  EXPECT_EQ(checkpoints.list(), both);
+  EXPECT_FALSE(fs::exists(folder / "step-00000003.old.tmp"));
+  checkpoints.keep(1, 9, /*spared=*/3);
+  EXPECT_TRUE(fs::exists(folder / "step-00000005.old.tmp"));
+  checkpoints.clear();
+  EXPECT_TRUE(checkpoints.list().empty());
+  EXPECT_FALSE(fs::exists(folder / "step-00000005.old.tmp"));
+}
+
 TEST(CheckpointFolder, MissingFolderIsEmpty) {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder / "none");

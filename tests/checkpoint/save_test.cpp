@@ -89,6 +89,25 @@ TEST(CheckpointSaveSlow, WithoutExchangeOldOneMovesAside) {
   });
 }
 
+// A kill between the two renames of a file system without an exchange leaves no folder of that name.
+TEST(CheckpointSaveSlow, KilledReplacementLosesNothing) {
+  const TemporaryFolder folder;
+  on_ranks(1, [&](Communicator& comm) {
+    TwoSaves saves(comm, folder / "c");
+    std::filesystem::rename(folder / "c", folder / "c.old.tmp");
+    EXPECT_EQ(CheckpointReader(folder / "c").manifest().steps, 1) << "a load reads the replaced one";
+    struct FullDisk final : FileCalls {
+      ssize_t write(int, std::span<const std::byte>, std::int64_t) const override { return -ENOSPC; }
+    };
+    EXPECT_THROW(saves.second(FullDisk()), IoError);
+    EXPECT_EQ(step_at(folder / "c"), 1) << "the next save gives it its name back";
+    EXPECT_FALSE(std::filesystem::exists(folder / "c.old.tmp"));
+    saves.second(FileCalls::kernel());
+    EXPECT_EQ(step_at(folder / "c"), 2);
+    EXPECT_EQ(folder.num_files(), 1u);
+  });
+}
+
 TEST(CheckpointSaveSlow, UnawaitedSaveIsAbandoned) {
   const TemporaryFolder folder;
   on_ranks(1, [&](Communicator& comm) {

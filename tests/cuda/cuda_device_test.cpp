@@ -316,6 +316,7 @@ TEST_F(CudaDevice, HasCodeForEveryKernel) {
   };
   launch(kCast, ElementArguments{.numel = 9}, "cast_kernel");
   launch(kAdd, ElementArguments{.numel = 9}, "add_kernel");
+  launch(kRound, ElementArguments{.from_dtype = DType::kBFloat16, .numel = 9}, "round_kernel");
   launch(kAverage, AverageArguments{.numel = 9}, "average_kernel");
   launch(kExchange, ExchangeArguments{.numel = 9}, "exchange_kernel");
   launch(kOuterSubtract, OuterArguments{.numel = 9}, "outer_subtract_kernel");

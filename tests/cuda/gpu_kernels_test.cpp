@@ -14,6 +14,7 @@
 
 #include "tests/cuda/device_arrays.h"
 #include "tests/cuda/on_the_gpu.h"
+#include "tests/cuda/random_rank_sum.h"
 #include "tests/cuda/random_span.h"
 #include "tests/cuda/sum_lanes.h"
 #include "tests/support/tier.h"
@@ -39,24 +40,22 @@ TEST_F(OnTheGpu, RankSumMatchesHostBits) {
   for (int trial = 0; trial < num_draws(); ++trial) {
     const std::size_t numel = 1 + random() % (drawn(random, 8) == 0 ? 300'000 : 3000);
     const int special_in = drawn(random, 2) == 0 ? 0 : 300;
-    std::vector<Elements<float>> in;
-    for (int rank = 1 + drawn(random, 5); rank > 0; --rank) in.push_back(random_floats(random, numel, special_in));
-    TypedElements expected(random, numel);
-    TypedElements actual = expected;
+    RandomRankSum sum(random, numel, special_in);
+    TypedElements expected = sum.start(), actual = sum.start();
     StatsLimbs expected_stats, actual_stats;
-    RankSumArguments arguments{.num_in = static_cast<std::int32_t>(in.size()),
-                               .out_dtype = expected.dtype(),
-                               .numel = static_cast<std::int64_t>(numel)};
-    for (std::size_t rank = 0; rank < in.size(); ++rank) arguments.in[rank] = in[rank].bytes();
-    arguments.out = expected.data();
-    arguments.stats = &expected_stats;
-    kRankSum.host(&arguments);
-    DeviceArrays arrays(device());
-    for (std::size_t rank = 0; rank < in.size(); ++rank) arguments.in[rank] = arrays.bring(in[rank].bytes(), 4 * numel);
-    arguments.out = arrays.bring(actual.data(), size_of(actual.dtype()) * numel);
-    arguments.stats = arrays.bring(&actual_stats, 1);
-    run_there(kRankSum, arguments);
-    arrays.take_back();
+    sum.for_each_call(expected, expected_stats, [](const RankSumArguments& call) { kRankSum.host(&call); });
+    sum.for_each_call(actual, actual_stats, [&](RankSumArguments call) {
+      DeviceArrays arrays(device());
+      for (std::int32_t rank = 0; rank < call.num_in; ++rank) {
+        const std::byte*& in = call.in[static_cast<std::size_t>(rank)];
+        in = arrays.bring(in, size_of(call.dtype) * numel);
+      }
+      call.onto = arrays.bring(call.onto, numel);
+      call.out = arrays.bring(call.out, size_of(call.out_dtype) * numel);
+      call.stats = arrays.bring(call.stats, 1);
+      run_there(kRankSum, call);
+      arrays.take_back();
+    });
     ASSERT_TRUE(actual == expected) << "trial " << trial << ", elements " << numel;
     ASSERT_EQ(actual_stats.num_non_finite, expected_stats.num_non_finite);
     ASSERT_TRUE(same_sums(actual_stats.sum_squares, expected_stats.sum_squares)) << trial;

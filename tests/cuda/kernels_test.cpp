@@ -9,6 +9,7 @@
 #include "plugins/cuda/factor_kernels.cuh"
 #include "plugins/cuda/sum_kernels.cuh"
 #include "plugins/cuda/update_kernels.cuh"
+#include "tests/cuda/random_rank_sum.h"
 #include "tests/cuda/random_span.h"
 #include "tests/cuda/sum_lanes.h"
 #include "tests/support/this_build.h"
@@ -119,22 +120,15 @@ TEST_F(Kernels, EightBitUpdateMatchesHostBits) {
 // The statistics also match.
 TEST_F(Kernels, RankSumMatchesHostBits) {
   Random random(64);
-  for (int trial = 0; trial < 3 * num_grids(); ++trial) {
+  for (int trial = 0; trial < 6 * num_grids(); ++trial) {
     const std::size_t numel = 1 + random() % 3000;
     const int special_in = drawn(random, 2) == 0 ? 0 : 300;
-    std::vector<Elements<float>> in;
-    for (int rank = 0; rank < 3; ++rank) in.push_back(random_floats(random, numel, special_in));
-    TypedElements expected(random, numel);
-    TypedElements actual = expected;
+    RandomRankSum sum(random, numel, special_in);
+    TypedElements expected = sum.start(), actual = sum.start();
     StatsLimbs expected_stats, actual_stats;
-    RankSumArguments arguments{.num_in = 3, .out_dtype = expected.dtype(), .numel = static_cast<std::int64_t>(numel)};
-    for (std::size_t rank = 0; rank < 3; ++rank) arguments.in[rank] = in[rank].bytes();
-    arguments.out = expected.data();
-    arguments.stats = &expected_stats;
-    kRankSum.host(&arguments);
-    arguments.out = actual.data();
-    arguments.stats = &actual_stats;
-    run_grid(grid_of(random), [&] { rank_sum_kernel(arguments); });
+    sum.for_each_call(expected, expected_stats, [](const RankSumArguments& call) { kRankSum.host(&call); });
+    sum.for_each_call(actual, actual_stats,
+                      [&](const RankSumArguments& call) { run_grid(grid_of(random), [&] { rank_sum_kernel(call); }); });
     ASSERT_TRUE(actual == expected) << "grid " << trial;
     ASSERT_EQ(actual_stats.num_non_finite, expected_stats.num_non_finite);
     ASSERT_TRUE(same_sums(actual_stats.sum_squares, expected_stats.sum_squares));

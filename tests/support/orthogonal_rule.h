@@ -12,10 +12,11 @@ namespace zero {
 
 class OrthogonalRule final : public UpdateRule, public MatrixRule {
  public:
-  // `spare`: floats of workspace that the rule declares but does not use.
-  explicit OrthogonalRule(std::int64_t spare = 0) : spare_(spare) {}
+  // `spare`: floats of workspace that the rule declares but does not use. `of`: parameters that have the momentum; only
+  // matrices use it.
+  explicit OrthogonalRule(std::int64_t spare = 0, StateOf of = StateOf::kMatrices) : spare_(spare), of_(of) {}
   std::string_view name() const override { return "orthogonal"; }
-  std::vector<StateSpec> states() const override { return {{.name = "momentum", .of = StateOf::kMatrices}}; }
+  std::vector<StateSpec> states() const override { return {{.name = "momentum", .of = of_}}; }
   const MatrixRule* matrices() const override { return this; }
 
   std::int64_t workspace_numel(const MatrixShape& matrix) const override {
@@ -60,6 +61,7 @@ class OrthogonalRule final : public UpdateRule, public MatrixRule {
 
  private:
   std::int64_t spare_;
+  StateOf of_;
 };
 
 }  // namespace zero

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp";
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kSetAside = ".old.tmp";
 
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -24,6 +24,15 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
   if (error != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
   return step;
+}
+
+// Returns the path without the ending that set_aside() adds, if nothing else has that name; otherwise the path.
+fs::path named(const fs::path& path) {
+  const std::string whole = path.string();
+  if (!whole.ends_with(kSetAside)) return path;
+  fs::path name = whole.substr(0, whole.size() - kSetAside.size());
+  std::error_code ignored;
+  return fs::exists(name, ignored) ? path : name;
 }
 
 }  // namespace
@@ -36,8 +45,9 @@ std::vector<CheckpointFolder::Entry> CheckpointFolder::list() const {
   std::vector<Entry> entries;
   for (const fs::path& path : paths_in(path_)) {
     std::error_code ignored;
-    const auto step = step_of(path.filename().string());
-    if (step && fs::is_directory(path, ignored)) entries.push_back({*step, path});
+    const fs::path name = named(path);
+    const auto step = step_of(name.filename().string());
+    if (step && fs::is_directory(path, ignored)) entries.push_back({*step, name});
   }
   std::ranges::sort(entries, std::greater(), &Entry::step);
   return entries;
@@ -53,13 +63,18 @@ void CheckpointFolder::keep(std::int64_t count, std::int64_t newest, std::int64_
     }
   };
   std::int64_t kept = 0;
+  std::vector<fs::path> left;
   for (const Entry& entry : list()) {
-    if (entry.step > newest || kept++ < count || entry.step == spared) continue;
-    remove(entry.path);
+    if (entry.step > newest || kept++ < count || entry.step == spared) {
+      left.push_back(entry.path);
+    } else {
+      remove(entry.path);
+    }
   }
   for (const fs::path& path : paths_in(path_)) {
     const std::string name = path.filename().string();
     if (!name.starts_with(kPrefix) || !name.ends_with(kUnfinished)) continue;
+    if (std::ranges::find(left, named(path)) != left.end()) continue;  // the only copy of a kept checkpoint
     const auto step = step_of(name.substr(0, name.find('.')));
     if (!step || *step <= newest) remove(path);
   }

@@ -5,7 +5,8 @@
 //   for (const auto& [step, path] : folder.list()) ...     // the newest first; contents are not examined
 //   folder.keep(3, 500);                   // after step 500 was saved: removes all but it and the two before
 //
-// A name ending in .tmp is no checkpoint. Local; throws IoError.
+// A name ending in .tmp is no checkpoint, except NAME.old.tmp if NAME is missing (PublishedFolder).
+// It is listed as NAME, which readers find. Local; throws IoError.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
@@ -13,6 +14,7 @@
 #include "zero/checkpoint/engines_folder.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/image/same_outcome.h"
+#include "zero/checkpoint/safetensors/block_file.h"
 
 namespace zero {
 namespace {
@@ -55,9 +57,21 @@ void PublishedFolder::make(const std::function<bool(const fs::path&)>& is_part) 
   } else if (result != -EEXIST) {
     throw IoError(parent.string(), "make the folder", -result);
   }
+  restore_replaced();
   remove_checkpoint(temporary_, calls_);  // of a save that did not end
   if (const int result = calls_.make_folder(temporary_.string()); result < 0)
     throw IoError(temporary_.string(), "make the folder", -result);
+}
+
+// A save may have been killed between its two renames. Then the path is missing, and the replaced folder is whole.
+void PublishedFolder::restore_replaced() const {
+  const fs::path old = set_aside(path_);
+  std::error_code ignored;
+  const auto is_there = [&ignored](const fs::path& file) { return fs::exists(fs::symlink_status(file, ignored)); };
+  if (is_there(path_) || !(is_there(old / kManifestName) || is_there(old / kEnginesName))) return;
+  if (const int result = calls_.rename(old.string(), path_.string()); result < 0)
+    throw IoError(old.string(), fmt::format("rename to {}", path_.string()), -result);
+  sync_folder(folder_of(path_), calls_);
 }
 
 void PublishedFolder::publish() {
@@ -71,14 +85,14 @@ void PublishedFolder::remove() const {
 
 // From here to there the folder around is synced, or things are put back as they were.
 void PublishedFolder::take_the_name() {
-  const std::string from = temporary_.string(), to = path_.string(), old = to + ".old.tmp";
+  const std::string from = temporary_.string(), to = path_.string(), old = set_aside(path_).string();
   std::error_code ignored;
   const bool replaces = fs::exists(path_, ignored);
   bool exchanged = replaces;
   int result = replaces ? calls_.exchange(from, to) : calls_.rename(from, to);
   if (replaces && (result == -EINVAL || result == -ENOSYS)) {  // a file system that cannot
     exchanged = false;
-    remove_checkpoint(old, calls_);  // of a save that ended here
+    remove_checkpoint(old, calls_);  // of a save that was killed after it had its name
     result = calls_.rename(to, old);
     if (result == 0 && (result = calls_.rename(from, to)) < 0) calls_.rename(old, to);
   }

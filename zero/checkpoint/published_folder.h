@@ -6,7 +6,8 @@
 //   folder.publish();                        // at any instant a reader finds the old folder, the new one, or none
 //
 // A file system that cannot exchange names, such as NFS, has an instant without either; the old folder is then at
-// PATH.old.tmp. Local; one rank does it. Throws IoError: the path is as it was.
+// PATH.old.tmp (set_aside()). If a kill leaves it there, readers take it, and the next make() gives it its name back.
+// Local; one rank does it. Throws IoError: the path is as it was.
 #pragma once
 
 #include <filesystem>
@@ -31,6 +32,7 @@ class PublishedFolder {
   void remove() const;
 
  private:
+  void restore_replaced() const;
   void take_the_name();
 
   std::filesystem::path path_, temporary_;

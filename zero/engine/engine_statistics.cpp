@@ -81,6 +81,7 @@ void EngineStatistics::before_update() {
 
 void EngineStatistics::step_ends() {
   times_->step_ends();
+  parts_.updater.tiles().read_times();
   const Exchanged now = exchanged();
   in_step_ = now - at_last_step_ - std::exchange(untraced_, {});
   in_step_.seconds = std::max(in_step_.seconds, 0.0);

@@ -49,8 +49,8 @@ class EngineStep {
 
   // Makes the weights the anchors before the first step, if copies train apart; no-op later. Call it between steps.
   void anchor() { outer_.anchor(num_done()); }
-  // Takes the outer step now, if a step was taken since the last outer step.
-  void merge() { outer_.merge(num_updates_); }
+  // Takes the outer step now, of the fragments with a step since their last outer step.
+  void merge() { outer_.merge(num_done(), num_updates_); }
   // Waits for the sums of an outer step that are in progress.
   void finish_outer() { outer_.finish(); }
 

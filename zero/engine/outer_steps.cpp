@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "zero/base/error/check.h"
+#include "zero/comm/collectives.h"
 #include "zero/engine/options/outer_fragments.h"
 #include "zero/engine/outer/outer_pass.h"
 #include "zero/engine/outer/outer_sum.h"
+#include "zero/engine/states/replicas.h"
 
 namespace zero {
 
@@ -22,8 +24,9 @@ void OuterSteps::anchor(std::int64_t done) {
 
 bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
   if (!parts_.options.local) return false;
-  apart_ = true;
   const LocalSteps& local = *parts_.options.local;
+  apart_.assign(static_cast<std::size_t>(local.fragments), true);
+  restored_ = false;
   const int ends = fragment_that_ends(local, done), begins = fragment_that_begins(local, done);
   if (local.overlap == 0) {
     if (ends < 0) return false;
@@ -31,7 +34,7 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
       update_times_.settle();
       merge_units(fragment(ends), num_updates);
     });
-    apart_ = local.fragments > 1;
+    apart_[static_cast<std::size_t>(ends)] = false;
     return true;
   }
   if (ends >= 0 || begins >= 0) statistics_.outside_training([this] { update_times_.settle(); });
@@ -49,14 +52,38 @@ bool OuterSteps::step_done(std::int64_t done, std::int64_t num_updates) {
   return ends >= 0;
 }
 
-void OuterSteps::merge(std::int64_t num_updates) {
-  if (!apart_) return;
+void OuterSteps::merge(std::int64_t done, std::int64_t num_updates) {
+  if (!parts_.options.local) return;
+  if (std::exchange(restored_, false)) find_equal_copies();
   end_exchange();
-  statistics_.outer_step({.begins = true, .ends = true}, [&] {
-    update_times_.settle();
-    merge_units(all_units(), num_updates);
-  });
-  apart_ = false;
+  const auto merge_fragment = [&](int number, bool has_new_anchor) {
+    const auto place = static_cast<std::size_t>(number);
+    if (!apart_[place]) return;
+    apart_[place] = false;
+    statistics_.outer_step({.fragment = number, .begins = !has_new_anchor, .ends = true}, [&] {
+      update_times_.settle();
+      if (has_new_anchor) {
+        parts_.executor.run_rule(*make_anchoring(*parts_.rule), fragment(number), /*gathers=*/true);
+      } else {
+        merge_units(fragment(number), num_updates);
+      }
+    });
+  };
+  // The fragment in transfer comes first, because its outer step has begun before those of the others.
+  const int unmixed = fragment_in_transfer(*parts_.options.local, done);
+  if (unmixed >= 0 && !apart_.empty()) merge_fragment(unmixed, /*has_new_anchor=*/true);
+  for (int number = 0; number < static_cast<int>(apart_.size()); ++number)
+    merge_fragment(number, /*has_new_anchor=*/false);
+}
+
+// A checkpoint may have been saved after merge_copies() in the middle of a round.
+void OuterSteps::find_equal_copies() {
+  for (std::size_t place = 0; place < apart_.size(); ++place) {
+    if (!apart_[place]) continue;
+    const bool differs = std::ranges::any_of(fragment(static_cast<int>(place)),
+                                             [this](int unit) { return !weights_are_anchor(parts_.state, unit); });
+    apart_[place] = all_reduce_max(parts_.comms.run, differs ? 1 : 0) == 1;
+  }
 }
 
 void OuterSteps::merge_units(const std::vector<int>& units, std::int64_t num_updates) {
@@ -101,7 +128,10 @@ void OuterSteps::finish() {
 void OuterSteps::restore(std::int64_t done) {
   if (!parts_.options.local) return;
   const LocalSteps& local = *parts_.options.local;
-  apart_ = local.fragments > 1 || local.overlap > 0 ? done > 0 : done % local.steps != 0;
+  apart_.assign(static_cast<std::size_t>(local.fragments), done > 0);
+  restored_ = true;
+  const int merged = local.overlap == 0 ? fragment_that_ends(local, done) : -1;
+  if (merged >= 0) apart_[static_cast<std::size_t>(merged)] = false;
 }
 
 }  // namespace zero

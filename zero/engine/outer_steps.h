@@ -4,7 +4,7 @@
 //   outer.anchor(0);                          // before the first step the weights become the anchors
 //   ... a step ...
 //   report.merged = outer.step_done(done, num_updates);
-//   outer.merge(num_updates);                 // all units, now: before a program ends
+//   outer.merge(done, num_updates);           // all units, now: before a program ends
 //
 // With fragments, an outer step merges some of the units. With an overlap, a fragment is summed (OuterExchange) while
 // the copies take steps. Bits depend only on the number of steps. finish() ends the exchange, so a fragment's new
@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_statistics.h"
@@ -33,8 +34,9 @@ class OuterSteps {
   // Call it at the end of a step, `num_updates` updates after the run's start. Returns whether an outer step ended with
   // it.
   bool step_done(std::int64_t done, std::int64_t num_updates);
-  // Merges all units, if a step was taken since the last outer step of all units.
-  void merge(std::int64_t num_updates);
+  // Merges the fragments with steps since their last outer step. A fragment whose result is not yet applied to the
+  // weights takes its new anchor: its differences already had their outer step.
+  void merge(std::int64_t done, std::int64_t num_updates);
   // Waits for the sums in progress, and moves the anchors. Call it between steps.
   void finish();
   // Local. Continues a run after `done` steps.
@@ -45,6 +47,7 @@ class OuterSteps {
   void begin_exchange(std::vector<int> units, std::int64_t num_updates);
   void continue_exchange();
   void end_exchange();
+  void find_equal_copies();
   std::vector<int> fragment(int number) const;
   std::vector<int> all_units() const { return fragment(-1); }
 
@@ -52,7 +55,8 @@ class OuterSteps {
   UpdateTimes& update_times_;
   EngineStatistics& statistics_;
   std::optional<OuterExchange> exchange_;
-  bool apart_ = false;  // copies have changed since the last outer step of all units
+  std::vector<bool> apart_;  // by fragment: a step was taken since its last outer step; empty before the first step
+  bool restored_ = false;    // a checkpoint was loaded, and no step was taken since
 };
 
 }  // namespace zero

@@ -187,6 +187,7 @@ void ActivationOffload::tell_host_touches(const Access& access, std::string_view
 void ActivationOffload::notice_done() {
   if (!device_is_apart()) return;
   while (!under_way_.empty() && under_way_.front().done()) under_way_.pop_front();
+  lane_link_->read_times();
   if (!on_disk()) return;
   for (const Handle handle : near_) static_cast<void>(offloaded_.at(handle).moving.done());
 }

@@ -123,8 +123,9 @@ class Engine {
   void serve();
 
   // Collective; between steps. With the option `local`: makes the outer step now, so all copies hold the same weights.
-  // A run calls it at its end. No-op directly after an outer step. Throws ConfigError without `local`, and within
-  // averaged().
+  // A run calls it at its end. No-op for fragments directly after their outer step. A fragment whose sums are in
+  // transfer takes their result instead of another outer step: its steps since then are left out. Throws ConfigError
+  // without `local`, and within averaged().
   void merge_copies();
 
   // Begin scopes, see zero/torch/attached_scopes.h. `module`: the attached module, or a module inside it. `tensors`:

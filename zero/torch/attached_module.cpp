@@ -64,6 +64,15 @@ AttachedParameters attached_parameters(const ModelTensors& model, const Communic
   return {std::move(found), std::move(units), owner, device};
 }
 
+// A device's own link cannot be paced.
+void refuse_simulated_link(const AttachOptions& options, const Device& device) {
+  if (device.host_readable() || options.offload.link_bytes_per_second <= 0) return;
+  throw ConfigError(
+      "zero.link_bandwidth", fmt::format("{}", options.offload.link_bytes_per_second),
+      fmt::format("a simulated link does not work on a device that the host cannot read ({})", device.name()),
+      "leave it out, or train on the CPU");
+}
+
 }  // namespace
 
 AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOptions options, const EngineHost& host)
@@ -83,14 +92,15 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
   of_role.weights = nullptr;
   if (options.sync.has_servers() || options.leaves > 0) refuse_statistics(model, options);
   require_same_buffers(model.buffers, role_.comm_of_buffers());
-  adopt_stream(*device_);
+  refuse_simulated_link(options, *device_);
+  stream_ = adopt_stream(*device_);
   share_memory(*device_);
   EngineHost on_device = host;
   on_device.local_world = world.local_size();
   on_device.updated_elsewhere = role_.is_worker();
   on_device.device = device_.get();
   if (!device_->host_readable())
-    on_device.ranks_on_device = std::max(on_device.ranks_on_device, num_sharers(*device_, world.communicator()));
+    on_device.ranks_on_device = num_sharers(*device_, world.communicator(), host.ranks_on_device);
   if (!on_device.free_device_bytes && free_bytes_of(*device_))
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
@@ -191,6 +201,7 @@ void AttachedModule::bind(int unit, std::byte* data) {
 GatheredUnit AttachedModule::use(int param, bool writes) {
   const ThreadGate::Entry entry(world_.gate(), world_.rank());
   values_.require();
+  require_stream(stream_);
   scopes_->end_left();
   const int unit = parameters_.address(param).unit;
   Use why = scopes_->beside_training() ? Use::kUntraced : pass_.of_this_operator(engine_->in_forward());

@@ -12,6 +12,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+
+#include <c10/core/Stream.h>
 
 #include "zero/comm/transport/world.h"
 #include "zero/engine/options/engine_host.h"
@@ -83,7 +86,8 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void give_back_all();
 
   const World& world_;
-  std::shared_ptr<Device> device_;  // a runner's device belongs to the runner
+  std::shared_ptr<Device> device_;     // a runner's device belongs to the runner
+  std::optional<c10::Stream> stream_;  // the GPU's stream at attach(); empty on the CPU
   AttachedParameters parameters_;
   AttachedGradients gradients_;
   AttachedRole role_;

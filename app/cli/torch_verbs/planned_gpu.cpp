@@ -9,6 +9,7 @@
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/cli/torch_verbs/run_devices.h"
+#include "app/config/rules/device_rules.h"
 
 namespace zero::cli {
 
@@ -18,6 +19,7 @@ void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machin
   if (trains) static_cast<void>(RunDevices(loaded));
   const GpusHere here = find_gpus(/*memory=*/true);
   if (device->is_auto() && (here.gpus.empty() || !try_torch_cuda().empty())) return;
+  if (device->is_auto()) require_works_on_gpu(loaded);
   const int gpus = std::max(static_cast<int>(here.gpus.size()), 1);
   machine.ranks_on_gpu = device->gpu ? machine.ranks : (machine.ranks + gpus - 1) / gpus;
   machine.host_free_bytes = std::exchange(machine.free_bytes, 0);

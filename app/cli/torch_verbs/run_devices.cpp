@@ -1,7 +1,6 @@
 #include "app/cli/torch_verbs/run_devices.h"
 
 #include "zero/base/error/log.h"
-#include "zero/device/device_name.h"
 #include "zero/torch/seam/torch_device.h"
 
 #include "app/config/rules/device_rules.h"
@@ -30,13 +29,6 @@ RunDevices::RunDevices(const LoadedConfig& loaded) : name_(loaded.config.run.dev
 
 std::string RunDevices::of_rank(int local_rank) const {
   return on_gpu_ ? device_of_rank(name_, local_rank, here_) : "cpu";
-}
-
-int RunDevices::sharers(int local_ranks) const {
-  if (!on_gpu_) return 1;
-  if (device_name(name_)->gpu) return local_ranks;
-  const int gpus = static_cast<int>(here_.gpus.size());
-  return (local_ranks + gpus - 1) / gpus;
 }
 
 }  // namespace zero::cli

@@ -2,7 +2,6 @@
 //
 //   const RunDevices devices(loaded);           // before any other use of libtorch, which asks for GPUs only once
 //   job.device = devices.of_rank(local_rank);
-//   job.ranks_on_device = devices.sharers(world.local_size());
 //
 // It opens no GPU, and does nothing with run.device cpu. Local. Throws ConfigError if open_device() would refuse the
 // device, if libtorch has no CUDA, and for keys that do not work on a GPU yet (app/config/rules/device_rules.h).
@@ -22,9 +21,6 @@ class RunDevices {
 
   bool on_gpu() const { return on_gpu_; }
   std::string of_rank(int local_rank) const;
-  // Returns how many of this machine's ranks share a GPU's memory; if the GPUs do not divide the ranks, the largest
-  // number.
-  int sharers(int local_ranks) const;
 
  private:
   std::string name_;

@@ -88,7 +88,6 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   job.replay = request.replay;
   job.saves = request.saves;
   job.notes = loaded.notes;
-  job.ranks_on_device = place.devices.sharers(world.local_size());
   const bool is_first = !is_replacement(world.communicator());  // a replacement's predecessor has compared
   if (loaded.config.run.device == "auto" && is_first) require_one_kind(world, job.device);
   return status_of(train(job, world, {.out = std::cout, .style = ProgressStyle::of_standard_output(), .stop = &stop}));

@@ -260,6 +260,10 @@ void read_optimizer(DeepSpeedReader& reader) {
                        fmt::format("\"{}\" is not one of {}: set [optimizer]", shown(given), all_of(kTheirRules)));
   if (name == "adam" || name == "adamw") name = read_adam(reader, params, name);
   reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
+  if (name == "lamb")
+    reader.drop("optimizer.type",
+                "LAMB's direction here is corrected before the trust ratio, and DeepSpeed's step after it: the first "
+                "steps here are up to 6.5 times as long (docs/migration.md)");
   const RuleRow& rule = rule_row(name);
   const std::string table = table_of(reader, params, name);
   const bool of_matrices = rule.needs == RuleNeeds::kMatrices;

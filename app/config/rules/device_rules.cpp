@@ -57,6 +57,7 @@ void require_works_on_gpu(const LoadedConfig& loaded) {
   refuse_on_gpu(loaded, "sync.mode", loaded.config.local.on, "copies that train apart do", "use sync.mode sync");
   refuse_on_gpu(loaded, "sync.servers", engine.sync.servers > 0, "servers do",
                 "use sync.mode sync with sync.servers 0");
+  refuse_on_gpu(loaded, "train.leaves", loaded.config.train.leaves > 0, "sums in a tree do", "leave it out");
   if (engine.group > 0 && loaded.config.comm.transport == "nccl")
     refuse(loaded, "zero.group",
            "the host adds up the gradients of copies of the model, and comm.transport nccl bypasses the host",

@@ -55,8 +55,6 @@ void check_leaves(const LoadedConfig& loaded) {
             "leave it out, or set train.share = \"equal\"");
   refuse_if(config.train.gradient_noise > 0, "noise is added by one rank for all (train.gradient_noise)",
             "leave it out, or set train.gradient_noise = 0");
-  refuse_if(config.run.device.starts_with("cuda"), "a GPU does not sum in a tree yet (run.device)",
-            "leave it out, or set run.device = \"cpu\"");
   with_origins(loaded.origins, [&] { require_leaves(engine_options(config)); });
 }
 

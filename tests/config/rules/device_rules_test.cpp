@@ -115,6 +115,7 @@ TEST(DeviceRules, RefusesUnsupportedGpuOptionsByName) {
   const NotOnGpu all[] = {
       {"sync.mode = \"local\"", [](Config& config) { config.local.on = true; }},
       {"sync.servers = 1", [](Config& config) { config.engine.sync.servers = 1; }},
+      {"train.leaves = 4", [](Config& config) { config.train.leaves = 4; }},
       {"zero.link_bandwidth", [](Config& config) { config.engine.offload.link_bytes_per_second = 1e9; }},
   };
   for (const NotOnGpu& what : all) {

@@ -101,6 +101,71 @@ TEST(OuterFragments, WithoutOverlapContinueMerged) {
   }
 }
 
+// After the last step of a round, only the first of two fragments has steps since its outer step. Another outer step of
+// the second fragment would move its anchor by the momentum.
+TEST(OuterFragments, OnlyFragmentsWithStepsAreMerged) {
+  const AttachOptions options{.stage = 3, .local = kFragments};
+  const Apart before = train_apart(2, small_specs(), options, 4);
+  const Apart merged = train_apart(2, small_specs(), options, 4, [](ScriptedModel& model, int step) {
+    if (step == 3) model.engine().states().merge();
+  });
+  const std::vector<bool> in_first = in_first_fragment();
+  for (std::size_t i = 0; i < in_first.size(); ++i)
+    if (!in_first[i]) ASSERT_EQ(merged.own[0][i], before.own[0][i]) << i;
+  EXPECT_EQ(merged.own[0], merged.own[1]);
+  EXPECT_EQ(merged.own[0], merged.shared[0]);
+  EXPECT_NE(merged.own[0], before.own[0]);
+}
+
+// The differences are taken after step 4. Their result is applied after step 6, or by an earlier merge. Expected: one
+// outer step of the differences after step 4.
+TEST(OuterFragments, UnmixedResultsAreMergedOnce) {
+  const auto none = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 0);
+  const auto taken = train_apart(2, small_specs(), {.stage = 2, .local = kNever}, 4);
+  const LocalSteps local{.steps = 4, .overlap = 2, .mix = 0.25};
+  std::vector<double> shared = apart_values(none.own[0]);
+  for (std::size_t i = 0; i < shared.size(); ++i) {
+    const double mean = (apart_values(taken.own[0])[i] + apart_values(taken.own[1])[i]) / 2;
+    shared[i] -= local.outer_lr * (1 + local.outer_momentum) * (shared[i] - mean);
+  }
+  for (const int steps : {4, 5}) {
+    const Apart merged =
+        train_apart(2, small_specs(), {.stage = 3, .local = local}, steps, [steps](ScriptedModel& model, int step) {
+          if (step == steps - 1) model.engine().states().merge();
+        });
+    for (std::size_t copy = 0; copy < 2; ++copy) {
+      expect_apart_near(merged.own[copy], shared, 1e-5, fmt::format("own, {} steps", steps));
+      expect_apart_near(merged.shared[copy], shared, 1e-5, fmt::format("shared, {} steps", steps));
+    }
+  }
+}
+
+// set_progress() is what load() calls. It knows the number of steps, but not that the copies were merged since.
+TEST(OuterFragments, LoadedEqualCopiesStay) {
+  for (const LocalSteps& local : {LocalSteps{.steps = 4}, kFragments, kOnTheirWay}) {
+    for (const int steps : {1, 2, 3}) {
+      const AttachOptions options{.stage = 1, .local = local};
+      const auto merged_after = [&](bool loads) {
+        return train_apart(2, small_specs(), options, steps, [&](ScriptedModel& model, int step) {
+          if (step != steps - 1) return;
+          StateAccess& states = model.engine().states();
+          const auto load = [&] {
+            states.pause();
+            states.set_progress(states.progress());
+          };
+          if (loads) load();
+          states.merge();
+          if (loads) load();
+          if (loads) states.merge();
+        });
+      };
+      const Apart expected = merged_after(false), seen = merged_after(true);
+      EXPECT_EQ(seen.own, expected.own) << steps << " steps, fragments " << local.fragments;
+      EXPECT_EQ(seen.own[0], seen.own[1]);
+    }
+  }
+}
+
 // If gradients are 0 during the exchange, and the mix takes nothing of the copy's own weights, a late merge equals an
 // immediate one. This holds for all codecs.
 TEST(OuterFragments, InFlightMatchImmediateSums) {

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include "zero/device/host_device.h"
+#include "zero/torch/attach_host.h"
+
+#include "tests/support/forwarded_device.h"
 #include "tests/support/message_of.h"
 #include "tests/torch/subjects.h"
 
@@ -31,6 +35,27 @@ void expect_refused(const std::function<ModelTensors(int rank)>& model, const At
 ModelTensors with_buffers(Buffers buffers) {
   return {.parameters = {{.name = "w", .tensor = torch::ones({3}, torch::requires_grad())}},
           .buffers = std::move(buffers)};
+}
+
+// Main memory that calls itself unreadable.
+class UnreadableDevice final : public ForwardedDevice {
+ public:
+  UnreadableDevice() : ForwardedDevice(HostDevice::instance()) {}
+  bool host_readable() const override { return false; }
+};
+
+// A GPU has a real link.
+TEST(MisusedAttach, DevicesRefuseSimulatedLinks) {
+  tests::on_every_rank(1, [](World& ranks) {
+    UnreadableDevice device;
+    EngineHost host;
+    host.device = &device;
+    AttachOptions options;
+    options.offload.link_bytes_per_second = 1e9;
+    const std::string message = message_of<ConfigError>([&] { attach(with_buffers({}), ranks, options, host); });
+    EXPECT_TRUE(says(message, "zero.link_bandwidth = 1"));
+    EXPECT_TRUE(says(message, "a simulated link does not work"));
+  });
 }
 
 TEST(MisusedAttach, GroupsNumbersAreChecked) {

@@ -17,6 +17,7 @@
 
 #include "tests/optim/span_memory.h"
 #include "tests/support/message_of.h"
+#include "tests/support/orthogonal_rule.h"
 
 namespace zero {
 namespace {
@@ -303,6 +304,26 @@ TEST(UpdateRule, RefusesUserRuleWithUnkeptStates) {
     EXPECT_EQ(own->states(), named->states()) << name_of(options);
     EXPECT_EQ(needs_of(*own), needs_of(*named)) << name_of(options);
   }
+}
+
+// A rule of matrices that asks for sums, which only other parameters would have.
+class SumsOfMatrices final : public UpdateRule {
+ public:
+  std::string_view name() const override { return "sums_of_matrices"; }
+  std::vector<StateSpec> states() const override { return rule_.states(); }
+  const MatrixRule* matrices() const override { return rule_.matrices(); }
+  int num_sums() const override { return 1; }
+  void update(const UpdateSpan&, const UpdateScalars&) const override {}
+
+ private:
+  OrthogonalRule rule_;
+};
+
+TEST(UpdateRule, RefusesMatrixRuleWithSums) {
+  const std::string refusal =
+      message_of<ConfigError>([] { make_update_rule(OwnRuleOptions{.rule = std::make_shared<SumsOfMatrices>()}); });
+  EXPECT_TRUE(says(refusal, "optimizer.rule = sums_of_matrices: it has matrices() and 1 sums"));
+  EXPECT_TRUE(says(refusal, "num_sums()"));
 }
 
 // Four states are the maximum. Rules that wrap this rule add up to three.

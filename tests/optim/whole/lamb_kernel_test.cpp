@@ -1,5 +1,6 @@
 #include "zero/optim/whole/lamb_kernel.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -136,6 +137,18 @@ TEST(LambKernel, HundredStepsStayWithinRounding) {
     for (std::size_t i = 0; i < kNumel; ++i) p[i] -= 1e-2L * std::sqrt(p_squares / u_squares) * u[i];
   }
   for (std::size_t i = 0; i < kNumel; ++i) EXPECT_NEAR(memory.parameter[i], static_cast<double>(p[i]), 2e-5);
+}
+
+// eps times the correction of the first step is 0 as fp32. Without a gradient the direction must be 0, and not 0 / 0.
+TEST(LambKernel, DenormalEpsGivesNoNan) {
+  const LambConstants constants = lamb_constants({.eps = 2e-44}, {.step = 1, .lr = 1e-2});
+  SpanMemory memory(33, DType::kFloat32, 2, false, 5);
+  std::ranges::fill(memory.gradient, 0.0F);
+  memory.first_moment.assign(33, 0);
+  memory.second_moment.assign(33, 0);
+  const auto before = memory.parameter;
+  lamb_update(memory.span(), constants);
+  EXPECT_EQ(memory.parameter, before);
 }
 
 // The ratio is 1 if a norm is zero.

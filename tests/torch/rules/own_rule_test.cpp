@@ -111,6 +111,17 @@ TEST(OwnRule, MatrixRuleKeepsStageBits) {
   }
 }
 
+// A state without `.of` belongs to all parameters.
+TEST(OwnRule, MatrixRuleMayHaveOrdinaryStates) {
+  AttachOptions options = with_orthogonal_rule(0);
+  options.optimizer = OwnRule{.rule = std::make_shared<OrthogonalRule>(0, StateOf::kAll), .lr = 0.02};
+  const tests::RunResult of_matrices = tests::train(2, 3, with_orthogonal_rule(0), tests::tied_net);
+  for (const AttachOptions& placed : tests::all_stages(options)) {
+    const tests::RunResult of_all = tests::train(2, 3, placed, tests::tied_net);
+    EXPECT_TRUE(tests::same_bits(of_all.parameters, of_matrices.parameters)) << tests::placement_of(placed);
+  }
+}
+
 TEST(OwnRule, MatrixRuleFollowsCompletedDirections) {
   const auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {

@@ -1,11 +1,13 @@
 #include "zero/torch/seam/torch_device.h"
 
 #include <cstdlib>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include <ATen/Context.h>
 #include <c10/core/AutogradState.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/version.h>
 
 #include "zero/base/error/error.h"
@@ -31,6 +33,18 @@ TEST(TorchDevice, MainMemoryIsLibtorchsCpu) {
   EXPECT_EQ(place_of(host), c10::Device(c10::DeviceType::CPU));
   adopt_stream(host);
   EXPECT_EQ(held_by_torch(place_of(host)), 0);
+}
+
+// The CPU has one stream. Another number stands for another stream of a GPU.
+TEST(TorchDevice, AnotherStreamIsRefused) {
+  HostDevice host;
+  EXPECT_FALSE(adopt_stream(host).has_value());
+  require_stream(std::nullopt);
+  const c10::Stream current = c10::impl::VirtualGuardImpl(c10::DeviceType::CPU).getStream(c10::Device("cpu"));
+  require_stream(current);
+  const c10::Stream other(c10::Stream::UNSAFE, current.device(), current.id() + 7);
+  expect_says(message_of<ConfigError>([&] { require_stream(other); }),
+              {"another CUDA stream", "call attach() within the same c10::cuda::CUDAStreamGuard"});
 }
 
 TEST(TorchDevice, GpuBackwardStaysOnCallersThread) {

@@ -11,6 +11,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/error/log.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/memory/io/thread_queue.h"
 
@@ -130,9 +131,23 @@ IoError link_refused(const std::string& path) {
 
 }  // namespace
 
+std::filesystem::path set_aside(const std::filesystem::path& folder) {
+  return (folder.has_filename() ? folder : folder.parent_path()).string() + ".old.tmp";
+}
+
 SourceFolder::SourceFolder(const std::filesystem::path& path, const FileCalls& calls) : path_(path), calls_(calls) {
-  const int fd = calls.open(path.string(), O_RDONLY | O_DIRECTORY);
-  if (fd < 0) throw IoError(path.string(), "open", -fd);
+  const int flags = O_RDONLY | O_DIRECTORY;
+  int fd = calls.open(path.string(), flags);
+  const int missing = fd;
+  for (const std::filesystem::path& aside : {set_aside(path), set_aside(path.parent_path()) / path.filename()}) {
+    if (missing != -ENOENT || fd >= 0) break;
+    fd = calls.open(aside.string(), flags);
+    if (fd < 0) continue;
+    ZERO_LOG(warn, "{} is missing: a save of that name was killed. The replaced checkpoint, {}, is read", path.string(),
+             aside.string());
+    path_ = aside;
+  }
+  if (fd < 0) throw IoError(path.string(), "open", -missing);
   folder_ = FileDescriptor(fd);
 }
 

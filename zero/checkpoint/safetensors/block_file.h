@@ -83,9 +83,13 @@ class BlockFileWriter {
   BlockSums content_;
 };
 
+// Returns the name of the replaced folder while a save without an atomic exchange takes its name (PublishedFolder).
+std::filesystem::path set_aside(const std::filesystem::path& folder);
+
 // The folder from which a checkpoint's files are read. Names of files may come from an untrusted source. So it holds
 // the folder open and opens only regular files in it, whatever a name contains and whatever is renamed meanwhile. A
 // file with several names (hard links, as `cp -al` makes them) is read like any other, because every byte is verified.
+// If the folder, or the folder around it, is missing, and a save has set it aside, that one is read.
 class SourceFolder {
  public:
   explicit SourceFolder(const std::filesystem::path& path, const FileCalls& calls = FileCalls::kernel());

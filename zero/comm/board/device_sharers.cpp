@@ -7,10 +7,10 @@
 
 namespace zero {
 
-int num_sharers(const Device& device, Communicator& comm) {
+int num_sharers(const Device& device, Communicator& comm, int otherwise) {
   const std::string mine(device.identity());
   const auto all = all_gather_text(comm, mine);
-  return mine.empty() ? 1 : static_cast<int>(std::ranges::count(all, mine));
+  return mine.empty() ? otherwise : static_cast<int>(std::ranges::count(all, mine));
 }
 
 }  // namespace zero

@@ -2,7 +2,8 @@
 //
 //   host.ranks_on_device = num_sharers(device, comm);     // 2: two ranks share a GPU, and so its memory
 //
-// Collective. Returns 1 if the device cannot identify itself (Device::identity()).
+// Collective. Returns `otherwise` if the device cannot identify itself (Device::identity()). The number of GPUs that a
+// rank sees is no answer: with `srun --gpus-per-task=1` each rank sees one, and has it for itself.
 #pragma once
 
 #include "zero/comm/communicator.h"
@@ -10,6 +11,6 @@
 
 namespace zero {
 
-int num_sharers(const Device& device, Communicator& comm);
+int num_sharers(const Device& device, Communicator& comm, int otherwise = 1);
 
 }  // namespace zero

@@ -20,6 +20,12 @@ int fragment_that_ends(const LocalSteps& local, std::int64_t done) {
   return fragment_that_begins(local, done - local.overlap);
 }
 
+int fragment_in_transfer(const LocalSteps& local, std::int64_t done) {
+  for (int ago = 0; ago < local.overlap; ++ago)
+    if (const int fragment = fragment_that_begins(local, done - ago); fragment >= 0) return fragment;
+  return -1;
+}
+
 std::vector<int> units_of_fragment(const std::vector<Unit>& units, int fragments, int fragment) {
   std::vector<int> of_it;
   int place = 0;

@@ -21,6 +21,8 @@ namespace zero {
 // Return a fragment; -1: none. `done`: steps taken or skipped.
 int fragment_that_begins(const LocalSteps& local, std::int64_t done);
 int fragment_that_ends(const LocalSteps& local, std::int64_t done);
+// Returns the fragment whose differences were taken, and whose result is not yet applied to the weights.
+int fragment_in_transfer(const LocalSteps& local, std::int64_t done);
 
 std::vector<int> units_of_fragment(const std::vector<Unit>& units, int fragments, int fragment);
 

@@ -21,7 +21,8 @@ namespace zero {
 // Learning rates of one step, the same on every rank.
 struct StepRates {
   double lr = 0;
-  // Rates of AttachOptions::groups, in their order; empty: each group has lr * lr_scale.
+  // Rates of AttachOptions::groups, in their order; empty: each group has lr * lr_scale. With Muon they are rates of
+  // matrices: other parameters of a group have rate * adamw.lr / lr of the options (adamw.lr 0: the rate itself).
   std::vector<double> by_group{};
   // Weight decays of the same groups, for all their parameters; empty: those of the options.
   std::vector<double> decay_by_group{};

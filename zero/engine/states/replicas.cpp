@@ -14,6 +14,7 @@
 
 #include "zero/comm/collectives.h"
 #include "zero/engine/states/sharded_state.h"
+#include "zero/plan/units/partition.h"
 
 namespace zero {
 namespace {
@@ -83,6 +84,25 @@ std::string ReplicaCheck::describe() const {
 
 std::uint64_t replica_hash(ShardedState& state, int unit, HeldStates which) {
   return hash_of([&](const StateContents::ReplicaVisit& add) { state.contents().read_replicated(unit, add, which); });
+}
+
+bool weights_are_anchor(ShardedState& state, int unit) {
+  StateContents& contents = state.contents();
+  const auto hash_of_state = [&](int number) {
+    const std::size_t size = size_of(contents.saved_dtype(unit, number));
+    return hash_of([&](const StateContents::ReplicaVisit& add) {
+      contents.read_shard(unit, number, [&](std::int64_t first, std::span<const std::byte> elements) {
+        const Shard piece{first, static_cast<std::int64_t>(elements.size() / size)};
+        for (const Slice& slice : owned_in(state.unit(unit), piece)) {
+          const SlicePart part = overlap(slice, piece);
+          if (part.numel == 0) continue;
+          add(elements.subspan(static_cast<std::size_t>(part.offset - first) * size,
+                               static_cast<std::size_t>(part.numel) * size));
+        }
+      });
+    });
+  };
+  return hash_of_state(0) == hash_of_state(contents.num_saved_states(unit) - 1);
 }
 
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units) {

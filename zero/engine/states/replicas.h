@@ -43,6 +43,10 @@ struct HeldHash {
 // Local. Returns a hash that does not depend on the tiers of the states. Throws IoError.
 std::uint64_t replica_hash(ShardedState& state, int unit, HeldStates which = HeldStates::kAll);
 
+// Local. If copies train apart: returns whether this rank's shard of the unit has the bits of its anchor. Throws
+// IoError.
+bool weights_are_anchor(ShardedState& state, int unit);
+
 // Local. `hashes[rank][unit]`.
 ReplicaCheck compare_hashes(const std::vector<std::vector<std::uint64_t>>& hashes, const std::vector<Unit>& units);
 

@@ -72,6 +72,9 @@ class UpdateTiles {
   bool has_host_tiles(int unit) const;
   // Returns the bytes of a tile's parameters, in the unit's type.
   std::int64_t bytes_of(const Tile& tile) const;
+  // Reads the times of queued updates that the device has finished; until then a span keeps two marks of the device.
+  // Call it in each step.
+  void read_times() { lane_times_.read(); }
   // Returns the seconds of finished updates, and of sums before them, on a device that the host cannot read.
   double device_seconds();
   // Returns whether updates were queued on the device since the last call.

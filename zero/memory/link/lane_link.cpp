@@ -37,8 +37,7 @@ class LaneLink::Queued final : public Transfer::Pending {
 };
 
 LinkTraffic LaneLink::traffic() const {
-  up_times_.read();
-  down_times_.read();
+  read_times();
   LinkTraffic traffic = traffic_;
   traffic.up_busy_seconds = up_times_.seconds(Activity::kLinkUp);
   traffic.up_waited_seconds = up_times_.seconds(Activity::kWaitLink);

@@ -43,6 +43,11 @@ class LaneLink final : public Link {
     return std::make_unique<LaneLink>(*device_, timeline_);
   }
   LinkTraffic traffic() const override;
+  // Reads the times of finished transfers; each keeps two marks of the device until then. traffic() also reads them.
+  void read_times() const {
+    up_times_.read();
+    down_times_.read();
+  }
   // Times work that the caller queues in the lane of that direction during its lifetime. `bytes`: for the timeline.
   LaneSpan time(Activity direction, int unit, std::int64_t bytes) {
     const bool up = direction == Activity::kLinkUp;

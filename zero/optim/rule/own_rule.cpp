@@ -21,7 +21,9 @@ bool is_plain(const StateSpec& state) {
 class SharedRule final : public UpdateRule {
  public:
   explicit SharedRule(std::shared_ptr<const UpdateRule> rule)
-      : rule_(std::move(rule)), states_(rule_->states()), has_plain_states_(std::ranges::all_of(states_, is_plain)) {}
+      : rule_(std::move(rule)),
+        states_(rule_->states()),
+        has_plain_states_(rule_->matrices() == nullptr && std::ranges::all_of(states_, is_plain)) {}
   std::string_view name() const override { return rule_->name(); }
   std::vector<StateSpec> states() const override { return states_; }
   int num_sums() const override { return rule_->num_sums(); }
@@ -37,8 +39,8 @@ class SharedRule final : public UpdateRule {
   const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
-  // Checks the span, unless a state is in 8 bits (other memory), or only of matrices or other parameters (not in every
-  // span).
+  // Checks the span, unless a state is in 8 bits (other memory), or not in every span: states of matrices or of other
+  // parameters, and state 0 of a MatrixRule, which only direct() has.
   void check(const UpdateSpan& span, const UpdateScalars& scalars) const {
     if (has_plain_states_) check_update(*this, states_.size(), span, scalars);
   }
@@ -75,6 +77,10 @@ std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options) {
   if (options.rule == nullptr)
     throw ConfigError("optimizer.rule", "null", "there is no rule", "give a shared_ptr to one");
   const std::string reason = unkept_states(*options.rule, options.rule->states());
+  if (options.rule->matrices() != nullptr && options.rule->num_sums() > 0)
+    throw ConfigError("optimizer.rule", std::string(options.rule->name()),
+                      fmt::format("it has matrices() and {} sums, and matrices have no sums", options.rule->num_sums()),
+                      "let num_sums() return 0, or matrices() null");
   if (!reason.empty())
     throw ConfigError(
         "optimizer.rule", std::string(options.rule->name()), reason,

@@ -21,7 +21,8 @@ struct OwnRuleOptions {
 using OwnRule = OwnRuleOptions;
 
 // Makes the rule. Throws ConfigError under "optimizer.rule" if it is null; has more than kMostOwnStates states, or a
-// state of an outer step; or has states of rows, columns or matrices, but no factors() or matrices().
+// state of an outer step; has states of rows, columns or matrices, but no factors() or matrices(); or has matrices()
+// and sums.
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
 
 }  // namespace zero

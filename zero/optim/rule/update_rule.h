@@ -35,7 +35,8 @@ class MatrixRule {
  public:
   virtual ~MatrixRule() = default;
   // Computes the direction of each element from its gradient and state 0, which is updated. Writes the directions to
-  // the span's parameter memory, without reading it. Spans are the same as for update().
+  // the span's parameter memory, without reading it. Spans are the same as for update(), which has no state 0 of a
+  // matrix.
   virtual void direct(const UpdateSpan& span, const UpdateScalars& scalars) const = 0;
   // Turns all directions of a matrix, row-major, into the gradient for update(). Several ranks may complete the same
   // matrix, so the bits depend only on directions and shape. `workspace`: at least workspace_numel(matrix) floats of

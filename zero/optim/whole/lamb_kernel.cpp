@@ -2,7 +2,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "zero/optim/whole/lamb_kernel.cpp"
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -118,7 +120,8 @@ LambConstants lamb_constants(const LambOptions& options, const UpdateScalars& sc
   c.one_minus_beta2 = static_cast<float>(1 - options.beta2);
   const double bias2 = std::sqrt(1 - std::pow(options.beta2, step));
   c.unbias = static_cast<float>(bias2 / (1 - std::pow(options.beta1, step)));
-  c.eps = static_cast<float>(options.eps * bias2);
+  // Above 0 also if eps is denormal: without a gradient the direction is 0 / (0 + eps).
+  c.eps = std::max(static_cast<float>(options.eps * bias2), std::numeric_limits<float>::min());
   c.weight_decay = static_cast<float>(scalars.weight_decay);
   c.minus_lr = static_cast<float>(-scalars.lr * trust_ratio(options, scalars.sums));
   return c;

@@ -39,12 +39,25 @@ c10::Device place_of(const Device& device) {
   return name.starts_with("cuda") ? c10::Device(name) : c10::Device(c10::DeviceType::CPU);
 }
 
-void adopt_stream(Device& device) {
+std::optional<c10::Stream> adopt_stream(Device& device) {
   const c10::Device place = place_of(device);
-  if (!place.is_cuda()) return;
+  if (!place.is_cuda()) return std::nullopt;
   const c10::impl::VirtualGuardImpl guard(place.type());
   guard.setDevice(place);
-  device.adopt(guard.getStream(place).native_handle());
+  const c10::Stream stream = guard.getStream(place);
+  device.adopt(stream.native_handle());
+  return stream;
+}
+
+void require_stream(const std::optional<c10::Stream>& adopted) {
+  if (!adopted) return;
+  const c10::impl::VirtualGuardImpl guard(adopted->device_type());
+  if (guard.getStream(adopted->device()) == *adopted) return;
+  throw ConfigError("attach", "another stream",
+                    "the module computes in another CUDA stream than the current one at attach(), and the engine waits "
+                    "only for that one",
+                    "call attach() within the same c10::cuda::CUDAStreamGuard (Python: torch.cuda.stream()), or the "
+                    "module outside of it");
 }
 
 std::string try_torch_cuda() {

@@ -10,10 +10,12 @@
 // Local.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include "zero/device/device.h"
 
@@ -22,9 +24,13 @@ namespace zero {
 // Returns cuda:N for a device of that name, otherwise the CPU.
 c10::Device place_of(const Device& device);
 
-// Makes the lane kCompute the stream that this thread uses on the device, and makes this thread use that GPU. No-op on
-// the CPU.
-void adopt_stream(Device& device);
+// Makes the lane kCompute the stream that this thread uses on the device, and makes this thread use that GPU. Returns
+// the stream. No-op on the CPU; nothing is returned.
+std::optional<c10::Stream> adopt_stream(Device& device);
+
+// Throws ConfigError if this thread uses another stream than the adopted one: the engine's lanes wait only for that
+// one, so operators in another stream would read parameters too early.
+void require_stream(const std::optional<c10::Stream>& adopted);
 
 // Makes libtorch give back all GPU memory that no tensor uses: now, and whenever an allocation of `device` finds no
 // room. Otherwise libtorch keeps freed memory for its next operators. No-op on the CPU.

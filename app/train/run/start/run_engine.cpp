@@ -60,7 +60,6 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
       machine_identity(options.offload, options.optimizer, run.ranks.world.local_size(), options.threads);
   EngineHost known = known_before(job, *run.ranks.device, machine);
   known.device = run.ranks.device.get();
-  known.ranks_on_device = job.ranks_on_device;
   known.free_device_bytes = run.ranks.seams.free_device_bytes;
   if (!job.probe_again) known.beside_on_device = run.model.torch_memory.expected();
   options.timeline = run.timeline.recorder();
