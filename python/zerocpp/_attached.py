@@ -112,7 +112,7 @@ def read_model(
     if config is not None:
         configured = _config.read(config, own_world.size)
         given = _config.merge(configured, given)
-        optimizer = _optimizer.chosen(optimizer, configured.optimizer, configured.optimizer_key)
+        optimizer = _config.optimizer_of(configured, optimizer)
     given = _marks.read(model, given, own_world.size)
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()

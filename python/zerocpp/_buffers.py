@@ -56,6 +56,12 @@ class Buffers:
         finally:
             _write(assigned, before)
 
+    def require_same(self, call: str) -> None:
+        """Local. Raises ConfigError with the name of a buffer that is not the tensor of attach()."""
+        for module, key, first, name in self._places:
+            if module._buffers.get(key) is not first:
+                raise _refused(call, name, "the sections of a pipeline have the tensors of attach()")
+
     def _assigned(self, call: str) -> list[_Assigned]:
         places: dict[int, list[Place]] = {}
         for place in self._places:
