@@ -306,9 +306,12 @@ class Attached:
 
     @_log.drains
     def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
-        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
+        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it.
+
+        Buffers that are not persistent are left out, as in state_dict().
+        """
         with self._buffers.synchronized("export"):
-            self._core.export_weights(fspath(path), full_precision)
+            self._core.export_weights(fspath(path), full_precision, self._buffers.not_persistent())
 
     @_log.drains
     def export_pretrained(

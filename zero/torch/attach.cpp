@@ -121,12 +121,13 @@ void Engine::for_each_parameter(const std::function<void(const std::string&, con
                                 bool full_precision) {
   Inside(attached())->states().for_each_parameter(visit, full_precision);
 }
-void Engine::export_weights(const std::filesystem::path& path, bool full_precision) {
+void Engine::export_weights(const std::filesystem::path& path, bool full_precision,
+                            const std::set<std::string>& left_out) {
   const Inside inside(attached());
-  if (!inside->scopes().trains_apart()) return inside->states().export_weights(path, full_precision);
+  if (!inside->scopes().trains_apart()) return inside->states().export_weights(path, full_precision, left_out);
   AveragedScope shared({&attached()});
   try {
-    inside->states().export_weights(path, full_precision);
+    inside->states().export_weights(path, full_precision, left_out);
   } catch (const IoError&) {  // on every rank
     shared.end();
     throw;
