@@ -47,6 +47,8 @@ def read_model(path: Path) -> tuple[Any, Any]:
     if path.is_file():
         place["gguf_file"] = path.name
     tokenizer = transformers.AutoTokenizer.from_pretrained(**place)
+    if tokenizer.pad_token_id is None:  # as in Llama 3; labels and mask leave these tokens out
+        tokenizer.pad_token = tokenizer.eos_token
     return transformers.AutoModelForCausalLM.from_pretrained(**place, dtype=torch.float32), tokenizer
 
 
@@ -99,6 +101,8 @@ def main() -> None:
     model, tokenizer = read_model(arguments.model)
     lines = arguments.data.read_text(encoding="utf-8").splitlines()
     samples = [sample_of(tokenizer, json.loads(line)["messages"]) for line in lines if line.strip()]
+    if not samples:
+        raise SystemExit(f"--data {arguments.data}: the file has no conversation\n  write one on each line")
 
     torch.manual_seed(1)  # the same seed on all ranks: adapters begin with equal values
     adapters = peft.LoraConfig(r=arguments.rank, lora_alpha=16, target_modules="all-linear", task_type="CAUSAL_LM")

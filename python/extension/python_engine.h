@@ -127,9 +127,9 @@ void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
       .def("visit_parameters", &visit_parameters<Held>)
       .def(
           "export_weights",
-          [](Held& self, const std::string& path, bool full_precision) {
+          [](Held& self, const std::string& path, bool full_precision, const std::set<std::string>& left_out) {
             const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
-            self.attachment().export_weights(path, full_precision);
+            self.attachment().export_weights(path, full_precision, left_out);
           },
           NoGil())
       .def("save", &save_from<Held>, NoGil())

@@ -112,7 +112,7 @@ def read_model(
     if config is not None:
         configured = _config.read(config, own_world.size)
         given = _config.merge(configured, given)
-        optimizer = _optimizer.chosen(optimizer, configured.optimizer, configured.optimizer_key)
+        optimizer = _config.optimizer_of(configured, optimizer)
     given = _marks.read(model, given, own_world.size)
     read = _optimizer.ReadOptimizer(optimizer, names, tensors.trained(), dict(tensors.parameters))
     _zero_grad.teach_torch()
@@ -306,9 +306,12 @@ class Attached:
 
     @_log.drains
     def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
-        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it."""
+        """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it.
+
+        Buffers that are not persistent are left out, as in state_dict().
+        """
         with self._buffers.synchronized("export"):
-            self._core.export_weights(fspath(path), full_precision)
+            self._core.export_weights(fspath(path), full_precision, self._buffers.not_persistent())
 
     @_log.drains
     def export_pretrained(

@@ -56,6 +56,17 @@ class Buffers:
         finally:
             _write(assigned, before)
 
+    def not_persistent(self) -> set[str]:
+        """Local. The names of buffers that state_dict() leaves out under all their names."""
+        kept = {id(first) for module, key, first, _ in self._places if key not in module._non_persistent_buffers_set}
+        return {name for _, _, first, name in self._places if id(first) not in kept}
+
+    def require_same(self, call: str) -> None:
+        """Local. Raises ConfigError with the name of a buffer that is not the tensor of attach()."""
+        for module, key, first, name in self._places:
+            if module._buffers.get(key) is not first:
+                raise _refused(call, name, "the sections of a pipeline have the tensors of attach()")
+
     def _assigned(self, call: str) -> list[_Assigned]:
         places: dict[int, list[Place]] = {}
         for place in self._places:

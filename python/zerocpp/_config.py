@@ -20,11 +20,12 @@ Source = str | PathLike[str] | Mapping[str, Any]
 @dataclass
 class Config:
     """The options of attach() in a configuration, and its optimizer if it names one. `keys`: the source of each
-    option."""
+    option. `usual_optimizer`: the one of attach() if neither the configuration nor the program names one."""
 
     options: dict[str, Any] = field(default_factory=dict)
-    optimizer: _optimizer.Rule | None = None
+    optimizer: _optimizer.Rule | _optimizer.GroupedRule | None = None
     optimizer_key: str = "optimizer"
+    usual_optimizer: _optimizer.GroupedRule | None = None
     keys: dict[str, str] = field(default_factory=dict)
 
     def set(self, key: str, option: str, value: Any) -> None:
@@ -49,6 +50,20 @@ def read(source: Source, ranks: int) -> Config:
 
         return _of_deepspeed(read_json(path), ranks)
     raise refuse("config", path, "neither .toml nor .json", "name a zero.toml or a ds_config.json, or give a dict")
+
+
+def optimizer_of(config: Config, given: Any) -> Any:
+    """Local. Returns the optimizer of attach(), or that of its configuration. Raises ConfigError if there are two."""
+    if given is None:
+        return config.optimizer if config.optimizer is not None else config.usual_optimizer
+    if config.optimizer is not None:
+        raise refuse(
+            "optimizer",
+            type(given).__name__,
+            f"the configuration says {config.optimizer_key}",
+            "leave out the argument, or the configuration's optimizer",
+        )
+    return given
 
 
 def merge(config: Config, given: Mapping[str, Any], source: str = "the configuration") -> dict[str, Any]:
@@ -171,6 +186,18 @@ _RULES: dict[str, type[_optimizer.Rule]] = {
     )
 }
 
+# Default values of [optimizer] in `zero train` that differ from those of the classes (zero/optim/rule/rule_keys.h).
+_OF_TRAIN: dict[str, dict[str, Any]] = {
+    "adamw": {"betas": (0.9, 0.99), "weight_decay": 0.1},
+    "adam": {"betas": (0.9, 0.99)},
+    "sgd": {},
+    "lion": {"lr": 1e-3, "weight_decay": 0.1},
+    "lamb": {"betas": (0.9, 0.99), "eps": 1e-8, "weight_decay": 0.1},
+    "adamw8bit": {"betas": (0.9, 0.99), "weight_decay": 0.1},
+    "muon": {"lr": 1e-3, "adamw_lr": 0.0, "betas": (0.9, 0.99), "eps": 1e-8},
+    "adafactor": {},
+}
+
 
 def _read_toml(path: str) -> dict[str, Any]:
     try:
@@ -187,7 +214,7 @@ def _read_toml(path: str) -> dict[str, Any]:
 
 
 def _of_sections(given: Mapping[str, Any]) -> Config:
-    config = Config()
+    config = Config(usual_optimizer=_optimizer.without_decay_of_vectors(_rule_of({})))
     mode = "sync"
     for section, values in given.items():
         if section in _OF_THE_PROGRAM:
@@ -195,8 +222,9 @@ def _of_sections(given: Mapping[str, Any]) -> Config:
         if section not in _SECTIONS or not isinstance(values, Mapping):
             raise refuse("config", section, "no such section", _options.nearest(section, _SECTIONS))
         if section == "optimizer":
-            config.optimizer = _rule_of(values)
-            config.optimizer_key = f"optimizer.name = {config.optimizer.name}"
+            rule = _rule_of(values)
+            config.optimizer = _optimizer.without_decay_of_vectors(rule)
+            config.optimizer_key = f"optimizer.name = {rule.name}"
             continue
         for name, value in values.items():
             key = f"{section}.{name}"
@@ -248,7 +276,7 @@ def _rule_of(values: Mapping[str, Any]) -> _optimizer.Rule:
         raise refuse("optimizer.name", name, "no such optimizer", _options.nearest(name, _RULES))
     kind = _RULES[name]
     known = list(kind.__dataclass_fields__)
-    taken: dict[str, Any] = {}
+    taken = dict(_OF_TRAIN[name])
     for key, value in values.items():
         if key == "name":
             continue

@@ -65,6 +65,23 @@ def tensors_of(model: nn.Module) -> ModelTensors:
     return found
 
 
+# Modules whose matrices are no hidden ones: is_hidden_matrix() in zero/engine/options/options.cpp.
+_HEADS = ("lm_head", "head", "classifier", "score")
+
+
+def hidden_matrices(model: nn.Module) -> set[int]:
+    """Local. The id() of each parameter that zero.Muon updates as a matrix: no embedding, head or vector."""
+    tensors = tensors_of(model)
+    embeddings = {id(tensor) for name, tensor in tensors.parameters if name in tensors.own_unit}
+    return {
+        id(tensor)
+        for name, tensor in tensors.parameters
+        if tensor.ndim >= 2
+        and id(tensor) not in embeddings
+        and tensors.names()[id(tensor)].rpartition(".")[0].rpartition(".")[2] not in _HEADS
+    }
+
+
 def was_left_empty(tensor: torch.Tensor) -> bool:
     """Returns whether an engine left this parameter without values: reading its memory then says so."""
     if _C.is_absent(tensor):  # a pipeline left it on another rank

@@ -74,6 +74,7 @@ class Muon(Rule):
     weight_decay: float = 0.1
     momentum: float = 0.95
     nesterov: bool = True
+    muon_scale: str = "original"
     adamw_lr: float = 3e-4
     betas: tuple[float, float] = (0.9, 0.95)
     eps: float = 1e-10
@@ -86,6 +87,35 @@ class Adafactor(Rule):
     eps1: float = torch.finfo(torch.float32).eps
     eps2: float = 1e-3
     clip: float = 1.0
+
+
+Groups = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class GroupedRule:
+    """A rule with several groups. `divide` returns the groups of the trained parameters, which it gets by name.
+
+    A group of zero.Muon may have the key `use_muon`, which says whether Muon updates its parameters.
+    """
+
+    rule: Rule
+    divide: Callable[[dict[str, torch.Tensor]], Groups]
+
+
+def without_decay_of_vectors(rule: Rule) -> GroupedRule:
+    """Returns the rule with the groups of `zero train`: parameters below two dimensions have no weight decay."""
+
+    def divide(parameters: dict[str, torch.Tensor]) -> Groups:
+        matrices = [tensor for tensor in parameters.values() if tensor.ndim >= 2]
+        vectors = [tensor for tensor in parameters.values() if tensor.ndim < 2]
+        groups: Groups = [
+            {"params": matrices, "lr": rule.lr, "weight_decay": rule.weight_decay},
+            {"params": vectors, "lr": rule.lr, "weight_decay": 0.0},
+        ]
+        return [group for group in groups if group["params"]] or groups[:1]
+
+    return GroupedRule(rule, divide)
 
 
 # Hyper-parameters of a group that cannot change after attach().
@@ -105,8 +135,8 @@ _CONSTANTS = (
 
 # torch's class, our name, and the hyper-parameters that must be equal in all groups.
 _TORCH_RULES: dict[type, tuple[str, tuple[str, ...]]] = {
-    torch.optim.AdamW: ("adamw", ("betas", "eps")),
-    torch.optim.Adam: ("adam", ("betas", "eps")),
+    torch.optim.AdamW: ("adamw", ("betas", "eps", "decoupled_weight_decay")),
+    torch.optim.Adam: ("adam", ("betas", "eps", "decoupled_weight_decay")),
     torch.optim.SGD: ("sgd", ("momentum", "nesterov")),
     torch.optim.Muon: ("muon", ("momentum", "nesterov", "adjust_lr_fn")),
 }
@@ -154,26 +184,12 @@ def _rule_of(optimizer: torch.optim.Optimizer) -> tuple[str, dict[str, Any]]:
                     f"another group has {first[key]}",
                     "give all groups the same; weight_decay and lr may differ",
                 )
-    if kind is torch.optim.Adam and first.get("decoupled_weight_decay"):
-        name = "adamw"
     keys = {key: _number(first[key]) for key in common}
+    if name in ("adam", "adamw"):
+        name = "adamw" if keys.pop("decoupled_weight_decay") else "adam"
     if kind is torch.optim.Muon:
         keys["muon_scale"] = keys.pop("adjust_lr_fn") or "original"
     return name, keys
-
-
-def chosen(given: Any, configured: Rule | None, key: str) -> Any:
-    """Returns the optimizer of attach(), or that of its configuration. Raises ConfigError if there are two."""
-    if given is None:
-        return configured
-    if configured is not None:
-        raise refuse(
-            "optimizer",
-            type(given).__name__,
-            f"the configuration says {key}",
-            "leave out the argument, or the configuration's optimizer",
-        )
-    return given
 
 
 def _refuse_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
@@ -185,6 +201,17 @@ def _refuse_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
     )
 
 
+def _refuse_states(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> None:
+    """Raises ConfigError for a state_dict() with moments, because the engine has its own."""
+    if state_dict.get("state"):
+        raise refuse(
+            "load_state_dict",
+            f"states of {len(state_dict['state'])} parameters",
+            "the engine has the moments, and they would not change",
+            'set state_dict["state"] = {} to load only rates and decays; engine.load() reads moments',
+        )
+
+
 class ReadOptimizer:
     """What attach() reads from its argument `optimizer`: the rule, and the groups with names of parameters."""
 
@@ -193,20 +220,23 @@ class ReadOptimizer:
     ) -> None:
         if optimizer is None:
             optimizer = AdamW()
-        if isinstance(optimizer, Rule):
-            self.name, self.keys = optimizer.name, optimizer.keys()
-            self.groups: list[dict[str, Any]] = [
-                {
-                    "params": [parameters[name] for name in trained],
-                    "lr": optimizer.lr,
-                    "weight_decay": optimizer.weight_decay,
-                }
+        uses_muon: list[bool | None] = []
+        if isinstance(optimizer, (Rule, GroupedRule)):
+            rule = optimizer.rule if isinstance(optimizer, GroupedRule) else optimizer
+            own_parameters = {name: parameters[name] for name in trained}
+            self.name, self.keys = rule.name, rule.keys()
+            self.groups: Groups = [
+                {"params": list(own_parameters.values()), "lr": rule.lr, "weight_decay": rule.weight_decay}
             ]
-            self.defaults = {"lr": optimizer.lr, "weight_decay": optimizer.weight_decay}
+            if isinstance(optimizer, GroupedRule):
+                self.groups = optimizer.divide(own_parameters)
+            uses_muon = [group.get("use_muon") for group in self.groups]
+            self.defaults = {"lr": rule.lr, "weight_decay": rule.weight_decay}
         elif isinstance(optimizer, torch.optim.Optimizer):
             self.name, self.keys = _rule_of(optimizer)
             self.groups = optimizer.param_groups
             self.defaults = optimizer.defaults
+            uses_muon = [True if isinstance(optimizer, torch.optim.Muon) else None] * len(self.groups)
             self.keys["lr"] = float(_number(self.groups[0]["lr"]))
             self.keys["weight_decay"] = float(self.groups[0].get("weight_decay", 0.0))
         else:
@@ -217,17 +247,16 @@ class ReadOptimizer:
                 "give an object of torch.optim, or zero.AdamW(lr=3e-4)",
             )
         self.given = optimizer
-        self._hook: Any = None  # of refuse_steps()
+        self._hooks: list[Any] = []  # of refuse_steps()
         # Names of parameters, weight decay, scale of the rate, and whether Muon takes them; None: it decides.
         self.rows: list[tuple[set[str], float, float, bool | None]] = []
-        takes_all = True if isinstance(optimizer, torch.optim.Muon) else None
         self.sizes = [len(group["params"]) for group in self.groups]
         self.constants = [self._constants_of(group) for group in self.groups]
         rates = [float(_number(group["lr"])) for group in self.groups]
         if not any(rates):  # a warm-up begins at 0
             rates = [float(_number(group.get("initial_lr", 0.0))) for group in self.groups]
         base = next((rate for rate in rates if rate != 0), 0.0)
-        for number, (group, rate) in enumerate(zip(self.groups, rates)):
+        for number, (group, rate, uses) in enumerate(zip(self.groups, rates, uses_muon)):
             own = set()
             for parameter in group["params"]:
                 if id(parameter) not in names:
@@ -239,7 +268,7 @@ class ReadOptimizer:
                     )
                 own.add(names[id(parameter)])
             scale = rate / base if base else 1.0
-            self.rows.append((own, float(group.get("weight_decay", 0.0)), scale, takes_all))
+            self.rows.append((own, float(group.get("weight_decay", 0.0)), scale, uses))
         missing = set(trained).difference(*(row[0] for row in self.rows))
         self._others = {name: parameters[name] for name in trained if name in missing}
 
@@ -256,7 +285,9 @@ class ReadOptimizer:
             raise
 
     def report_others(self) -> None:
-        """Local. Logs the names of the parameters that freezing_others() froze."""
+        """Local. Logs the names of the parameters that freezing_others() froze, and states that are not read."""
+        if isinstance(self.given, torch.optim.Optimizer) and self.given.state:
+            _log.logger.warning("attach() does not read the optimizer's states: its moments begin at 0")
         if not self._others:
             return
         names = ", ".join(list(self._others)[:3]) + (", ..." if len(self._others) > 3 else "")
@@ -270,14 +301,32 @@ class ReadOptimizer:
             parameter.requires_grad_(True)
 
     def refuse_steps(self) -> None:
-        """Local. From here on step() of the given optimizer raises ConfigError, because it finds no gradients."""
+        """Local. From here on step() of the given optimizer raises ConfigError, because it finds no gradients.
+
+        Its load_state_dict() sets the numbers of the engine's groups, and refuses moments.
+        """
         if isinstance(self.given, torch.optim.Optimizer):
-            self._hook = self.given.register_step_pre_hook(_refuse_step)
+            self._hooks = [
+                self.given.register_step_pre_hook(_refuse_step),
+                self.given.register_load_state_dict_pre_hook(_refuse_states),
+                self.given.register_load_state_dict_post_hook(self._keep_groups),
+            ]
+
+    def _keep_groups(self, optimizer: torch.optim.Optimizer) -> None:
+        """Restores the groups, which torch replaced, with the loaded numbers. Schedulers and the engine share them."""
+        self.load_numbers(optimizer.param_groups)
+        optimizer.param_groups = self.groups
+
+    def load_numbers(self, groups: Groups) -> None:
+        """Local. Sets the numbers of the groups, such as rates and decays, to those of as many other groups."""
+        for own, loaded in zip(self.groups, groups, strict=True):
+            own.update({key: value for key, value in loaded.items() if key != "params"})
 
     def allow_steps(self) -> None:
         """Local. Ends what refuse_steps() did."""
-        if self._hook is not None:
-            self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks = []
 
     @staticmethod
     def _constants_of(group: dict[str, Any]) -> dict[str, Any]:
@@ -285,6 +334,13 @@ class ReadOptimizer:
 
     def require_constants(self) -> None:
         """Raises ConfigError for a group or a parameter added since attach(), and for a changed hyper-parameter."""
+        if isinstance(self.given, torch.optim.Optimizer) and self.given.param_groups is not self.groups:
+            raise refuse(
+                "optimizer",
+                "param_groups",
+                "this list was replaced since attach(), so its rates would have no effect",
+                "change lr and weight_decay within the groups",
+            )
         if len(self.groups) != len(self.constants):
             raise refuse(
                 "optimizer",
@@ -329,6 +385,11 @@ class EngineOptimizer(torch.optim.Optimizer):
 
     def __getstate__(self) -> dict[str, Any]:
         return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
+
+    @property
+    def has_betas(self) -> bool:
+        """Whether DeepSpeed's optimizer of this rule has betas in its `defaults`; that of Muon has not."""
+        return "betas" in self._read.keys and self._read.name != "muon"
 
     def rates(self, lr: float | None = None) -> tuple[float, list[float], list[float]]:
         """Local. Returns the rate, the rates of groups, and their weight decays, for the next step.
@@ -388,7 +449,8 @@ class EngineOptimizer(torch.optim.Optimizer):
         return {"state": {}, "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Local. Sets the numbers of the groups. engine.load() reads states."""
+        """Local. Sets the numbers of the groups. engine.load() reads moments: a dict with moments is refused."""
+        _refuse_states(self, state_dict)
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             raise refuse(
@@ -397,5 +459,4 @@ class EngineOptimizer(torch.optim.Optimizer):
                 f"this optimizer has {len(self.param_groups)}",
                 "load the state of the same groups",
             )
-        for own, given in zip(self.param_groups, groups):
-            own.update({key: value for key, value in given.items() if key != "params"})
+        self._read.load_numbers(groups)

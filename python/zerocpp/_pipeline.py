@@ -113,6 +113,7 @@ class PipelineEngine(_attached.Attached):
         No-op if that is done. loss: see passes().
         """
         self._require_same_parameters()
+        self._require_buffers_of_attach("passes")
         if self._is_cut:
             return
         before = list(self.model.named_buffers())
@@ -134,6 +135,7 @@ class PipelineEngine(_attached.Attached):
 
         Raises ConfigError before the first passes(), and for operators that a pipeline cannot have.
         """
+        self._require_buffers_of_attach("evaluate")
         specs: list[tuple[Any, list[Any]]] = []
 
         def tensors() -> list[torch.Tensor]:
@@ -151,6 +153,10 @@ class PipelineEngine(_attached.Attached):
 
     def _data_rank(self) -> tuple[int, int]:
         return self.lines, self.line
+
+    def _require_buffers_of_attach(self, call: str) -> None:
+        if self.lines < self.world.size:
+            self._buffers.require_same(call)
 
     def _require_same_buffers(self, before: list[tuple[str, torch.Tensor]]) -> None:
         now = dict(self.model.named_buffers())

@@ -162,7 +162,7 @@ def plan(
     if config is not None:
         read = _config.read(config, world)
         given = _config.merge(read, given)
-        optimizer = _optimizer.chosen(optimizer, read.optimizer, read.optimizer_key)
+        optimizer = _config.optimizer_of(read, optimizer)
     given = _marks.read(module, given, world)
     found = _optimizer.ReadOptimizer(optimizer, tensors.names(), tensors.trained(), dict(tensors.parameters))
     traced = None if loss is None else lambda micro: loss(module)

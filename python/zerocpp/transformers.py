@@ -118,9 +118,27 @@ class ZeroMixin:
             if engine is not None:
                 self._leave(engine)
             self._attach()
+        elif training:
+            self._refuse_changes()
         if self._whole not in self.accelerator._models:
             self.accelerator._models.append(self._whole)  # otherwise evaluate() prepares the model again
         return self._whole
+
+    def _refuse_changes(self) -> None:
+        """Raises ConfigError if TrainingArguments differ from those of the engine, whose options are fixed."""
+        assert self.engine is not None
+        for option, value in self._options_of_arguments().items():
+            if self.engine.options[option] != value:
+                raise refuse(
+                    f"TrainingArguments.{_FROM_ARGUMENTS[option]}",
+                    value,
+                    f"the engine of the earlier train() has {self.engine.options[option]}",
+                    "call trainer.engine.close() before train(): a new engine begins, with new optimizer states",
+                )
+
+    def _options_of_arguments(self) -> dict[str, Any]:
+        args = self.args
+        return {"clip": float(args.max_grad_norm or 0.0), "accumulate": args.gradient_accumulation_steps}
 
     def _leave(self, engine: _engine.Engine) -> None:
         """Collective. Closes the engine of an earlier train(), and takes an optimizer that an engine can read."""
@@ -130,12 +148,7 @@ class ZeroMixin:
             self.create_optimizer()
 
     def _attach(self) -> None:
-        args = self.args
-        options = {
-            "clip": float(args.max_grad_norm or 0.0),
-            "accumulate": args.gradient_accumulation_steps,
-            **self._zero,
-        }
+        options = {**self._options_of_arguments(), **self._zero}
         self.engine = _engine.attach_for_library("zero", self.model, self.optimizer, options)
         self.optimizer = self.engine.optimizer
         self.optimizer.fewer_micro_batches = True  # an epoch's last step

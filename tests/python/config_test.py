@@ -89,6 +89,7 @@ reduce_dtype = "fp32"
 name = "adamw"
 lr = 0.01
 betas = [0.8, 0.95]
+weight_decay = 0.0
 """
 KEYWORDS = {
     "stage": 2,
@@ -106,7 +107,7 @@ DEEPSPEED = {
     "bf16": {"enabled": True},
     "data_types": {"grad_accum_dtype": "fp32"},
     "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
-    "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.01}},
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.0}},
     "gradient_allreduce_op": "mean",  # defaults of keys that attach() does not read
     "managed_gradient_accumulation": True,
     "torch_autocast": {"enabled": False},
@@ -122,13 +123,13 @@ class Configuration(ranks.PackageTest):
         self.assertEqual(found["rules"], found["package"])
 
     def test_all_forms_train_alike(self) -> None:
-        optimizer = {"lr": 0.01, "betas": (0.8, 0.95)}
+        optimizer = {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": 0.0}
         own: dict[str, Any] = {"config": None, "optimizer": optimizer}
         read: dict[str, Any] = {"keywords": {}, "optimizer": None}
         sections = {
             "zero": {"stage": 2, "optimizer": {"host": 1}},
             "train": {"clip": 0.5, "accumulate": 2, "dtype": "bf16", "reduce_dtype": "fp32"},
-            "optimizer": {"name": "adamw", "lr": 0.01, "betas": [0.8, 0.95]},
+            "optimizer": {"name": "adamw", "lr": 0.01, "betas": [0.8, 0.95], "weight_decay": 0.0},
         }
         with tempfile.TemporaryDirectory() as folder:
             toml, deepspeed = Path(folder, "zero.toml"), Path(folder, "ds_config.json")

@@ -121,13 +121,14 @@ void Engine::for_each_parameter(const std::function<void(const std::string&, con
                                 bool full_precision) {
   Inside(attached())->states().for_each_parameter(visit, full_precision);
 }
-void Engine::export_weights(const std::filesystem::path& path, bool full_precision) {
+void Engine::export_weights(const std::filesystem::path& path, bool full_precision,
+                            const std::set<std::string>& left_out) {
   const Inside inside(attached());
   AttachedStates& states = inside->states();
-  if (!inside->scopes().trains_apart()) return states.export_weights(path, full_precision);
+  if (!inside->scopes().trains_apart()) return states.export_weights(path, full_precision, left_out);
   AveragedScope shared({&attached()});
   try {
-    states.export_weights(path, full_precision);
+    states.export_weights(path, full_precision, left_out);
   } catch (const IoError&) {  // on every rank
     shared.end();
     throw;

@@ -35,6 +35,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -168,8 +169,9 @@ class Engine {
   // Rank 0 writes it. Each tensor has its name in the module (a tied tensor: its first name) and the type in which it
   // is held. With `full_precision`, parameters are in fp32, from the master. If copies train apart, the file has the
   // weights that they share, as in an averaged() scope. One unit is whole at a time. If rank 0 cannot write, every rank
-  // throws IoError, and the engine stays usable.
-  void export_weights(const std::filesystem::path& path, bool full_precision = false);
+  // throws IoError, and the engine stays usable. `left_out`: first names of buffers that the file does not have.
+  void export_weights(const std::filesystem::path& path, bool full_precision = false,
+                      const std::set<std::string>& left_out = {});
 
   // Collective; between steps. save() writes a checkpoint: states, module buffers and this rank's random generator. It
   // returns when the checkpoint is durable. If it throws IoError, the older checkpoint at `path` is unchanged.

@@ -25,6 +25,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 import zerocpp
+from zerocpp._model import hidden_matrices
+from zerocpp._optimizer import GroupedRule
 from zerocpp.deepspeed import comm, ops, utils, zero
 from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
@@ -86,10 +88,11 @@ def initialize(
     world = zerocpp.world()
     list_ignored(found, world.rank)
     engine = DeepSpeedEngine(model, found, _optimizer(found, model, optimizer, model_parameters), world)
+    engine.collate_fn = collate_fn
     if engine.optimizer is not None:
         engine.lr_scheduler = _scheduler(found, engine.optimizer, lr_scheduler)
     if training_data is not None:
-        engine.training_dataloader = engine.deepspeed_io(training_data, collate_fn=collate_fn)
+        engine.training_dataloader = engine.deepspeed_io(training_data)
     return engine, engine.optimizer, engine.training_dataloader, engine.lr_scheduler
 
 
@@ -131,10 +134,33 @@ def _optimizer(config: Config, model: nn.Module, given: Any, parameters: Any) ->
             f"{name} has one group: all trained parameters",
             "leave model_parameters out, or use Adam, AdamW or SGD",
         )
-    if name in ("lion", "muon"):
-        return (zerocpp.Lion if name == "lion" else zerocpp.Muon)(**values)
+    if name == "lion":
+        return zerocpp.Lion(**values)
+    if name == "muon":
+        return _muon(model, **values)
     ratio = (values.pop("min_coeff"), values.pop("max_coeff"))
     return zerocpp.LAMB(trust_ratio=ratio, **values)
+
+
+def _muon(model: nn.Module, lr: float, adamw_lr: float, **values: Any) -> GroupedRule:
+    """Returns Muon with DeepSpeed's two groups: matrices, and all others. A scheduler sets the rates of both."""
+    rates = {True: lr, False: adamw_lr}
+    rule = zerocpp.Muon(lr=lr, adamw_lr=0.0, **values)  # 0: AdamW has the rate of its group
+    matrices = hidden_matrices(model)
+
+    def divide(parameters: dict[str, torch.Tensor]) -> list[dict[str, Any]]:
+        groups = [
+            {
+                "params": [tensor for tensor in parameters.values() if (id(tensor) in matrices) == use_muon],
+                "lr": rate,
+                "weight_decay": rule.weight_decay,
+                "use_muon": use_muon,
+            }
+            for use_muon, rate in rates.items()
+        ]
+        return [group for group in groups if group["params"]]
+
+    return GroupedRule(rule, divide)
 
 
 def _groups(trained: list[nn.Parameter], parameters: Any) -> list[Any]:

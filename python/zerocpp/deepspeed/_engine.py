@@ -86,6 +86,7 @@ class DeepSpeedEngine(nn.Module):
         self.global_steps = self.global_samples = self.micro_steps = self.skipped_steps = 0
         self.lr_scheduler: Any = None
         self.training_dataloader: DataLoader[Any] | None = None
+        self.collate_fn: Callable[[list[Any]], Any] | None = None  # of deepspeed_io()
         self._step_applied = False
         self._boundary: bool | None = None
         self._grad_norm: float | None = None
@@ -382,20 +383,29 @@ class DeepSpeedEngine(nn.Module):
         self,
         dataset: Dataset[Any],
         batch_size: int | None = None,
+        route: str = "train",
+        pin_memory: bool = True,
+        data_sampler: Any = None,
         collate_fn: Callable[[list[Any]], Any] | None = None,
-        num_local_io_workers: int = 0,
-        **arguments: Any,
+        num_local_io_workers: int | None = None,
     ) -> DataLoader[Any]:
-        """Local. Returns a DataLoader of this rank's part of `dataset`, in micro-batches."""
-        sampler = arguments.pop("data_sampler", None) or DistributedSampler(
-            dataset, num_replicas=self.world.size, rank=self.world.rank
-        )
+        """Local. Returns a DataLoader of this rank's part of `dataset`, in micro-batches.
+
+        route: "train", or "eval" and "predict", which keep the order of the samples.
+        pin_memory: without effect, because parameters are in main memory.
+        """
+        if route not in ("train", "eval", "predict"):
+            raise refuse("route", route, "no such route", 'use "train", "eval" or "predict"')
+        if data_sampler is None:
+            data_sampler = DistributedSampler(
+                dataset, num_replicas=self.world.size, rank=self.world.rank, shuffle=route == "train"
+            )
         return DataLoader(
             dataset,
             batch_size=batch_size or self.config.micro_batch,
-            sampler=sampler,
-            collate_fn=collate_fn,
-            num_workers=num_local_io_workers,
+            sampler=data_sampler,
+            collate_fn=self.collate_fn if collate_fn is None else collate_fn,
+            num_workers=num_local_io_workers or 0,
             drop_last=self.config.drop_last,
         )
 

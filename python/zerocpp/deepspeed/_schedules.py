@@ -25,6 +25,11 @@ def _per_group(optimizer: torch.optim.Optimizer, value: Any, name: str) -> list[
     return [float(v) for v in value]
 
 
+def _has_betas(optimizer: torch.optim.Optimizer) -> bool:
+    """Local. Returns whether DeepSpeed's OneCycle would change betas. Defaults of an engine's rule are incomplete."""
+    return optimizer.has_betas if isinstance(optimizer, EngineOptimizer) else "betas" in optimizer.defaults
+
+
 class Schedule:
     """The base: rates of groups as a function of the last batch's number."""
 
@@ -214,7 +219,7 @@ class OneCycle(Schedule):
         decay_mom_rate: float = 0.0,
         last_batch_iteration: int = -1,
     ) -> None:
-        self.cycle_momentum = cycle_momentum and "betas" in optimizer.defaults
+        self.cycle_momentum = cycle_momentum and _has_betas(optimizer)
         if self.cycle_momentum and isinstance(optimizer, EngineOptimizer):
             raise refuse(
                 "scheduler.params.cycle_momentum", True, "an engine's betas are fixed", "set cycle_momentum to false"

@@ -177,8 +177,124 @@ def in_no_group() -> list[dict[str, Any]]:
     return [probes(stage) for stage in (0, 3)]
 
 
+# ---- loaded numbers, and rules of files
+
+
+def loads_numbers() -> dict[str, Any]:
+    """What load_state_dict() of the given optimizer, and of the engine's, does to later steps."""
+    import torch
+    import zerocpp as zero
+
+    found: dict[str, Any] = {}
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.5, weight_decay=0.0)
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["lr"] = 0.25
+    trained = torch.optim.AdamW(torch.nn.Linear(2, 2).parameters())
+    for group in trained.param_groups:
+        for parameter in group["params"]:
+            parameter.grad = torch.ones_like(parameter)
+    trained.step()
+    with zero.attach(model, optimizer) as engine:
+
+        def moves() -> float:
+            before = engine.state("bias")
+            model(torch.ones(1, 2)).sum().backward()
+            engine.step()
+            return round((before - engine.state("bias")).max().item(), 4)
+
+        optimizer.load_state_dict(saved)
+        found["loaded"] = moves()
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.5**step)
+        found["first"] = moves()
+        schedule.step()
+        found["scheduled"] = moves()
+        for name, of in (("given", optimizer), ("engine's", engine.optimizer)):
+            found[name] = refusal(lambda of=of: of.load_state_dict(trained.state_dict()))
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.param_groups = [dict(group) for group in optimizer.param_groups]
+        found["replaced"] = refusal(engine.step)
+        engine.discard_gradients()
+    optimizer.load_state_dict(trained.state_dict())  # the engine is closed
+    found["after"] = len(optimizer.state)
+    return found
+
+
+def rules_of_files() -> dict[str, bool]:
+    """Whether a configuration trains as torch does with the values of `zero train`, by the rule."""
+    import torch
+    import zerocpp as zero
+
+    def weights_of(optimizer: Any, config: Any) -> list[Any]:
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Linear(8, 8), torch.nn.Linear(8, 4))
+        given = optimizer(model) if callable(optimizer) else optimizer
+        with zero.attach(model, given, config=config) as engine:
+            for step in range(4):
+                model(torch.arange(4.0) - step).square().sum().backward()
+                engine.step()
+            return list(engine.state_dict().values())
+
+    def groups(model: Any, decay: float) -> list[dict[str, Any]]:
+        parameters = list(model.parameters())
+        return [
+            {"params": [p for p in parameters if p.ndim == 2], "weight_decay": decay},
+            {"params": [p for p in parameters if p.ndim == 1], "weight_decay": 0.0},
+        ]
+
+    def adamw(model: Any) -> Any:
+        return torch.optim.AdamW(groups(model, 0.1), lr=1e-3, betas=(0.9, 0.99))
+
+    def same(a: list[Any], b: list[Any]) -> bool:
+        return all(torch.equal(one, other) for one, other in zip(a, b, strict=True))
+
+    scaled = zero.Muon(
+        lr=1e-3, weight_decay=0.0, muon_scale="match_rms_adamw", adamw_lr=1e-3, betas=(0.9, 0.99), eps=1e-8
+    )
+    of_file = {"name": "muon", "weight_decay": 0.0, "muon_scale": "match_rms_adamw"}
+    usual = weights_of(None, {"optimizer": {"name": "muon", "weight_decay": 0.0}})
+    return {
+        "adamw": same(weights_of(None, {"optimizer": {"name": "adamw"}}), weights_of(adamw, None)),
+        "none": same(weights_of(None, {"zero": {"stage": 2}}), weights_of(adamw, None)),
+        "muon": same(weights_of(None, {"optimizer": of_file}), weights_of(scaled, None)),
+        "muon_scale": not same(weights_of(None, {"optimizer": of_file}), usual),
+    }
+
+
+def mixed_decays() -> list[str]:
+    """The refusals of groups with both kinds of weight decay."""
+    import torch
+    import zerocpp as zero
+
+    found = []
+    for kind, own in ((torch.optim.Adam, True), (torch.optim.AdamW, False)):
+        model = torch.nn.Linear(2, 2)
+        groups = [{"params": [model.weight]}, {"params": [model.bias], "decoupled_weight_decay": own}]
+        found.append(refusal(lambda model=model, optimizer=kind(groups): zero.attach(model, optimizer).close()))
+    return found
+
+
 class Optimizers(ranks.CallsTest):
-    calls = [muon, refusals_of_muon, in_no_group]
+    calls = [muon, refusals_of_muon, in_no_group, loads_numbers, rules_of_files, mixed_decays]
+
+    def test_loaded_rates_hold_in_schedules(self) -> None:
+        found = self.of(loads_numbers)[0]
+        self.assertEqual((found["loaded"], found["first"], found["scheduled"]), (0.25, 0.25, 0.125))
+        self.assertEqual(found["after"], 2)
+
+    def test_loaded_moments_are_refused(self) -> None:
+        found = self.of(loads_numbers)[0]
+        for name in ("given", "engine's"):
+            self.assertIn("load_state_dict = states of 2 parameters: the engine has the moments", found[name])
+        self.assertIn("param_groups: this list was replaced since attach()", found["replaced"])
+
+    def test_files_train_as_the_program_does(self) -> None:
+        for name, same in self.of(rules_of_files)[0].items():
+            self.assertTrue(same, name)
+
+    def test_groups_with_both_decays_are_refused(self) -> None:
+        for text in self.of(mixed_decays)[0]:
+            self.assertIn("optimizer.decoupled_weight_decay = ", text)
 
     # torch rounds its Newton-Schulz iterations to bf16, and the engine does not.
     def test_twenty_steps_of_muon_equal_torch(self) -> None:

@@ -73,6 +73,7 @@ def assigned_buffers(folder: str) -> dict[str, Any]:
         engine.export(f"{folder}/weights")
         file = safetensors.torch.load_file(f"{folder}/weights")
         found["exported"] = rank != 0 or [file[name].tolist() for name in ("center", "last")] == values
+        found["names"] = rank != 0 or file.keys() == model.state_dict(keep_vars=True).keys()
         found["module"] = model.center is wanted[0] and model.last is wanted[1] and kept.tolist() == [1.0] * 16
         losses = [engine.step(loss=_backward(squares(model, 2, rank))).loss]
     for name in ("blocking", "other"):
@@ -168,7 +169,7 @@ class Weights(ranks.CallsTest):
         for found in self.of(assigned_buffers):
             losses = found.pop("losses")
             self.assertEqual(losses, losses[:1] * 3)
-            self.assertEqual(found, dict.fromkeys(("exported", "module", "blocking", "other"), True))
+            self.assertEqual(found, dict.fromkeys(("exported", "names", "module", "blocking", "other"), True))
 
     def test_impossible_buffers_are_refused(self) -> None:
         name = {"set": "unset", "tied": "(center|again)"}

@@ -139,6 +139,44 @@ class Schedules(ranks.PackageTest):
         self.assertEqual(found, [0.3, 0.5, 0.3, 0.1])
         engine.destroy()
 
+    def test_betas_of_rules_are_not_cycled(self) -> None:
+        params = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 2}
+        for name in ("Lion", "Lamb"):
+            with self.subTest(name), self.assertRaisesRegex(zerocpp.ConfigError, "scheduler.params.cycle_momentum"):
+                deepspeed.initialize(
+                    model=torch.nn.Linear(2, 2),
+                    config={
+                        "train_micro_batch_size_per_gpu": 1,
+                        "optimizer": {"type": name, "params": {"lr": 0.1}},
+                        "scheduler": {"type": "OneCycle", "params": params},
+                    },
+                )
+
+    def test_schedulers_set_both_muon_rates(self) -> None:
+        for highest, expected in ((0.5, [0.5, 0.5]), ([0.5, 0.2], [0.5, 0.2])):
+            with self.subTest(highest):
+                model = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.Linear(4, 2))
+                engine, *_ = deepspeed.initialize(
+                    model=model,
+                    config={
+                        "train_micro_batch_size_per_gpu": 1,
+                        "gradient_clipping": 0.0,
+                        "optimizer": {"type": "Muon", "params": {"muon_lr": 0.03, "adam_lr": 1e-3}},
+                        "scheduler": {
+                            "type": "WarmupLR",
+                            "params": {"warmup_max_lr": highest, "warmup_num_steps": 2, "warmup_type": "linear"},
+                        },
+                    },
+                )
+                for _ in range(4):
+                    before = engine.core.state("1.bias")
+                    engine.backward(engine(torch.ones(1, 2)).sum())  # the gradient of 1.bias is 1 in each step
+                    engine.step()
+                self.assertEqual(engine.get_lr(), expected)
+                for moved in (before - engine.core.state("1.bias")).tolist():  # AdamW moves by its rate
+                    self.assertAlmostEqual(moved, expected[1], places=4)
+                engine.destroy()
+
     def test_momenta_of_sgd_are_left(self) -> None:
         own = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.3, momentum=0.7)
         deepspeed.OneCycle(own, 0.1, 0.5).step()

@@ -25,12 +25,13 @@ TEMPLATE = (
 
 
 def writes_model(folder: str) -> list[Any]:
-    """Writes a random llama with a tokenizer of whole words. Returns a sample of the script."""
+    """Writes a random llama with a tokenizer of whole words, without a token for padding. Returns a sample."""
     from small_models import make
 
     make("llama").save_pretrained(folder)
     tokenizer = transformers_test.tokenizer(["user", "assistant", "end", "ask", "say", "more"])
     tokenizer.chat_template = TEMPLATE
+    tokenizer.pad_token, tokenizer.eos_token = None, "end"
     tokenizer.save_pretrained(folder)
     spec = importlib.util.spec_from_file_location("finetune_chat", SCRIPT)
     assert spec is not None and spec.loader is not None
@@ -86,6 +87,19 @@ class FinetuneChat(ranks.FolderTest):
         self.assertLess(losses[-1], losses[0] - 0.2)
         read = ranks.run(reads_adapters, ranks=1, folder=self.folder)[0]
         self.assertEqual(read, {"names": 28, "only": True, "changed": 14})
+
+    def test_file_without_conversations_is_refused(self) -> None:
+        Path(self.folder, "none.jsonl").write_text("\n")
+        arguments = [f"--model={self.folder}", f"--data={self.folder}/none.jsonl"]
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), *arguments],
+            check=False,
+            env=ranks.environment(),
+            text=True,
+            capture_output=True,
+            timeout=600,
+        )
+        self.assertIn("the file has no conversation", done.stderr)
 
     @ranks.whole
     def test_torchrun_prints_the_same(self) -> None:

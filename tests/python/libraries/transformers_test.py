@@ -206,6 +206,21 @@ def refused(given: dict[str, Any]) -> str:
     return ranks.error_of(lambda: trainer_of("zero", "unused", **given))
 
 
+def trains_with_other_arguments(folder: str) -> dict[str, str]:
+    """Errors of a second train() after an argument has changed, and after it has its first value again."""
+    trainer = trainer_of("zero", folder, max_steps=1)
+    trainer.train()
+    found = {}
+    for name, value in (("max_grad_norm", 0.25), ("gradient_accumulation_steps", 1)):
+        before = getattr(trainer.args, name)
+        setattr(trainer.args, name, value)
+        found[name] = ranks.error_of(trainer.train)
+        setattr(trainer.args, name, before)
+    found["none"] = ranks.error_of(trainer.train)
+    trainer.engine.close()
+    return found
+
+
 @ranks.needs("transformers", "accelerate")
 class ZeroTrainer(ranks.FolderTest):
     def test_two_ranks_equal_ddp(self) -> None:
@@ -321,6 +336,12 @@ class ZeroTrainer(ranks.FolderTest):
         found = ranks.run_cases(continues_after_close, cases, ranks=1)
         self.assertEqual(found["zero"], found["torch"])
         self.assertLess(found["zero"]["after"], found["zero"]["evaluated"])
+
+    def test_changed_arguments_are_refused(self) -> None:
+        found = ranks.run(trains_with_other_arguments, ranks=1, folder=self.folder)[0]
+        self.assertIn("max_grad_norm = 0.25: the engine of the earlier train() has 0.5", found["max_grad_norm"])
+        self.assertIn("train() has 2\n  call trainer.engine.close()", found["gradient_accumulation_steps"])
+        self.assertEqual(found["none"], "")
 
     def test_short_steps_of_streams_are_dropped(self) -> None:
         cases = {

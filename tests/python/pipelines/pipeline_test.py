@@ -275,6 +275,13 @@ def refusals() -> dict[str, str]:
     engine = attached(made)
     found["replaced buffer"] = ranks.error_of(lambda: engine.passes(lambda micro: made(inputs).sum()))
     engine.close()
+    normed = nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(16), nn.Linear(16, 8))
+    engine = attached(normed)
+    engine.passes(lambda micro: normed(inputs).sum())
+    engine.step()
+    normed[1].running_mean = torch.zeros(16)
+    found["assigned buffer"] = ranks.error_of(lambda: engine.passes(lambda micro: normed(inputs).sum()))
+    engine.close()
     engine = attached(net(), config={"parallel": {"schedule": "gpipe", "cut": ["2"]}})
     found["config"] = str(engine.options["schedule"])
     engine.close()
@@ -556,6 +563,7 @@ class Pipelines(forked_ranks.GroupsTest):
             "attach": "attach_pipeline",
             "attach config": "attach_pipeline",
             "replaced buffer": "ConfigError: passes = mean: the function replaced this buffer",
+            "assigned buffer": "ConfigError: passes = 1.running_mean: this buffer was replaced since attach()",
             "config": "gpipe",
         }
         for rank in self.results("wrong"):

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ class AttachedStates {
   // See Engine's functions of the same names.
   void for_each_parameter(const ParameterVisit& visit, bool full_precision);
   std::size_t visit_some(std::size_t first, const ParameterVisit& visit, bool full_precision);
-  void export_weights(const std::filesystem::path& path, bool full_precision);
+  void export_weights(const std::filesystem::path& path, bool full_precision, const std::set<std::string>& left_out);
 
   std::vector<std::string> names_of(const std::string& name) const;
   StateShard shard(const std::string& name, const std::string& state);

@@ -44,9 +44,14 @@ void export_weights(
   require_same_outcome(comm, path.string(), failure);
 }
 
-void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision) {
+void AttachedStates::export_weights(const std::filesystem::path& path, bool full_precision,
+                                    const std::set<std::string>& left_out) {
+  NamedBuffers buffers;
+  for (const auto& [name, tensor] : buffers_) {
+    if (!left_out.contains(name)) buffers.emplace_back(name, tensor);
+  }
   zero::export_weights(
-      path, engine_.resources().comm, parameters_.specs(), buffers_,
+      path, engine_.resources().comm, parameters_.specs(), buffers,
       [&](const ParameterVisit& visit) { for_each_parameter(visit, full_precision); }, full_precision);
 }
 

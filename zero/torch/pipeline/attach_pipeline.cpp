@@ -62,8 +62,9 @@ std::size_t PipelineEngine::visit_some(
     bool full_precision) {
   return module_->visit_some(first, visit, full_precision);
 }
-void PipelineEngine::export_weights(const std::filesystem::path& path, bool full_precision) {
-  module_->export_weights(path, full_precision);
+void PipelineEngine::export_weights(const std::filesystem::path& path, bool full_precision,
+                                    const std::set<std::string>& left_out) {
+  module_->export_weights(path, full_precision, left_out);
 }
 
 void PipelineEngine::save(const std::filesystem::path& path) {

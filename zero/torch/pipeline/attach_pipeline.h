@@ -33,6 +33,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -106,7 +107,8 @@ class PipelineEngine {
                          const std::function<void(const std::string& name, const torch::Tensor& tensor)>& visit,
                          bool full_precision = false);
   // Collective; between steps. As Engine::export_weights().
-  void export_weights(const std::filesystem::path& path, bool full_precision = false);
+  void export_weights(const std::filesystem::path& path, bool full_precision = false,
+                      const std::set<std::string>& left_out = {});
 
   // Collective; between steps. Save and load a checkpoint of the whole model, which any other run of the model loads.
   void save(const std::filesystem::path& path);

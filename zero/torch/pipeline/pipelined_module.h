@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,7 +51,7 @@ class PipelinedModule {
   void for_each_parameter(const Visit& visit, bool full_precision);
   // Collective. Visits the parameter with number `first` in the order of names. Returns the number of the next, or 0.
   std::size_t visit_some(std::size_t first, const Visit& visit, bool full_precision);
-  void export_weights(const std::filesystem::path& path, bool full_precision);
+  void export_weights(const std::filesystem::path& path, bool full_precision, const std::set<std::string>& left_out);
   void save(const std::filesystem::path& path, SaveContents contents);
   // Collective, between steps. End the save before detach().
   std::unique_ptr<RunningSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);

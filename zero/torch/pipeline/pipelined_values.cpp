@@ -51,13 +51,15 @@ std::size_t PipelinedModule::visit_some(std::size_t first, const Visit& visit, b
   return first + 1 == order.size() ? 0 : first + 1;
 }
 
-void PipelinedModule::export_weights(const std::filesystem::path& path, bool full_precision) {
+void PipelinedModule::export_weights(const std::filesystem::path& path, bool full_precision,
+                                     const std::set<std::string>& left_out) {
   require_attached("export_weights");
-  if (grid_.pipeline == 1) return modules_.front()->states().export_weights(path, full_precision);
+  if (grid_.pipeline == 1) return modules_.front()->states().export_weights(path, full_precision, left_out);
   NamedBuffers buffers;
   for (const ModelTensors::Buffer& buffer : model_.buffers) {
     const auto same = [&](const auto& known) { return known.second.is_same(buffer.tensor); };
-    if (std::ranges::none_of(buffers, same)) buffers.emplace_back(buffer.name, buffer.tensor);
+    if (!left_out.contains(buffer.name) && std::ranges::none_of(buffers, same))
+      buffers.emplace_back(buffer.name, buffer.tensor);
   }
   zero::export_weights(
       path, world_.communicator(), parameters_.specs, buffers,
