@@ -9,8 +9,9 @@ comes first. A test file is chosen
   - if it mirrors the room of a changed source, or of a header of such a source (tests/engine for zero/engine),
   - if it includes a changed header, directly or through other headers.
 Suites of the slow and full tiers are left out, and so are programs that are slow as a whole, except for changed test
-files. Programs that only a build with sanitizers has (cmake/fuzz_seeds.cmake) are left out, also for changed files. For a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in
-cmake/, of a page) are left to `./test.sh`.
+files. Programs that only a build with sanitizers has (cmake/fuzz_seeds.cmake) are left out, also for changed files. For
+a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in cmake/, of a
+page) are left to `./test.sh`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The inputs of zerocpp's build on this machine: system, compiler, torch, packages of the distribution, build folder."""
+"""The inputs of zerocpp's build on this machine: system, compiler, torch, packages and build folder."""
 
 from __future__ import annotations
 

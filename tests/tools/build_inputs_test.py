@@ -148,7 +148,6 @@ class Backend(unittest.TestCase):
         ran = self.ended("build_wheel('.', {'cmake.define.ZERO_TORCH': '/old'})", setup)
         self.assertIn("built {'cmake.define.ZERO_TORCH': '/opt/torch'}", ran.stdout, ran.stderr)
 
-
     def test_another_system_is_named_first(self):
         ran = self.ended("build_wheel('.')", "build_inputs.platform.system = lambda: 'Darwin'")
         self.assertEqual((ran.returncode, ran.stdout), (1, ""))

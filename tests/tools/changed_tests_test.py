@@ -72,7 +72,9 @@ class Script(unittest.TestCase):
         self.assertEqual([self.status(f"sys.exit({status})") for status in (0, 77, 1)], [0, 0, 1])
 
     def test_pages_receive_the_command(self):
-        self.assertEqual(self.status("sys.exit(sys.argv[1:] != ['--zero', 'build/release/bin/zero'])", "page_test.py"), 0)
+        self.assertEqual(
+            self.status("sys.exit(sys.argv[1:] != ['--zero', 'build/release/bin/zero'])", "page_test.py"), 0
+        )
 
 
 if __name__ == "__main__":

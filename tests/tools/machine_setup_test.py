@@ -61,7 +61,9 @@ class Jobs(MachineTest):
         limits = {"cpu/cpu.cfs_quota_us": "400000", "cpu/cpu.cfs_period_us": "100000"}
         self.assertEqual(self.jobs(groups, {**limits, "memory/memory.limit_in_bytes": 9223372036854771712}), 4)
         self.assertEqual(self.jobs(groups, {**limits, "memory/memory.limit_in_bytes": 10 * GIB}), 3)
-        self.assertEqual(self.jobs(groups, {"cpu/cpu.cfs_quota_us": "-1", "memory/memory.limit_in_bytes": 99 * GIB}), 33)
+        self.assertEqual(
+            self.jobs(groups, {"cpu/cpu.cfs_quota_us": "-1", "memory/memory.limit_in_bytes": 99 * GIB}), 33
+        )
 
 
 class Packages(MachineTest):
@@ -139,9 +141,7 @@ class Configured(MachineTest):
         status, said = self.platform(CMAKE_SYSTEM_NAME="Linux", CMAKE_CXX_COMPILER_VERSION="11.4.0", **gcc)
         self.assertIn("GCC 11.4.0 (g++-11) is too old", said)
         self.assertNotEqual(status, 0)
-        self.assertEqual(
-            self.platform(CMAKE_SYSTEM_NAME="Linux", CMAKE_CXX_COMPILER_VERSION="12.2.0", **gcc), (0, "")
-        )
+        self.assertEqual(self.platform(CMAKE_SYSTEM_NAME="Linux", CMAKE_CXX_COMPILER_VERSION="12.2.0", **gcc), (0, ""))
 
 
 if __name__ == "__main__":
