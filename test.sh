@@ -282,7 +282,8 @@ changed_tests() {
   rm -rf $logs && mkdir -p $logs
   while read -r program filter; do
     [ $running -lt $((2 * $(nproc))) ] || { wait -n || failed=1; running=$((running - 1)); }
-    changed_test "$program" "$filter" &>$logs/$((++number)) &
+    number=$((number + 1))  # not in the redirection, which the job in the background evaluates
+    changed_test "$program" "$filter" &>$logs/$number &
     running=$((running + 1))
   done <<<"$chosen"
   for ((; running > 0; --running)); do wait -n || failed=1; done

@@ -76,6 +76,21 @@ class Script(unittest.TestCase):
             self.status("sys.exit(sys.argv[1:] != ['--zero', 'build/release/bin/zero'])", "page_test.py"), 0
         )
 
+    def test_each_script_has_its_own_log(self):
+        text = (ROOT / "test.sh").read_text()
+        functions = re.findall(r"^changed_tests?\(\) \{.*?^\}$", text, re.M | re.S)
+        self.assertEqual(len(functions), 2)
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = Path(folder, "tools/changed_tests.py")
+            chosen.parent.mkdir()
+            chosen.write_text("print('SCRIPT a.py\\nSCRIPT b.py')\n")
+            for name in "ab":
+                Path(folder, f"{name}.py").write_text(f"print('script {name} ran')\n")
+            program = "\n".join(["skipped=77 base=HEAD; say() { :; }", *functions, "changed_tests"])
+            ran = subprocess.run(["bash", "-euc", program], cwd=folder, capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual([ran.stdout.count(f"script {name} ran") for name in "ab"], [1, 1])
+
 
 if __name__ == "__main__":
     unittest.main()
