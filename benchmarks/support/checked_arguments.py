@@ -1,4 +1,4 @@
-"""Checks of a benchmark's arguments, before anything runs. Each ends the process with status 2, the option and a remedy.
+"""Checks of a benchmark's arguments, before anything runs. Each ends the process with status 2, option and remedy.
 
 least(parser, "--steps", args.steps, 4, "the first 3 do not count")
 each_known(parser, "--systems", ["DDP", "stage 3"], names)    # each word must be a part of a name

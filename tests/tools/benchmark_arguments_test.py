@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Benchmarks refuse arguments that cannot work before they run anything, and peers of slow_link.py have DDP's buckets."""
+"""Benchmarks refuse arguments that cannot work before they run, and peers of slow_link.py have DDP's buckets."""
 
 import contextlib
 import io
