@@ -7,7 +7,7 @@
 # and a few libraries with apt-get, and libtorch with pip into ~/.cache/zero.cpp (XDG_CACHE_HOME is honoured). To use
 # your own libtorch, set ZERO_TORCH to its folder.
 #
-# Arguments are passed on to `zero train`: ./quickstart.sh --train.steps 200
+# Arguments are passed on to `zero train`: ./quickstart.sh --train.steps 200; -n 4 starts four ranks instead of two
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -35,4 +35,8 @@ fi
 cmake --build --preset release --target "${targets[@]}" || die "The build failed; the first error above says where."
 
 say "Python: $package"
-exec build/release/bin/zero train examples/shakespeare/shakespeare.toml -n 2 --overwrite "$@"
+ranks=(-n 2)
+for argument in "$@"; do
+  case $argument in -n* | --nproc[-_]per[-_]node | --nproc[-_]per[-_]node=* | --rank | --rank=*) ranks=() ;; esac
+done
+exec build/release/bin/zero train examples/shakespeare/shakespeare.toml "${ranks[@]}" --overwrite "$@"

@@ -32,6 +32,7 @@ from pathlib import Path
 
 from peers.known_gpt import has, prepare, train_flags
 from peers.peer_step_rank import MODELS, WARM_UP
+from support.checked_arguments import each_known, least
 from support.raw_rounds import RawRounds, spread, widest
 from support.training_run import ROOT, find_zero, mib, print_table
 
@@ -77,7 +78,12 @@ def arguments():
     a.add_argument("--from", dest="measured", help="an earlier --output: print its table, and run nothing")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that has torch")
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, WARM_UP + 1, f"the first {WARM_UP} do not count")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    ours, peers = (OFFLOADED, OFFLOADED_PEERS) if args.offload else (OURS, PEERS)
+    each_known(a, "--systems", args.systems.split(","), [*peers, *ours])
+    return args
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -108,6 +114,8 @@ class Bench:
             found[name] = (lambda keys=system: self.zero(keys)) if name in ours else (lambda s=system: self.peer(s))
         if left_out:
             print(f"peer_steps.py: without torch, deepspeed or --disk: left out {', '.join(left_out)}", file=sys.stderr)
+        if not found:
+            sys.exit("peer_steps.py: no system is left to run")
         return found
 
     def zero(self, keys):

@@ -6,8 +6,8 @@
 
 Each system trains the model of an example (EXAMPLES below) on the same digits, or on tokens of the same length, with
 AdamW: two ranks, one thread each, through the machine's memory (gloo). Each round runs every system once. A cell is the
-median over the rounds of a run's median step, without the first tenth of its steps. The last column is the largest peak
-memory of a rank.
+median over the rounds of a run's median step, without its first three. Peers use a C library that keeps freed memory,
+as zero.cpp does. The last column is the largest peak memory of a rank.
 """
 
 import argparse
@@ -22,6 +22,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from peers.peer_step_rank import WARM_UP, keep_heap, over_ddp
+from support.checked_arguments import each_one_of, least
 from support.training_run import ROOT, find_zero
 
 BATCH = 32  # of each rank
@@ -42,7 +44,11 @@ def arguments():
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that has torch")
     a.add_argument("--peer", nargs=2, metavar=("SYSTEM", "WORKLOAD"), help=argparse.SUPPRESS)
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, WARM_UP + 1, f"the first {WARM_UP} do not count")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    each_one_of(a, "--workloads", args.workloads.split(","), EXAMPLES)
+    return args
 
 
 # ---- a rank of a peer ------------------------------------------------------------------------------------------------
@@ -109,6 +115,7 @@ def make_model(workload):
 
 
 def peer_rank(system, workload, steps, report):
+    keep_heap()
     import torch
     import torch.distributed as dist
 
@@ -118,7 +125,7 @@ def peer_rank(system, workload, steps, report):
     rank, world = dist.get_rank(), dist.get_world_size()
     model, blocks = make_model(workload)
     if system == "ddp":
-        model = torch.nn.parallel.DistributedDataParallel(model)
+        model = over_ddp(model)
     else:
         from torch.distributed.fsdp import fully_shard
 
@@ -142,15 +149,13 @@ def peer_rank(system, workload, steps, report):
         if clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
         optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=system != "ddp")  # DDP's gradients are views of its buckets
         times.append(time.perf_counter() - begin)
     peak = torch.tensor([float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) * 1024])
     dist.all_reduce(peak, op=dist.ReduceOp.MAX)
     if rank == 0:
         Path(report).write_text(
-            json.dumps(
-                {"step_ms": 1000 * statistics.median(times[steps // 10 :]), "peak": peak.item(), "loss": loss.item()}
-            )
+            json.dumps({"step_ms": 1000 * statistics.median(times[WARM_UP:]), "peak": peak.item(), "loss": loss.item()})
         )
     dist.destroy_process_group()
 

@@ -29,6 +29,7 @@ from pathlib import Path
 from peers.known_gpt import has
 from peers.peer_step_rank import MODELS, WARM_UP
 from peer_steps import Bench
+from support.checked_arguments import each_known, each_one_of, least
 from support.raw_rounds import RawRounds
 from support.training_run import ROOT, find_zero, mib, print_table
 
@@ -61,7 +62,12 @@ def arguments():
     a.add_argument("--package", default=ROOT / "build/release/python", help="folder of the package zerocpp")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that has torch")
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, WARM_UP + 1, f"the first {WARM_UP} do not count")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    each_known(a, "--systems", args.systems.split(","), OURS)
+    each_one_of(a, "--models", args.models.split(","), MODELS)
+    return args
 
 
 def systems_of(bench, args):

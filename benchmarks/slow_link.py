@@ -54,6 +54,7 @@ import tempfile
 from pathlib import Path
 
 from peers.known_gpt import CONFIG, has, prepare, train_flags
+from support.checked_arguments import each_known, each_one_of, least
 from support.linked_machines import ADDRESSES, LinkedMachines
 from support.loss_curve import evals_of, first_below, steps_of
 from support.raw_rounds import RawRounds, spread, widest
@@ -157,7 +158,17 @@ def arguments():
     a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run only zero plan")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, 1, "no step is measured")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    ranks = args.ranks.split(",")
+    each_one_of(a, "--ranks", ranks, [str(count) for count in SETS])
+    each_known(
+        a, "--only", args.only.split("|"), dict.fromkeys(system.name for each in ranks for system in SETS[int(each)])
+    )
+    if not args.measured and (reason := LinkedMachines.why_not()):
+        a.error(reason)
+    return args
 
 
 class Bench:

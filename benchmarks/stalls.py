@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 from peers.known_gpt import prepare, train_flags
+from support.checked_arguments import least
 from support.loss_curve import steps_of
 from support.slowed_run import pid_of_rank, run
 from support.training_run import find_zero, print_table
@@ -37,7 +38,11 @@ def arguments():
     a.add_argument("--batch", type=int, default=4, help="samples of a rank")
     a.add_argument("--repeat", type=int, default=3)
     a.add_argument("--zero", default=find_zero())
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, WARM_UP + 2, f"the first {WARM_UP + 1} do not count")
+    least(a, "--ranks", args.ranks, 2, "a quorum leaves out one rank")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    return args
 
 
 def stalls(args, first, drawn):

@@ -32,6 +32,7 @@ import tempfile
 from pathlib import Path
 
 from peers.known_gpt import has
+from support.checked_arguments import each_known, least
 from support.raw_rounds import RawRounds, spread, widest
 from straggler_modes import MODES, Stragglers
 from support.training_run import find_zero, print_table
@@ -59,7 +60,11 @@ def arguments():
     a.add_argument("--from", dest="measured", help="an earlier --output: print its tables, and run nothing")
     a.add_argument("--zero", default=find_zero())
     a.add_argument("--python", default=sys.executable, help="a Python that may have torch")
-    return a.parse_args()
+    args = a.parse_args()
+    least(a, "--steps", args.steps, 1, "no step is measured")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    each_known(a, "--modes", args.modes.split(","), [mode.name for mode in MODES])
+    return args
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------

@@ -11,10 +11,12 @@ effect. "losses" says whether both builds computed the same losses, bit by bit.
 """
 
 import argparse
+import shutil
 import statistics
 import tempfile
 from pathlib import Path
 
+from support.checked_arguments import each_known, least
 from support.training_run import find_zero, print_table, train
 
 SHAPE = {
@@ -38,23 +40,36 @@ CASES = {
     },
 }
 
+UNCOUNTED = 11  # first steps
+
 
 def arguments():
     a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    a.add_argument("--before", required=True)
+    a.add_argument("--before", required=True, help="a path, or a command on the PATH")
     a.add_argument("--after", default=find_zero())
     a.add_argument("--steps", type=int, default=120)
     a.add_argument("--repeat", type=int, default=5)
-    a.add_argument("--only", help="run only cases whose names contain this text")
-    return a.parse_args()
+    a.add_argument("--only", default="", help="run only cases whose names contain this text")
+    args = a.parse_args()
+    least(a, "--steps", args.steps, UNCOUNTED + 1, f"the first {UNCOUNTED} do not count")
+    least(a, "--repeat", args.repeat, 1, "no round runs")
+    each_known(a, "--only", [args.only], CASES)
+    for option in ("before", "after"):
+        found = shutil.which(getattr(args, option))
+        if found is None:
+            a.error(f"--{option} {getattr(args, option)}: no such command: use the path of a built zero")
+        setattr(args, option, str(Path(found).resolve()))
+    return args
 
 
 def measured(zero, keys, steps, folder):
-    run = train(str(Path(zero).resolve()), {**SHAPE, **keys, "train.steps": steps}, ranks=2, folder=folder)
+    run = train(zero, {**SHAPE, **keys, "train.steps": steps}, ranks=2, folder=folder)
     if not run.ok:
         raise SystemExit(f"{zero}: {run.reason}")
     steps = run.metrics()
-    return statistics.median(step["step_seconds"] for step in steps[10:]) * 1e3, [step["loss"] for step in steps]
+    return statistics.median(step["step_seconds"] for step in steps[UNCOUNTED - 1 :]) * 1e3, [
+        step["loss"] for step in steps
+    ]
 
 
 def main():
@@ -62,7 +77,7 @@ def main():
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, keys in CASES.items():
-            if args.only and args.only not in name:
+            if args.only not in name:
                 continue
             before, after, same = [], [], True
             for round_ in range(args.repeat):

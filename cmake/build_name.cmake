@@ -1,12 +1,16 @@
 # The name of a build, "0.1.0, commit 8e28e7a1d0c2", in the command, libzero_app.so and libzero_core.so
-# (app/cli/command/build.h). Each build asks git for the commit and writes a header with it. The header keeps its time
-# if the commit is the same. After a commit two small files are compiled, and their users are linked again. As a script
-# (-P), with VERSION, SOURCE and OUTPUT, this file writes the header.
+# (app/cli/command/build.h). Each build asks git for the commit and writes a header with it. Sources inside another
+# repository, such as an unpacked sdist, have no commit. The header keeps its time if the commit is the same. After a
+# commit two small files are compiled, and their users are linked again. As a script (-P), with VERSION, SOURCE and
+# OUTPUT, this file writes the header.
 if(CMAKE_SCRIPT_MODE_FILE)
   set(name "${VERSION}")
   execute_process(COMMAND git -C "${SOURCE}" rev-parse --short=12 HEAD RESULT_VARIABLE status OUTPUT_VARIABLE commit
                   ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
-  if(status EQUAL 0)
+  execute_process(COMMAND git -C "${SOURCE}" rev-parse --show-toplevel OUTPUT_VARIABLE repository
+                  ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  file(REAL_PATH "${SOURCE}" source)
+  if(status EQUAL 0 AND repository STREQUAL source)
     string(APPEND name ", commit ${commit}")
   endif()
   file(CONFIGURE OUTPUT "${OUTPUT}" CONTENT "#define ZERO_BUILD_NAME \"${name}\"\n" @ONLY)

@@ -87,8 +87,10 @@ strip --strip-unneeded "$bundle"/bin/* "$bundle"/lib/* "$bundle"/tests/* 2>/dev/
 cp tools/gpu_check.sh benchmarks/gpu_plain.py benchmarks/gpu_largest.py "$bundle/"
 torch=$(sed -n 's/^ZERO_TORCH:PATH=//p' "$build/CMakeCache.txt" 2>/dev/null | head -1) || true
 version() { sed -n "s/^$1.*= '\(.*\)'/\1/p" "$torch/version.py" 2>/dev/null | head -1; }
+commit=unknown  # also for sources inside another repository
+[ "$(git rev-parse --show-toplevel 2>/dev/null)" != "$(pwd -P)" ] || commit=$(git rev-parse --short=12 HEAD)
 cat > "$bundle/BUILT" <<BUILT
-commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+commit=$commit
 torch=$(version __version__)
 torch_git=$(version git_version)
 built_on=$(. /etc/os-release 2>/dev/null && echo "${PRETTY_NAME:-unknown}"), glibc $(ldd --version | sed -n '1s/.* //p')

@@ -9,8 +9,9 @@ comes first. A test file is chosen
   - if it mirrors the room of a changed source, or of a header of such a source (tests/engine for zero/engine),
   - if it includes a changed header, directly or through other headers.
 Suites of the slow and full tiers are left out, and so are programs that are slow as a whole, except for changed test
-files. For a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in
-cmake/, of a page) are left to `./test.sh`.
+files. Programs that only a build with sanitizers has (cmake/fuzz_seeds.cmake) are left out, also for changed files. For
+a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in cmake/, of a
+page) are left to `./test.sh`.
 """
 
 import re
@@ -25,6 +26,7 @@ PROGRAM = re.compile(
     r"^zero_tests\((\w+)(?:[^)]*?\bFOLDERS ([\w/ ]+?) (?:APART|ROOMS|LIBS|TIMEOUT|LABEL)\b)?", re.MULTILINE
 )
 SLOW_PROGRAM = re.compile(r"^zero_tests\((\w+)[^)]*?\bLABEL slow\b", re.MULTILINE)
+ONLY_SANITIZED = re.compile(r"^if\([^)]*NOT ZERO_SANITIZE\b[^)]*\)\n +return\(\)", re.MULTILINE)
 LATER = re.compile(r"(?:Slow|Full)(?:OnAnyDevice)?$")
 
 
@@ -35,10 +37,12 @@ def git(*arguments):
 
 
 def programs():
-    """({folder of tests/: program}, the programs whose tests are all slow)."""
+    """({folder of tests/: program of a build without sanitizers}, the programs whose tests are all slow)."""
     found, slow = {}, set()
     for file in sorted((ROOT / "cmake").glob("*.cmake")):
         text = file.read_text(encoding="utf-8")
+        if ONLY_SANITIZED.search(text):
+            continue
         slow |= {f"zero_{name}_test" for name in SLOW_PROGRAM.findall(text)}
         for name, folders in PROGRAM.findall(text):
             for folder in [name, *folders.split()]:

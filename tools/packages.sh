@@ -7,13 +7,15 @@
 #   command:X   X is on the PATH          header:X   the compiler finds X
 #   file:X      X exists                  module:X   python3 has module X        fuzzer   some clang can link a fuzzer
 #   scipy       python3, or the system's python3 if it is another one, has SciPy
+#   compiler    the compiler that CXX names, or g++, is there
+#   python_headers  python3 has Python.h
 #   browser     one of the browsers of tests/tools/report_page.py is on the PATH
 # Groups: build (quickstart.sh), fetch (only if libtorch must be downloaded), package (tools/packaging/package_deb.sh),
-# test (test.sh), plugin and full (test.sh full). Tests use the packages of plugin and full if they are installed;
+# test and plugin (test.sh), full (test.sh full). Tests use the packages of plugin and full if they are installed;
 # otherwise they skip, and say so.
 packages() {
   cat <<'TABLE'
-build  g++                 command:g++
+build  g++                 compiler
 build  cmake               command:cmake
 build  ninja-build         command:ninja
 build  ccache              command:ccache
@@ -50,10 +52,11 @@ plugin strace              command:strace
 plugin e2fsprogs           command:mkfs.ext4
 plugin python3-scipy       scipy
 plugin clang-format-14     command:clang-format-14
+plugin python3-venv        module:ensurepip
+plugin python3-dev         python_headers
 full   clang               command:clang++
 full   libclang-rt-dev     fuzzer
 full   chromium            browser
-full   python3-venv        module:ensurepip
 TABLE
 }
 
@@ -105,6 +108,10 @@ is_there() {  # PROBE
     fuzzer) fuzzing_compiler >/dev/null ;;
     scipy) scipy_python >/dev/null ;;
     browser) has_browser ;;
+    compiler) command -v "${CXX:-g++}" >/dev/null ;;
+    python_headers)
+      python3 -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null ;;
   esac
 }
 

@@ -19,15 +19,8 @@ die() {  # one line for each argument
 . tools/packages.sh
 # shellcheck source=tools/libtorch.sh
 . tools/libtorch.sh
-
-# One compiler for each core, but at most one for each 3 GiB of memory, because libtorch's headers are large.
-compile_jobs() {
-  local cores by_memory
-  cores=$(nproc)
-  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 3145728)}' /proc/meminfo)
-  [ "$by_memory" -ge 1 ] || by_memory=1
-  echo $((cores < by_memory ? cores : by_memory))
-}
+# shellcheck source=tools/compile_jobs.sh
+. tools/compile_jobs.sh
 
 set_up() {  # GROUP...
   [ "$(uname -s)" = Linux ] || die "zero.cpp builds and runs on Linux; this is $(uname -s)."

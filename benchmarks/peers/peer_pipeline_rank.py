@@ -17,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this file is started as a program
 
 from peers.known_gpt import CONTEXT, adamw_of, first_weights, load, lr_of, make_gpt, windows_of  # noqa: E402
+from peers.peer_step_rank import keep_heap  # noqa: E402
 
 
 def stage_of(model, rank):
@@ -59,6 +60,7 @@ def clip(stage, rank, most):
 
 
 def main(order, micro_batches, steps, samples, folder, report, addresses, **_):
+    keep_heap()
     import torch
     import torch.distributed as dist
     from torch.distributed import pipelining

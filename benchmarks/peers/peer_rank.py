@@ -17,10 +17,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # this file is started as a program
 
 from peers.known_gpt import CONTEXT, adamw_of, first_weights, load, lr_of, make_gpt, windows_of  # noqa: E402
+from peers.peer_step_rank import keep_heap, over_ddp  # noqa: E402
 
 
-def over_ddp(model, system, ranks, address):
-    """The model whose gradients DDP averages."""
+def over_all_ranks(model, system, ranks, address):
+    """The model whose gradients DDP averages over all ranks; with PowerSGD in one bucket, because its hook over gloo
+    confuses two. A cap of its own would also replace DDP's first bucket of 1 MiB, whose sum begins early."""
     import torch
     import torch.distributed as dist
 
@@ -30,7 +32,7 @@ def over_ddp(model, system, ranks, address):
         else {}
     )
     dist.init_process_group("gloo", **meeting)
-    model = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=100)  # PowerSGD over gloo confuses two
+    model = over_ddp(model, **({"bucket_cap_mb": 100} if system == "powersgd" else {}))
     if system == "powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 
@@ -101,6 +103,7 @@ def peer_rank(
     and ends when the loss is reached after `at_least` steps. All ranks compute the same loss, because they evaluate
     with the same weights. Copies that train apart have the same weights only after an outer step, so they evaluate only
     then."""
+    keep_heap()
     import torch
 
     torch.set_num_threads(1)
@@ -120,7 +123,7 @@ def peer_rank(
         trained = of_machine(model, rank % size, size, addresses[rank // size]) if size > 1 else model
         merging = over_torchft(model, optimizer, local_steps, addresses, rank % size, size)
     else:
-        trained = over_ddp(model, system, ranks, addresses[0] if addresses else "")
+        trained = over_all_ranks(model, system, ranks, addresses[0] if addresses else "")
 
     def evaluate():
         with torch.no_grad():
@@ -138,7 +141,7 @@ def peer_rank(
             trained(rows[:, :-1], rows[:, 1:]).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=bool(local_steps))  # DDP's gradients are views of its buckets
             end = time.perf_counter()
             times.append(end - begin)
             if eval_every and step % eval_every == 0 and step % (local_steps or 1) == 0:

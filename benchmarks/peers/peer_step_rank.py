@@ -78,11 +78,11 @@ def compute(model, _):
     return step
 
 
-def over_ddp(model):
+def over_ddp(model, **options):
     import torch
 
     return torch.nn.parallel.DistributedDataParallel(
-        model, gradient_as_bucket_view=True, static_graph=True, broadcast_buffers=False
+        model, gradient_as_bucket_view=True, static_graph=True, broadcast_buffers=False, **options
     )
 
 

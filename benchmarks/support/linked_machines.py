@@ -9,6 +9,7 @@ Ranks are numbered machine by machine. A rank finds RANK, ZERO_TOKEN and GLOO_SO
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,7 +26,23 @@ class LinkedMachines:
         self.names = [f"zero-slow-{end}-{os.getpid()}" for end in "ab"]
         self.cards = [f"zs{end}{os.getpid()}" for end in "ab"]
 
+    @staticmethod
+    def why_not():
+        """Why there can be no such machines, with the remedy; empty if there can."""
+        for program in ("ip", "tc"):
+            if shutil.which(program) is None:
+                return f"{program} is not on the PATH: apt-get install iproute2"
+        return "" if os.geteuid() == 0 else "network namespaces need root: run it with sudo"
+
     def __enter__(self):
+        try:
+            self.make()
+        except BaseException:
+            self.__exit__()  # also after a SIGTERM, and without the second machine
+            raise
+        return self
+
+    def make(self):
         for name in self.names:
             self.ip("netns", "add", name)
         self.ip(
@@ -46,11 +63,10 @@ class LinkedMachines:
             self.ip("-n", name, "addr", "add", f"{address}/24", "dev", card)
             for device in ("lo", card):
                 self.ip("-n", name, "link", "set", device, "up")
-        return self
 
     def __exit__(self, *_):
         for name in self.names:
-            subprocess.run(["ip", "netns", "del", name], check=False)
+            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
     @staticmethod
     def ip(*words):

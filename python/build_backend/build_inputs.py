@@ -1,18 +1,23 @@
-"""The inputs of zerocpp's build on this machine: torch, packages of the distribution, and memory for compilers."""
+"""The inputs of zerocpp's build on this machine: system, compiler, torch, packages and build folder."""
 
 from __future__ import annotations
 
 import os
+import platform
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 torch_series = "2.11"
 _root = Path(__file__).resolve().parents[2]
 _from_pip = {"cmake", "ninja-build", "ccache"}  # pip fetches the first two; the third only saves time
-_bytes_per_compiler = 3 << 30  # as compile_jobs in tools/setup.sh
+_oldest_gcc = 12  # as in cmake/platform.cmake
 
 
 class Missing(Exception):
@@ -78,11 +83,59 @@ def find_torch(python: str = sys.executable) -> Path:
     )
 
 
+def other_system() -> str:
+    """Returns why this system can't build zerocpp; empty on Linux."""
+    return "" if platform.system() == "Linux" else f"zero.cpp builds and runs on Linux; this is {platform.system()}"
+
+
+def compiler() -> str:
+    """Returns the compiler of the build: CXX, or CMake's default. scikit-build-core would take a name from Python's
+    configuration, and ccache tells names apart."""
+    return os.environ.get("CXX") or ("c++" if shutil.which("c++") else "g++")
+
+
+def old_compiler() -> str:
+    """Returns why the compiler is too old, with the remedy; empty if it is not, or if there is none."""
+
+    def said(option: str) -> str:
+        return subprocess.run([*shlex.split(compiler()), option], capture_output=True, text=True, check=False).stdout
+
+    try:
+        if not re.search("Free Software|GCC", said("--version")):
+            return ""
+        version = said("-dumpfullversion").strip()
+    except OSError:
+        return ""  # missing_packages() names it
+    if not version or int(version.split(".")[0]) >= _oldest_gcc:
+        return ""
+    remedy = f"Set CXX to a newer one: CXX=g++-{_oldest_gcc} pip install ."
+    return f"GCC {version} ({compiler()}) is too old: {_oldest_gcc} or newer is needed\n  {remedy}"
+
+
+def unwritable_folder(settings: Mapping[str, Any] | None) -> str:
+    """Returns why files can't be written in the build folder, with the remedy; empty if they can."""
+    named = (settings or {}).get("build-dir") or (settings or {}).get("skbuild.build-dir")
+    folder = _root / (named or os.environ.get("SKBUILD_BUILD_DIR") or "build/wheel").partition("{")[0]
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    for path in (place, folder / "CMakeCache.txt"):
+        if path.exists() and not os.access(path, os.W_OK):
+            remedy = "Name a folder of yours: pip install -C build-dir=/tmp/zerocpp ."
+            return f"build-dir = {folder}: this user can't write {path}\n  {remedy}"
+    return ""
+
+
 def missing_packages() -> list[str]:
     """Returns the Debian packages that the build needs and that are not installed."""
     script = ". tools/packages.sh && missing_packages build"
     listed = subprocess.run(
-        ["bash", "-c", script], cwd=_root, capture_output=True, text=True, check=True
+        ["bash", "-c", script],
+        cwd=_root,
+        env={**os.environ, "CXX": compiler()},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     missing = [package for package in listed if package not in _from_pip]
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
@@ -91,7 +144,6 @@ def missing_packages() -> list[str]:
 
 
 def compile_jobs() -> int:
-    """Returns the number of compilers to run at once: one a core, but at most one for each 3 GiB of free memory."""
-    available = re.search(r"MemAvailable: +(\d+)", Path("/proc/meminfo").read_text())
-    by_memory = int(available[1]) * 1024 // _bytes_per_compiler if available else 1
-    return max(1, min(len(os.sched_getaffinity(0)), by_memory))
+    """Returns the number of compilers to run at once, as quickstart.sh does."""
+    script = ". tools/compile_jobs.sh && compile_jobs"
+    return int(subprocess.run(["bash", "-c", script], cwd=_root, capture_output=True, text=True, check=True).stdout)

@@ -10,11 +10,19 @@ requirements before it fetches anything. The search runs there, so a build that 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from typing import Any
 
-from build_inputs import Missing, compile_jobs, find_torch, missing_packages
+from build_inputs import (
+    Missing,
+    compile_jobs,
+    compiler,
+    find_torch,
+    missing_packages,
+    old_compiler,
+    other_system,
+    unwritable_folder,
+)
 from scikit_build_core import build as _build
 from scikit_build_core.build import build_sdist, get_requires_for_build_sdist, prepare_metadata_for_build_wheel
 
@@ -27,9 +35,11 @@ __all__ = [
 ]
 
 
-def _require_inputs() -> str:
+def _require_inputs(config_settings: dict[str, Any] | None) -> str:
     """Returns the folder of torch. If inputs are missing, ends the process with all of them and the remedies."""
-    problems, torch = [], ""
+    if system := other_system():
+        sys.exit(f"zerocpp: {system}")
+    problems, torch = [problem for problem in (old_compiler(), unwritable_folder(config_settings)) if problem], ""
     if missing := missing_packages():
         problems.append(f"packages are missing to build zerocpp\n  apt-get install {' '.join(missing)}")
     try:
@@ -44,7 +54,7 @@ def _require_inputs() -> str:
 def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) -> list[str]:
     """Returns the requirements that pip fetches. Ends the process if torch or a package of the distribution is
     missing."""
-    _require_inputs()
+    _require_inputs(config_settings)
     return _build.get_requires_for_build_wheel(config_settings)
 
 
@@ -52,12 +62,10 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     """Builds the wheel, and returns its name. Ends the process if torch or a package of the distribution is missing."""
-    torch = _require_inputs()
+    torch = _require_inputs(config_settings)
     print(f"zerocpp is built against the torch in {torch}", flush=True)
     os.environ.setdefault("CMAKE_BUILD_PARALLEL_LEVEL", str(compile_jobs()))
-    # CMake's default. scikit-build-core would take the name from Python's configuration, and ccache tells names apart.
-    if shutil.which("c++"):
-        os.environ.setdefault("CXX", "c++")
+    os.environ["CXX"] = compiler()
     # A setting replaces what an earlier build has left in CMake's cache.
     settings = {**(config_settings or {}), "cmake.define.ZERO_TORCH": torch}
     return _build.build_wheel(wheel_directory, settings, metadata_directory)

@@ -148,6 +148,31 @@ class Backend(unittest.TestCase):
         ran = self.ended("build_wheel('.', {'cmake.define.ZERO_TORCH': '/old'})", setup)
         self.assertIn("built {'cmake.define.ZERO_TORCH': '/opt/torch'}", ran.stdout, ran.stderr)
 
+    def test_another_system_is_named_first(self):
+        ran = self.ended("build_wheel('.')", "build_inputs.platform.system = lambda: 'Darwin'")
+        self.assertEqual((ran.returncode, ran.stdout), (1, ""))
+        self.assertEqual(ran.stderr, "zerocpp: zero.cpp builds and runs on Linux; this is Darwin\n")
+
+    def test_an_old_compiler_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            old = Path(folder, "g++-11")
+            old.write_text("#!/bin/sh\ncase $1 in --version) echo g++ GCC ;; *) echo 11.4.0 ;; esac\n")
+            old.chmod(0o755)
+            with mock.patch.dict(os.environ, {"CXX": str(old)}):
+                ran = self.ended("build_wheel('.')", "zero_build.missing_packages = lambda: []")
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn(f"zerocpp: GCC 11.4.0 ({old}) is too old: 12 or newer is needed\n  Set CXX", ran.stderr)
+
+    def test_an_unwritable_build_folder_is_named(self):
+        setup = (
+            "import os\nzero_build.missing_packages = lambda: []\n"
+            "build_inputs.os.access = lambda path, mode: str(path) != '/'"
+        )
+        ran = self.ended("get_requires_for_build_wheel({'build-dir': '/absent/here'})", setup)
+        self.assertEqual(ran.returncode, 1)
+        self.assertIn("zerocpp: build-dir = /absent/here: this user can't write /\n  Name a folder", ran.stderr)
+        self.assertIn("pip install -C build-dir=", ran.stderr)
+
 
 class MissingLibraries(unittest.TestCase):
     def test_cmake_names_them_in_one_line(self):

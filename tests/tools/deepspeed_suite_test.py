@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/peers"))
 import deepspeed_suite as suite  # noqa: E402
@@ -53,8 +54,22 @@ class Counts(unittest.TestCase):
         _, text = printed([row("a.py::t", "passed", reached=False), row("a.py::u", "passed")], {})
         self.assertIn("1 of 1 tests pass", text)
 
+    def test_skipped_cases_leave_a_test_passed(self):
+        rows = [row("a.py::t[1]", "passed"), row("a.py::t[2]", "skipped")]
+        self.assertEqual((suite.verdict(rows), suite.verdict(rows[1:])), ("passed", "skipped"))
+
 
 class Runs(unittest.TestCase):
+    def test_all_expressions_choose_together(self):
+        arguments = argparse.Namespace(cases=1, limit=9, ranks=1, theirs=False, files=["x.py"], k=["fp16 or bf16", "2"])
+        listed = {"internal": {}, "fp32": {}}
+        with tempfile.TemporaryDirectory() as folder, mock.patch("subprocess.run") as run:
+            run.return_value.returncode = 4
+            with self.assertRaises(SystemExit):
+                suite.run_all(Path(folder), arguments, Path(folder), listed)
+        command = run.call_args.args[0]
+        self.assertEqual([command[i + 1] for i, word in enumerate(command) if word == "-k"], ["(fp16 or bf16) and (2)"])
+
     def test_a_run_without_results_fails(self):
         arguments = argparse.Namespace(cases=1, limit=9, ranks=1, theirs=False, files=["test_none.py"], k=[])
         with tempfile.TemporaryDirectory() as folder:

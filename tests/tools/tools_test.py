@@ -163,9 +163,9 @@ class IssuesTest(unittest.TestCase):
         text = "\n".join(file.read_text() for file in files)
         return {f"{suite}.{claim}" for suite, claim in re.findall(CPP_TEST, text)}
 
-    def claims_of_python(self):
+    def claims_of_python(self, folder):
         found, suite = set(), ""
-        for file in (ROOT / "tests/python").rglob("*_test.py"):
+        for file in (ROOT / "tests" / folder).rglob("*_test.py"):
             for kind, name in re.findall(r"^(class|    def) (\w+)", file.read_text(), re.M):
                 suite = name if kind == "class" else suite
                 found.add(f"{suite}.{name}")
@@ -173,11 +173,11 @@ class IssuesTest(unittest.TestCase):
 
     def test_each_test_of_the_table_is_there(self):
         claims = self.claims((ROOT / "tests").rglob("*_test.cpp"))
-        of_python = self.claims_of_python()
+        of_python = {folder: self.claims_of_python(folder) for folder in ("python", "tools")}
         builds = "\n".join(file.read_text() for file in (ROOT / "cmake").glob("*.cmake"))
         for test, program in self.rows:
-            if program == "python":
-                self.assertIn(test, of_python)
+            if program in of_python:
+                self.assertIn(test, of_python[program])
                 continue
             pattern = re.compile(re.escape(test.removeprefix("*")).replace(r"\*", ".*"))
             self.assertTrue(any(pattern.fullmatch(claim) for claim in claims), f"there is no {test}")
