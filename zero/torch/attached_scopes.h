@@ -5,9 +5,8 @@
 //   { const auto averaged = engine.averaged(); evaluate(model); }
 //   { const auto frozen = critic_engine.frozen(); (-critic->forward(fake).mean()).backward(); }
 //
-// Destroy each scope before its Engine. If an exception leaves a GatheredScope or an AveragedScope, the scope ends at the
-// next Collective call of the Engine or use of its model, as it would have ended itself. Then every rank must have left
-// the scope.
+// Destroy each scope before its Engine. If an exception leaves a GatheredScope or an AveragedScope, the scope ends at
+// the next Collective call of the Engine or use of its model. Then every rank must have left the scope.
 #pragma once
 
 #include <memory>

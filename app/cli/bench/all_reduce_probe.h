@@ -3,7 +3,7 @@
 //   AllReduceProbe probe(256 << 20, comm.world());   // bytes of the array, number of ranks
 //   probe.run();
 //
-// Of bytes/world each, it adds one block for each rank into a block, and copies a block for each other rank. So it
+// A block is bytes/world. It adds one block for each rank into a block, and copies a block for each other rank. So it
 // holds up to three times the bytes. All values begin as 1. Local.
 #pragma once
 

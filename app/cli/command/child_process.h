@@ -18,7 +18,7 @@ namespace zero::cli {
 
 inline constexpr std::array kCaughtSignals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-// CaughtSignals: while an object lives, these signals do not end this process, so it can remove what it made.
+// CaughtSignals: while an object lives, these signals do not end this process, so it can remove its files.
 //
 //   const CaughtSignals signals;
 //   ...

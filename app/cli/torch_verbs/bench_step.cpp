@@ -123,7 +123,7 @@ StepTimes measure_libtorch(Task& task, const Batch& batch, std::int64_t steps, c
         if (options.clip > 0) torch::nn::utils::clip_grad_norm_(parameters, options.clip);
         optimizer.step();
       });
-  // The steps of zero.cpp begin with the same weights. Those of fp16 may no longer be finite.
+  // The steps of zero.cpp begin with the same weights. In fp16 the weights may no longer be finite.
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].copy_(first[i]);
   return times;

@@ -91,7 +91,7 @@ Placement sent_as(const std::vector<Unit>& units, int shard, Placement placement
 }
 
 // Adds what one section's engine holds and sends. Makes the checks of host, disk and device that the engine makes.
-// `options`: those of the section. `known`: what is known of this machine; gets the rates that a placement probed.
+// `options`: the section's options. `known`: facts of this machine; gets the rates that a placement probed.
 void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpec>& mine, int lines,
                    const AttachOptions& options, EngineHost& known) {
   constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();

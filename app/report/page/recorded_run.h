@@ -79,7 +79,7 @@ struct RecordedRun {
   std::vector<RecordedMemory> memory;
   std::optional<PhaseTimes> predicted, measured;
   // Bytes of states by the formula of the stage, and bytes sent in a step by the plan and by the formula, beside the
-  // measured bytes. Of the rank whose values differ most.
+  // measured bytes. They belong to the rank whose values differ most.
   std::optional<PlannedAndMeasured> states, sent_by_plan, sent_by_formula;
   std::optional<StepTimelineFile> timeline;
 };

@@ -65,7 +65,7 @@ FigureOfRanks of_ranks(const Json& ranks, Value value) {
   for (const Json& rank : ranks) figures.push_back(value(rank));
   return figures;
 }
-// Returns the sum of what is known of each rank.
+// Returns each rank's sum, as far as it is known.
 FigureOfRanks sum_of(FigureOfRanks a, const FigureOfRanks& b) {
   a.resize(std::max(a.size(), b.size()));
   for (std::size_t rank = 0; rank < b.size(); ++rank)
@@ -106,7 +106,7 @@ std::optional<PlannedAndMeasured> worst_of(const FigureOfRanks& planned, const F
   return worst;
 }
 
-// An earlier report has the plan of rank 0 only, which stands beside the largest measured value.
+// An earlier report has the plan of rank 0 only, which is compared with the largest measured value.
 std::optional<PlannedAndMeasured> balance_of(const FigureOfRanks& planned, const Figure& of_rank_0,
                                              const FigureOfRanks& measured) {
   return planned.empty() ? worst_of({of_rank_0}, {most_of(measured)}) : worst_of(planned, measured);

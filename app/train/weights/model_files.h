@@ -29,7 +29,7 @@ std::vector<std::string> write_model_files(const TrainJob& job, const Task& task
                                            const std::filesystem::path& folder, ModelFiles files);
 
 // Removes such files of an old run, before another run begins in its folder. A config.json that describes no model
-// stays. Files that the new run reads from this folder (model.init, data.tokenizer, data.vocab) stay, too.
+// stays. Files that the new run reads from this folder (model.init, data.tokenizer, data.vocab) also stay.
 void remove_model_files(const TrainJob& job, const std::filesystem::path& folder);
 
 // Throws ConfigError under "data.labels" unless the classes of a resumed run are those with which it began. Names that

@@ -1,4 +1,4 @@
-// median_of(): the median of some values. Of an even number of values it is the mean of the two in the middle.
+// median_of(): the median of some values. For an even number of values it is the mean of the two in the middle.
 //
 //   median_of({1, 4, 2, 3});     // 2.5
 //

@@ -58,7 +58,8 @@ class Arrivals {
 // Returns true if this process replaces one that the run had lost. Local, with any transport.
 bool is_replacement(Communicator& comm);
 
-// Ends the run with a CommError for `operation` if the rank's process is stopped. `comm` must have arrivals(), here and below.
+// Ends the run with a CommError for `operation` if the rank's process is stopped. `comm` must have arrivals(), here and
+// below.
 void require_running(Communicator& comm, int rank, std::string_view operation);
 
 // Waits until ready(), however late the rank is. After each timeout of `comm` it requires that the rank's process runs.
