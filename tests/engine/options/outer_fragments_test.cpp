@@ -110,8 +110,11 @@ TEST(OuterFragments, OnlyFragmentsWithStepsAreMerged) {
     if (step == 3) model.engine().states().merge();
   });
   const std::vector<bool> in_first = in_first_fragment();
-  for (std::size_t i = 0; i < in_first.size(); ++i)
-    if (!in_first[i]) ASSERT_EQ(merged.own[0][i], before.own[0][i]) << i;
+  for (std::size_t i = 0; i < in_first.size(); ++i) {
+    if (!in_first[i]) {
+      ASSERT_EQ(merged.own[0][i], before.own[0][i]) << i;
+    }
+  }
   EXPECT_EQ(merged.own[0], merged.own[1]);
   EXPECT_EQ(merged.own[0], merged.shared[0]);
   EXPECT_NE(merged.own[0], before.own[0]);
