@@ -30,8 +30,9 @@ class MetricsSums : public TrainingTest {
   void expect_sums(const std::string& run, const Json& report) const {
     ASSERT_TRUE(report.is_object());
     EXPECT_EQ(sum(run, "sent_bytes"), report.at("sent_bytes_total").at(0));
-    if (report.contains("copies"))
+    if (report.contains("copies")) {
       EXPECT_EQ(sum(run, "sent_between_copies"), report.at("copies").at("sent_bytes_total").at(0));
+    }
     if (!report.contains("served")) {
       EXPECT_GT(report.at("sent_bytes_total").at(0), 0) << "ranks send bytes in every mode without servers";
       return;

@@ -273,7 +273,9 @@ TEST_F(Pipelines, PlanCountsTheClustersLinks) {
   ASSERT_TRUE(plan.is_object()) << json.errors;
   const double bytes = plan.at("positions").at(0).at("sent_crossing_bytes").get<double>();
   for (const Json& order : plan.at("orders"))
-    if (!order.contains("skipped") && order.at("sections") == 2) EXPECT_GT(order.at("seconds"), bytes / 1000 / 2);
+    if (!order.contains("skipped") && order.at("sections") == 2) {
+      EXPECT_GT(order.at("seconds"), bytes / 1000 / 2);
+    }
 }
 
 // Fewer micro-batches than positions, and a time limit below that of a forward pass.

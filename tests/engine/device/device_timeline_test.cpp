@@ -81,7 +81,9 @@ TEST(TimelineOfADeviceOnAnyDevice, PassesAndStepsFollowInOrder) {
     for (std::size_t i = 0; i < kSteps; ++i) {
       EXPECT_NEAR(forward[i].end, backward[i].begin, 1e-9) << stage;
       EXPECT_LE(backward[i].end, step[i].begin + 1e-9) << stage;
-      if (i > 0) EXPECT_LE(step[i - 1].end, forward[i].begin + 1e-9) << stage;
+      if (i > 0) {
+        EXPECT_LE(step[i - 1].end, forward[i].begin + 1e-9) << stage;
+      }
     }
     EXPECT_NEAR(run.seconds(Activity::kForward), run.forward, 1e-9) << "as in the reports";
   }

@@ -317,8 +317,9 @@ TEST(RankWrites, LinesOfAPipelineAreCompared) {
       }
       EXPECT_EQ(engine.step(0).step, 2);
       engine.for_each_parameter([](const std::string& name, const torch::Tensor& tensor) {
-        if (name == "blocks.0.up.weight" || name == "blocks.2.up.weight")
+        if (name == "blocks.0.up.weight" || name == "blocks.2.up.weight") {
           EXPECT_EQ(tensor.mean().item<double>(), 2) << name;
+        }
       });
     });
   }

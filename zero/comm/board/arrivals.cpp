@@ -1,6 +1,7 @@
 #include "zero/comm/board/arrivals.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -8,6 +9,11 @@
 #include "zero/comm/board/board.h"
 
 namespace zero {
+
+void Arrivals::fail(int rank, const std::string& operation, const std::string& reason) {
+  fail_everywhere(rank, operation, reason);
+  std::abort();  // it throws
+}
 
 bool is_replacement(Communicator& comm) {
   Arrivals* const arrivals = comm.arrivals();

@@ -50,9 +50,13 @@ class Arrivals {
   virtual bool is_stopped(int /*rank*/) const { return false; }
   // Ends the run because of a rank, and throws the CommError that then every rank throws. If this rank only threw an
   // error and left, the others would perhaps name this rank.
-  [[noreturn]] virtual void fail(int rank, const std::string& operation, const std::string& reason) = 0;
+  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
   // Returns how lost ranks come back; null if they cannot.
   virtual Replacements* replacements() { return nullptr; }
+
+ private:
+  // fail(), as the transport does it. It throws, but a virtual function cannot be [[noreturn]] with g++.
+  virtual void fail_everywhere(int rank, const std::string& operation, const std::string& reason) = 0;
 };
 
 // Returns true if this process replaces one that the run had lost. Local, with any transport.

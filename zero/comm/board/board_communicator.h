@@ -70,7 +70,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   int unread(int rank) override { return posts_.unread_messages(world_rank(rank)); }
   std::string known_state(int rank) const override { return memory_.describe(world_rank(rank)); }
   bool is_stopped(int rank) const override { return memory_.is_stopped(world_rank(rank)); }
-  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason) override {
+  void fail_everywhere(int rank, const std::string& operation, const std::string& reason) override {
     wait_.fail(world_rank(rank), operation, reason);
   }
   // Returns the world's replacements, also in a group; null if the run allows none.

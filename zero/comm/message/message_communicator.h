@@ -153,6 +153,9 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   void may_be_lost() override;
   bool lost(int rank) const override;
   int unread(int rank) override;
+  void fail_everywhere(int rank, const std::string& operation, const std::string& reason) override {
+    fail(rank, operation, reason);
+  }
   void look();
   void look_at(int rank);
   // Called before a lost rank is named: throws the cause of the run's end, if another rank sends it.
@@ -180,7 +183,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
 
   void check_usable() const;
   // `operation`: of this communicator, as describe() formats it.
-  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason) override;
+  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason);
   [[noreturn]] void pass_on(const Header& header);
   [[noreturn]] void end_run();
   // Returns true if this rank leaves by an exception of its own, in the middle of its work.

@@ -1,6 +1,5 @@
 #include "zero/comm/transport/recorded_communicator.h"
 
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -155,9 +154,8 @@ bool RecordedCommunicator::await(const std::function<bool()>& ready, std::chrono
   return watch(0, [&] { return inner_->arrivals()->await(ready, limit); });
 }
 
-void RecordedCommunicator::fail(int rank, const std::string& operation, const std::string& reason) {
+void RecordedCommunicator::fail_everywhere(int rank, const std::string& operation, const std::string& reason) {
   watch(0, [&] { inner_->arrivals()->fail(rank, operation, reason); });
-  std::abort();  // fail() throws
 }
 
 void RecordedCommunicator::drain() {

@@ -85,7 +85,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   int unread(int rank) override { return inner_->arrivals()->unread(rank); }
   std::string known_state(int rank) const override { return inner_->arrivals()->known_state(rank); }
   bool is_stopped(int rank) const override { return inner_->arrivals()->is_stopped(rank); }
-  [[noreturn]] void fail(int rank, const std::string& operation, const std::string& reason) override;
+  void fail_everywhere(int rank, const std::string& operation, const std::string& reason) override;
   Replacements* replacements() override { return inner_->arrivals()->replacements(); }
 
   template <class Begin>
