@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -13,23 +12,17 @@
 
 #include "tests/engine/scripted_run.h"
 #include "tests/support/device/recorded_device.h"
-#include "tests/support/forwarded_device.h"
 
 namespace zero {
 namespace {
 
 // Counts the timed marks that somebody keeps.
-class CountedMarks final : public ForwardedDevice {
+class CountedMarks final : public RecordedDevice {
  public:
-  explicit CountedMarks(RecordedDevice& recorded) : ForwardedDevice(recorded), recorded_(recorded) {}
-
   Mark timed_mark(Lane lane) override {
-    const auto mark = std::make_shared<const Mark>(recorded_.mark(lane));
+    const auto mark = std::make_shared<const Mark>(RecordedDevice::mark(lane));
     made_.push_back(mark);
     return Mark(std::shared_ptr<const void>(mark, &mark->as<std::byte>()));
-  }
-  std::optional<double> seconds_between(const Mark& earlier, const Mark& later) override {
-    return recorded_.seconds_between(earlier, later);
   }
   std::ptrdiff_t num_made() const { return std::ssize(made_); }
   std::ptrdiff_t num_kept() const {
@@ -37,14 +30,12 @@ class CountedMarks final : public ForwardedDevice {
   }
 
  private:
-  RecordedDevice& recorded_;
   std::vector<std::weak_ptr<const Mark>> made_;
 };
 
 TEST(KeptMarks, DoNotGrowWithSteps) {
   for (const OptimizerOptions& optimizer : std::vector<OptimizerOptions>{AdamWOptions{}, LambOptions{}}) {
-    RecordedDevice recorded;
-    CountedMarks device(recorded);
+    CountedMarks device;
     std::vector<std::ptrdiff_t> kept;
     scripted_run(1, small_specs(), {.stage = 3, .optimizer = optimizer},
                  {.steps = 16,
@@ -56,19 +47,18 @@ TEST(KeptMarks, DoNotGrowWithSteps) {
 }
 
 TEST(KeptMarks, DoNotGrowWithActivations) {
-  RecordedDevice recorded;
-  CountedMarks device(recorded);
+  CountedMarks device;
   Ledger ledger;
   ActivationOffload offload({.tier = Tier::kHost, .from_device = true}, ledger);
   offload.come_from(device);
   {
-    const Allocation activation = recorded.allocate(4096);
+    const Allocation activation = device.allocate(4096);
     std::vector<std::ptrdiff_t> kept;
     for (int step = 0; step < 8; ++step) {
       const ActivationOffload::Handle handle = offload.offload(activation.bytes());
       offload.bring(handle, activation.bytes());
       offload.forget(handle);
-      join_all(recorded);
+      join_all(device);
       kept.push_back(device.num_kept());
     }
     EXPECT_GT(device.num_made(), 8);

@@ -63,7 +63,7 @@ void OuterSteps::merge(std::int64_t done, std::int64_t num_updates) {
     statistics_.outer_step({.fragment = number, .begins = !has_new_anchor, .ends = true}, [&] {
       update_times_.settle();
       if (has_new_anchor) {
-        parts_.executor.run_rule(*make_anchoring(*parts_.rule), fragment(number), /*gathers=*/true);
+        parts_.executor.run_rule(*make_mixing(*parts_.rule, 0), fragment(number), /*gathers=*/true);
       } else {
         merge_units(fragment(number), num_updates);
       }

@@ -96,7 +96,7 @@ class OuterStep {
   float lr_, mu_, copies_;
 };
 
-// Makes a rule whose update sets the weights to the anchor.
+// Makes a rule whose update copies the weights into the anchor.
 std::unique_ptr<UpdateRule> make_anchoring(const UpdateRule& rule);
 // Makes a rule whose update sets the weights to mix * weights + (1 - mix) * anchor.
 std::unique_ptr<UpdateRule> make_mixing(const UpdateRule& rule, double mix);

@@ -81,7 +81,6 @@ TEST(LeafRules, KeysOfRanksAreRefused) {
   EXPECT_TRUE(says(refusal([](Config& c) { c.engine.sync.servers = 1; }), "(sync.servers)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.local.on = true; }), "(sync.mode)"));
   EXPECT_TRUE(says(refusal([](Config& c) { c.engine.wire.reduce = WireCodec::kInt8; }), "comm.reduce_wire"));
-  EXPECT_TRUE(says(refusal([](Config& c) { c.run.device = "cuda"; }), "(run.device)"));
 }
 
 }  // namespace

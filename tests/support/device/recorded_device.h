@@ -49,7 +49,7 @@ struct Race {
 //
 // The destructor ends the process with a message if an allocation still exists, or if a race was neither thrown nor
 // listed. Destructors do not throw, so a race at freeing memory is thrown by the next call.
-class RecordedDevice final : public Device {
+class RecordedDevice : public Device {
  public:
   struct Options {
     OnRace on_race = OnRace::kThrow;
