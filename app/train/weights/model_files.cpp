@@ -79,17 +79,11 @@ std::vector<std::string> write_model_files(const TrainJob& job, const Task& task
                                     init.string(), tokens));
     }
   }
-  const fs::path classes = folder / kClassesName;
-  std::error_code ignored;
-  if (!corpus.class_names.empty())
-    write_file(classes, classes_json(corpus.class_names));
-  else if (files == ModelFiles::kNew)
-    fs::remove(classes, ignored);
-  const fs::path words = folder / kWordsName;
+  if (!corpus.class_names.empty()) write_file(folder / kClassesName, classes_json(corpus.class_names));
   if (!corpus.words.empty())
-    write_file(words, corpus.words);
-  else
-    fs::remove(words, ignored);
+    write_file(folder / kWordsName, corpus.words);
+  else if (files == ModelFiles::kResumed)
+    remove_if_there(folder / kWordsName);  // of this run; a new run keeps the user's file of that name
   return notes;
 }
 

@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/files/file.h"
 #include "zero/checkpoint/safetensors/companion_files.h"
 
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/train/some_tasks.h"
 
 namespace zero {
 namespace {
@@ -40,6 +42,15 @@ TEST(ModelFiles, AnotherRunReplacesAllOfThem) {
   folder.write("config.json", R"({"mine": 1})");
   remove_model_files({}, folder.path());
   EXPECT_TRUE(std::filesystem::exists(folder / "config.json")) << "it describes no model";
+}
+
+// A new run in a folder that held none, such as --run.dir "."
+TEST(ModelFiles, FilesOfTheUserStay) {
+  const TemporaryFolder folder;
+  for (const char* name : {"classes.json", "words.txt"}) folder.write(name, "mine");
+  const auto task = real_task(some_mlp({4, 3}), kImageShape);
+  write_model_files({}, *task, {}, folder.path(), ModelFiles::kNew);
+  for (const char* name : {"classes.json", "words.txt"}) EXPECT_EQ(read_file(folder / name), "mine") << name;
 }
 
 TEST(ModelFiles, SourcesOfTheNextRunStay) {
