@@ -76,20 +76,30 @@ class Script(unittest.TestCase):
             self.status("sys.exit(sys.argv[1:] != ['--zero', 'build/release/bin/zero'])", "page_test.py"), 0
         )
 
-    def test_each_script_has_its_own_log(self):
+    def run_scripts(self, **bodies):
+        """Runs changed_tests() of test.sh for scripts with these bodies."""
         text = (ROOT / "test.sh").read_text()
         functions = re.findall(r"^changed_tests?\(\) \{.*?^\}$", text, re.M | re.S)
         self.assertEqual(len(functions), 2)
         with tempfile.TemporaryDirectory() as folder:
             chosen = Path(folder, "tools/changed_tests.py")
             chosen.parent.mkdir()
-            chosen.write_text("print('SCRIPT a.py\\nSCRIPT b.py')\n")
-            for name in "ab":
-                Path(folder, f"{name}.py").write_text(f"print('script {name} ran')\n")
+            chosen.write_text("".join(f"print('SCRIPT {name}.py')\n" for name in bodies))
+            for name, body in bodies.items():
+                Path(folder, f"{name}.py").write_text(body)
             program = "\n".join(["skipped=77 base=HEAD; say() { :; }", *functions, "changed_tests"])
-            ran = subprocess.run(["bash", "-euc", program], cwd=folder, capture_output=True, text=True)
+            return subprocess.run(["bash", "-euc", program], cwd=folder, capture_output=True, text=True)
+
+    def test_each_script_has_its_own_log(self):
+        ran = self.run_scripts(**{name: f"print('script {name} ran')\n" for name in "ab"})
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual([ran.stdout.count(f"script {name} ran") for name in "ab"], [1, 1])
+
+    def test_one_failure_of_many_is_noticed(self):
+        bodies = {f"script_{number}": "" for number in range(30)}
+        self.assertEqual(self.run_scripts(**bodies).returncode, 0)
+        bodies["script_3"] = "raise SystemExit(1)\n"
+        self.assertEqual(self.run_scripts(**bodies).returncode, 1)
 
 
 if __name__ == "__main__":
