@@ -158,6 +158,7 @@ def peer_rank(system, workload, steps, report):
             json.dumps({"step_ms": 1000 * statistics.median(times[WARM_UP:]), "peak": peak.item(), "loss": loss.item()})
         )
     dist.destroy_process_group()
+    os._exit(0)  # gloo's threads abort some processes that destroy their groups
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------

@@ -190,6 +190,7 @@ def main():
             json.dump(saves, file)
     dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # gloo's threads abort some processes that destroy their groups
 
 
 if __name__ == "__main__":
