@@ -332,7 +332,7 @@ right() {
   cp "$work/doctor.json" "$work/probes.json"
   add probes passed 0 "" "$work/probes.json"
   ZERO_GPU_SPANS=${ZERO_GPU_SPANS:-3000} gtest kernels 150 zero_cuda_test '*OnTheGpu*'
-  gtest engine 120 zero_engine_test 'OnADevice.*:-*RunsAsLate*'
+  gtest engine 120 zero_engine_test 'OnADevice.*'
   gtest seam 60 zero_torch_test 'Autocast.*:DeferredModule.*:Dropout.*'
   small_runs
   gtest nccl_engine 60 zero_engine_test 'LinkedDevices.*'
