@@ -56,6 +56,7 @@ SCRIPT_COMMENT = re.compile(r"(?:^|\s)#(?!!)\s?(.*)")
 TEST = re.compile(
     r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*(\w+),\s*(\w+)", re.MULTILINE
 )
+PYTHON_TEST = re.compile(r"^ +(?:async )?def (test_\w+)\(", re.MULTILINE)
 OPTION = re.compile(r'^    Option\{"([^"]+)".*?"((?:\\.|[^"\\])*)"\},$', re.MULTILINE | re.DOTALL)
 # One text may be several literals in a row. Characters and comments are matched only to skip them.
 STRING = re.compile(r"""'(?:\\.|[^'\\\n])'|//[^\n]*|R"([^(\s]*)\(.*?\)\1"|((?:"(?:\\.|[^"\\\n])*"\s*)+)""", re.DOTALL)
@@ -216,14 +217,23 @@ def long_helps(root):
     return [f"{OPTION_TABLE}: help: {key} has {len(text)} characters" for key, text in rows if len(text) > WIDTH]
 
 
+def test_names_of(file):
+    """(name, number of its words) of each test in a file of C++ or Python."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix in SOURCES:
+        return [(f"{suite}.{name}", len(NAME_WORD.findall(name))) for suite, name in TEST.findall(text)]
+    if file.suffix == ".py":
+        return [(name, name.count("_")) for name in PYTHON_TEST.findall(text)]
+    return []
+
+
 def long_names(files, root):
     """The tests whose names have too many words, as lines to print."""
     return [
-        f"{file.relative_to(root)}: test: {suite}.{name} has more than {MOST_NAME_WORDS} words"
+        f"{file.relative_to(root)}: test: {name} has more than {MOST_NAME_WORDS} words"
         for file in files
-        if file.suffix in SOURCES
-        for suite, name in TEST.findall(file.read_text(encoding="utf-8"))
-        if len(NAME_WORD.findall(name)) > MOST_NAME_WORDS
+        for name, words in test_names_of(file)
+        if words > MOST_NAME_WORDS
     ]
 
 

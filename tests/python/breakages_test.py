@@ -233,7 +233,7 @@ class Breakages(ranks.PackageTest):
             for of_rank in ranks.run(drops_pending_gradients, stage=stage):
                 self.assertEqual(of_rank, {"norm": 2.0, "weight": -1.0})
 
-    def test_only_a_lost_read_of_grad_counts(self) -> None:
+    def test_only_lost_reads_of_grad_count(self) -> None:
         for of_rank in ranks.run(reads_of_grad, stage=3):
             self.assertEqual(of_rank["hooks"], 1)
             self.assertIn("grad", of_rank.get("error", "no error"))
@@ -261,7 +261,7 @@ class Breakages(ranks.PackageTest):
             self.assertLess(float(Path(marks, "interrupted").read_text()), 8.0)
             self.assertNotEqual(how.status, 0)
 
-    def test_a_lost_rank_is_a_typed_error(self) -> None:
+    def test_lost_ranks_have_an_error_type(self) -> None:
         how = ranks.ended(loses_a_rank)
         self.assertNotEqual(how.status, 0)
         self.assertIn("CAUGHT CommError", how.output)
@@ -282,7 +282,7 @@ class Breakages(ranks.PackageTest):
         for of_rank in ranks.run(attaches_again):
             self.assertEqual(of_rank, {"equal": True})
 
-    def test_deferred_models_do_not_depend_on_ranks(self) -> None:
+    def test_deferred_models_are_equal_on_ranks(self) -> None:
         one = ranks.run(built_late, ranks=1, stage=0)[0]
         self.assertEqual(one["halves"], [0.0, 0.125, 0.25, 0.375])
         for of_rank in ranks.run(built_late, stage=3):

@@ -247,7 +247,7 @@ class Exports(ranks.PackageTest):
                 self.assertEqual([found[name] for name in ("unchanged", "complex", "codes")], [True] * 3)
                 self.assertEqual(found["hidden"], [])
 
-    def test_bad_exports_are_refused_on_all_ranks(self) -> None:
+    def test_all_ranks_refuse_bad_exports(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             for found in ranks.run(bad_exports, folder=folder):
                 for wanted, text in zip(
@@ -265,7 +265,7 @@ class Exports(ranks.PackageTest):
 
 
 class Reading(ranks.PackageTest):
-    def test_parameters_come_one_unit_at_a_time(self) -> None:
+    def test_parameters_come_unit_by_unit(self) -> None:
         for full, types in ((True, ["torch.float32"]), (False, ["torch.bfloat16", "torch.float32"])):
             for found in ranks.run(iterated, full_precision=full):
                 self.assertEqual(found.pop("types"), types)

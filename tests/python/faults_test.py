@@ -256,10 +256,10 @@ class Faults(forked_ranks.GroupsTest):
     def test_rank_that_left_is_named(self) -> None:
         self.require_named("leaves", 0)
 
-    def test_stopped_rank_is_named_after_the_timeout(self) -> None:
+    def test_a_timeout_names_the_stopped_rank(self) -> None:
         self.require_named("stops", -signal.SIGKILL)
 
-    def test_exit_with_an_open_engine_is_quiet(self) -> None:
+    def test_exit_with_open_engine_is_quiet(self) -> None:
         for of_rank in self.found["exits"]:
             self.assertEqual(of_rank["status"], 0, of_rank["output"])
             self.assertLess(of_rank["seconds"], 10)

@@ -143,7 +143,7 @@ class Planning(ranks.PackageTest):
         self.assertIn(">stage 3", found["text"])
         self.assertLess(found["device"], 80 << 30)
 
-    def test_engines_hold_and_send_what_is_planned(self) -> None:
+    def test_engines_hold_and_send_as_planned(self) -> None:
         cases: list[tuple[int, str, Any]] = [
             (0, "auto", None),
             (2, "auto", None),

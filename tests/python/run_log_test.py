@@ -154,7 +154,7 @@ class RunLogs(ranks.PackageTest):
             self.assertIn("0.5", text)
             self.assertIn("step", self.command("compare", a, b))
 
-    def test_a_run_goes_on_after_a_step(self) -> None:
+    def test_a_run_continues_after_a_step(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             a = str(Path(folder, "a"))
             ranks.run(logged, folder=a, steps=4, lr=1e-2, more={"overwrite": False})

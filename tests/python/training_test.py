@@ -116,7 +116,7 @@ class Training(ranks.PackageTest):
     def test_schedule_of_the_given_optimizer(self) -> None:
         self.assertEqual(ranks.run(warnings_of_a_schedule, ranks=1)[0], [])
 
-    def test_all_stages_and_tiers_have_equal_bits(self) -> None:
+    def test_stages_and_tiers_have_equal_bits(self) -> None:
         check(self, ranks.run(train, kinds=["mixed"], stages=[0, 1, 2, 3], tiers=list(TIERS), compares=False), 0.0)
 
     # Without running statistics, because each rank has statistics of its own samples.
@@ -129,7 +129,7 @@ class Training(ranks.PackageTest):
         self.assertEqual(len(results[0]), 4 * len(FAMILIES))
         check(self, results, 2e-6)
 
-    def test_one_rank_has_the_losses_of_torch(self) -> None:
+    def test_one_rank_has_torchs_losses(self) -> None:
         check(
             self, ranks.run(train, ranks=1, kinds=["mixed"], stages=[0, 3], tiers=["auto", "disk"], compares=True), 2e-6
         )

@@ -146,7 +146,7 @@ def alone() -> None:
 
 
 class Waits(ranks.PackageTest):
-    def test_other_threads_run_while_a_rank_waits(self) -> None:
+    def test_other_threads_run_during_waits(self) -> None:
         found = ranks.run(other_threads_run)[0]
         self.assertEqual(sorted(found), ["forward", "numpy", "step"])
         for name, times in found.items():
@@ -158,7 +158,7 @@ class Waits(ranks.PackageTest):
         self.assertEqual([of_rank["turns"] for of_rank in found], [2, 2])
         self.assertIn("two threads of rank 0", found[0]["text"])
 
-    def test_an_error_in_backward_has_its_class(self) -> None:
+    def test_errors_in_backward_keep_their_class(self) -> None:
         how = ranks.ended(loses_a_rank_in_backward)
         self.assertNotEqual(how.status, 0)
         self.assertIn("CAUGHT CommError", how.output)

@@ -68,7 +68,7 @@ class Arguments(unittest.TestCase):
             self.assertIn("'foo'", said)
             self.assertIn(known, said)
 
-    def test_two_builds_finds_commands_on_the_path(self):
+    def test_two_builds_finds_commands(self):
         with tempfile.TemporaryDirectory() as folder:
             command = Path(folder, "bin/zero")
             command.parent.mkdir()

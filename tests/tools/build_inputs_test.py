@@ -122,7 +122,7 @@ class Backend(unittest.TestCase):
                 ran.stderr, "zerocpp: packages are missing to build zerocpp\n  apt-get install libfmt-dev python3-dev\n"
             )
 
-    def test_missing_torch_ends_before_anything_is_fetched(self):
+    def test_without_torch_nothing_is_fetched(self):
         setup = "zero_build.missing_packages = lambda: []\nbuild_inputs.torch_of = lambda _: None"
         with mock.patch.dict(os.environ, {"XDG_CACHE_HOME": "/nowhere"}):
             os.environ.pop("ZERO_TORCH", None)
@@ -143,7 +143,7 @@ class Backend(unittest.TestCase):
             r"apt-get install libfmt-dev\nzerocpp: torch = not found\n  Install it\n",
         )
 
-    def test_torch_of_this_build_replaces_that_of_the_last(self):
+    def test_the_builds_torch_replaces_the_last(self):
         setup = "zero_build.missing_packages = lambda: []\nzero_build.find_torch = lambda: '/opt/torch'"
         ran = self.ended("build_wheel('.', {'cmake.define.ZERO_TORCH': '/old'})", setup)
         self.assertIn("built {'cmake.define.ZERO_TORCH': '/opt/torch'}", ran.stdout, ran.stderr)
@@ -207,7 +207,7 @@ class MissingLibraries(unittest.TestCase):
         self.assertLessEqual({"libfmt-dev", "libhwy-dev", "libpng-dev", "libturbojpeg0-dev"}, set(packages))
         self.assertNotIn("libxxhash-dev", packages)
 
-    def test_cmake_and_scripts_name_the_same_packages(self):
+    def test_cmake_and_scripts_name_equal_packages(self):
         table = (root / "tools/packages.sh").read_text()
         wanted = set(re.findall(r"^build +(\S+-dev) ", table, re.M)) | {
             "pkg-config",

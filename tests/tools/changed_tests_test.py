@@ -50,7 +50,7 @@ class Repository(unittest.TestCase):
     def test_programs_of_sanitizers_are_left_out(self):
         self.assertEqual(self.chosen("zero/base/file.h"), "zero_base_test File.*:*/File.*\n")
 
-    def test_a_changed_file_of_them_chooses_nothing(self):
+    def test_a_changed_log_chooses_nothing(self):
         self.assertEqual(self.chosen("tests/fuzz/seeds_test.cpp"), "")
 
 

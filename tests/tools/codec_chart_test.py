@@ -21,7 +21,7 @@ class CodecChart(unittest.TestCase):
         self.assertEqual(ways["int4 sums"], [4.2, 2.1])
         self.assertIn("after step 40: fp32 2.000, int8 sums 2.000, int4 sums 2.100", drawn.chart(TABLE))
 
-    def test_ways_of_local_steps_have_a_panel_of_their_own(self):
+    def test_local_steps_have_a_panel(self):
         self.assertNotIn("local steps", drawn.chart(TABLE))
         lines = TABLE.splitlines()
         picture = drawn.chart("\n".join([lines[0] + ",local", lines[1] + ",4.4", lines[2] + ",2.5"]))
@@ -34,7 +34,7 @@ class CodecChart(unittest.TestCase):
         self.assertEqual(drawn.ticks(2.38, 4.1), [2.0, 2.5, 3.0, 3.5, 4.0, 4.5])
         self.assertEqual(drawn.ticks(0, 300), [0, 100, 200, 300])
 
-    def test_labels_do_not_lie_on_one_another(self):
+    def test_labels_do_not_overlap(self):
         heights = {"a": 100.0, "b": 101.0, "c": 99.0}
         self.assertEqual(drawn.spread(heights, 200), {"c": 99.0, "a": 111.0, "b": 123.0})
         self.assertEqual(drawn.spread(heights, 110), {"c": 86.0, "a": 98.0, "b": 110.0})
@@ -43,7 +43,7 @@ class CodecChart(unittest.TestCase):
         with self.assertRaisesRegex(LookupError, "wanted step, fp32"):
             drawn.chart("step,int8\n20,4.1\n")
 
-    def test_the_picture_is_what_the_table_says(self):
+    def test_the_picture_agrees_with_the_table(self):
         self.assertEqual(
             drawn.CHART.read_text(), drawn.chart(drawn.TABLE.read_text()), "draw it again: tools/charts/codec_chart.py"
         )

@@ -72,7 +72,7 @@ class Colours(unittest.TestCase):
         for theme in themes():
             self.assertEqual(sum(name.startswith("color-") for name in theme), 7)
 
-    def test_each_eye_tells_any_two_apart_and_from_the_page(self):
+    def test_every_eye_sees_different_colours(self):
         for theme, eye in itertools.product(themes(), EYES):
             for one, other in itertools.combinations(
                 [name for name in theme if name.startswith("color-") or name in ("page", "write")], 2
@@ -80,7 +80,7 @@ class Colours(unittest.TestCase):
                 with self.subTest(one=theme[one], other=theme[other], eye=eye):
                     self.assertGreaterEqual(distance(theme[one], theme[other], eye), APART)
 
-    def test_a_red_and_a_green_are_close_without_green_cones(self):
+    def test_red_equals_green_without_green_cones(self):
         self.assertGreater(distance("#cc3333", "#667700", "with all cones"), 40)
         self.assertLess(distance("#cc3333", "#667700", "without green cones"), APART)
 

@@ -30,7 +30,7 @@ class List(unittest.TestCase):
         self.assertEqual(suite.reason_of("a.py::test[fp16-2]", {"*::test[fp16*": "why"}), "why")
         self.assertIsNone(suite.reason_of("a.py::testf", {"*::test[fp16*": "why"}))
 
-    def test_each_row_of_the_file_has_a_reason(self):
+    def test_each_row_has_a_reason(self):
         listed = suite.read_list(suite.TOOLS / "deepspeed_suite.toml")
         self.assertEqual(listed.keys(), {"files", "internal", "fp32", "differs"})
         for table in ("internal", "fp32", "differs"):
@@ -50,7 +50,7 @@ class Counts(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertIn("rates differ", text)
 
-    def test_tests_of_other_code_do_not_count(self):
+    def test_other_tests_do_not_count(self):
         _, text = printed([row("a.py::t", "passed", reached=False), row("a.py::u", "passed")], {})
         self.assertIn("1 of 1 tests pass", text)
 

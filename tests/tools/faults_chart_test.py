@@ -13,7 +13,7 @@ import faults_chart  # noqa: E402
 
 
 class FaultsChart(unittest.TestCase):
-    def test_trials_are_those_outside_brackets_added_up(self):
+    def test_trials_outside_brackets_are_added(self):
         for cell, count in [
             ("200 (2)", 200),
             ("90 and 128 (6 and 6)", 218),
@@ -23,13 +23,13 @@ class FaultsChart(unittest.TestCase):
         ]:
             self.assertEqual(faults_chart.trials(cell), count, cell)
 
-    def test_a_row_that_is_missing_is_named(self):
+    def test_a_missing_row_is_named(self):
         page = "\n## A rank that fails\n\n| 1 | a fault | 200 (2) | held |\n\n## Next\n\n| 2 | another | 1 | held |\n"
         self.assertEqual(faults_chart.row(page, "A rank that fails", "1 |")[2], "200 (2)")
         with self.assertRaisesRegex(LookupError, "A rank that fails: no row '2"):
             faults_chart.row(page, "A rank that fails", "2 |")
 
-    def test_the_picture_is_what_the_page_says(self):
+    def test_the_picture_agrees_with_the_page(self):
         self.assertEqual(
             faults_chart.CHART.read_text(),
             faults_chart.chart(faults_chart.PAGE.read_text()),

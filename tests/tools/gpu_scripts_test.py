@@ -71,19 +71,19 @@ esac""",
         (self.root / name).write_text("#!/bin/bash\n" + body + "\n")
         (self.root / name).chmod(0o755)
 
-    def test_without_a_gpu_it_says_why_writes_that_and_ends_with_2(self):
+    def test_no_gpu_ends_with_2(self):
         for batch in (1, 2, 3):
             ran, document = self.check(batch, gpu="none: there is no NVIDIA driver")
             self.assertEqual((ran.returncode, ran.stdout), (2, "no GPU here: none: there is no NVIDIA driver\n"))
             self.assertEqual(document["skipped"], "no GPU here: none: there is no NVIDIA driver")
             self.assertEqual((document["batch"], document["gpu"], document["checks"]), (batch, None, []))
 
-    def test_a_batch_that_does_not_exist_is_an_error_with_the_help(self):
+    def test_an_unknown_batch_is_an_error(self):
         ran = subprocess.run([self.root / "gpu_check.sh", "4"], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 2)
         self.assertIn("gpu_check.sh 3", ran.stdout)
 
-    def test_each_check_has_its_outcome_and_its_figures(self):
+    def test_each_check_has_outcome_and_figures(self):
         ran, document = self.check(2)
         self.assertEqual(ran.returncode, 0, ran.stderr)
         checks = {check["check"]: check for check in document["checks"]}
@@ -97,7 +97,7 @@ esac""",
         self.assertIn("| gpt_124m | ", tables)
         self.assertNotIn("update_adamw_figures", tables)
 
-    def test_a_check_that_fails_has_its_reason_and_the_batch_ends_with_1(self):
+    def test_a_failed_check_has_its_reason(self):
         ran, document = self.check(3, train="echo zero train: memory = 2 GiB: cuda:0 is full >&2; exit 2")
         self.assertEqual(ran.returncode, 1)
         failed = [check for check in document["checks"] if check["status"] == "failed"]
@@ -120,7 +120,7 @@ esac""",
         figures = {check["check"] for check in document["checks"] if check["status"] == "passed"}
         self.assertLessEqual({"copies_figures", "collectives_figures"}, figures)
 
-    def test_a_program_that_passed_over_all_its_tests_is_skipped_with_its_reason(self):
+    def test_a_program_without_tests_is_skipped(self):
         self.write("tests/zero_cuda_test", "exit 0")
         self.write(
             "tests/zero_engine_test",
@@ -134,20 +134,20 @@ esac""",
         ]
         self.assertTrue(engines, document["checks"])
 
-    def test_what_does_not_fit_into_the_time_of_the_batch_is_skipped_with_that_reason(self):
+    def test_checks_beyond_the_time_are_skipped(self):
         ran, document = self.check(2, ZERO_CHECK_TOTAL="4")  # less than the five seconds that a check needs
         self.assertEqual(ran.returncode, 0, ran.stderr)
         skipped = {check["check"]: check["reason"] for check in document["checks"] if check["status"] == "skipped"}
         self.assertEqual(skipped["gpt_1b5"], "the 4 s of the batch are over")
 
-    def test_a_batch_that_is_stopped_has_written_what_it_knew(self):
+    def test_a_stopped_batch_keeps_its_results(self):
         ran, document = self.check(
             3, only="copies|b3_half_16k", train="kill -KILL $(ps -o ppid= -p $PPID)"
         )  # kills the script
         self.assertEqual(ran.returncode, -9)
         self.assertIn("copies_figures", [check["check"] for check in document["checks"]])
 
-    def test_a_check_that_the_end_of_the_batch_cuts_short_is_skipped(self):
+    def test_a_check_cut_short_is_skipped(self):
         self.write("tests/zero_cuda_test", "exit 124")  # as if timeout ended it
         ran, document = self.check(1, only="kernels", ZERO_CHECK_TOTAL="149")  # kernels have 150 s
         self.assertEqual(ran.returncode, 0, ran.stderr)
@@ -156,13 +156,13 @@ esac""",
             (kernels["status"], kernels["reason"]), ("skipped", "not done when the 149 s of the batch were over")
         )
 
-    def test_a_program_that_does_not_end_when_it_is_told_to_is_killed(self):
+    def test_programs_past_their_limit_are_killed(self):
         self.write("tests/zero_cuda_test", "trap '' TERM; while true; do sleep 1; done")
         ran, document = self.check(1, only="kernels", ZERO_CHECK_SECONDS="1")
         self.assertEqual(self.outcome(document, "kernels")[0], "failed")
         self.assertIn("not done after 1 s", self.outcome(document, "kernels")[1])
 
-    def test_checks_that_were_not_asked_for_are_left_out(self):
+    def test_only_named_checks_run(self):
         names = [check["check"] for check in self.check(2, only="update_.*|gpt_1b5")[1]["checks"]]
         self.assertEqual(names[:2], ["gpt_1b5", "gpt_1b5_figures"])
         self.assertTrue(all(name.startswith("update_") for name in names[2:]) and len(names) > 8, names)
@@ -171,7 +171,7 @@ esac""",
         found = next(check for check in document["checks"] if check["check"] == name)
         return found["status"], found["reason"]
 
-    def test_runs_that_must_have_the_same_bits_and_do_not_are_named(self):
+    def test_runs_with_other_bits_are_named(self):
         ran, document = self.check(1, only="gpu1_stage3|host|disk|gpu2_stage[03]|cpu")
         self.assertEqual(
             (self.outcome(document, "same_bits"), self.outcome(document, "losses_agree")),
@@ -193,7 +193,7 @@ esac""",
         for cell in ["| host | gpu1_stage3 | the same bits |", "| disk | gpu1_stage3 | differs, losses by 1.0e-01 |"]:
             self.assertIn(cell, tables)
 
-    def test_weights_that_differ_after_the_last_step_are_named_too(self):
+    def test_different_last_weights_are_named(self):
         other = (
             "hash=1; case $dir in */muon_host.run) hash=2 ;; esac; "
             r'sed -i "s/{/{\"parameters_sha256\": \"$hash\", /" $dir/report.json'
@@ -203,7 +203,7 @@ esac""",
             self.outcome(document, "same_bits"), ("failed", "muon_host differs in its last weights (gpu1_muon)")
         )
 
-    def test_losses_far_from_the_cpus_are_a_failure(self):
+    def test_losses_unlike_the_cpus_fail(self):
         ran, document = self.check(
             1,
             only="(gpu[12]_|cpu_)muon",
@@ -215,7 +215,7 @@ esac""",
             ("failed", "gpu1_muon is off by 1.00e-01; gpu2_muon is off by 1.00e-01"),
         )
 
-    def test_a_run_that_failed_is_not_compared_and_one_with_fewer_steps_is_named(self):
+    def test_failed_and_short_runs_are_named(self):
         fails = """case $dir in */host.run) exit 2 ;; */lamb_host.run) sed -i 's/, 2.4//' $dir/report.json ;; esac"""
         ran, document = self.check(1, only="gpu1_stage3|host|lamb.*", train=fails)
         self.assertEqual(self.outcome(document, "host")[0], "failed")
@@ -223,7 +223,7 @@ esac""",
             self.outcome(document, "same_bits"), ("failed", "lamb_host has another number of losses (lamb)")
         )
 
-    def test_each_small_run_is_compared_with_one_above_it(self):
+    def test_small_runs_have_a_comparison(self):
         text = (ROOT / "tools/gpu_check.sh").read_text()
         tables = re.search(r"^small=.*?(?=^small_runs\(\) \{)", text, re.M | re.S)[0]
         prints = 'printf "%s\\n" "${small_runs[@]}" "$near"'
@@ -253,7 +253,7 @@ print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{
 """)
         return "python3 plan.py $*"
 
-    def test_the_largest_model_is_the_first_below_the_formulas_that_the_plan_has_room_for(self):
+    def test_the_largest_model_fits_the_plan(self):
         ran, document = self.check(
             3,
             only="largest.*",
@@ -280,18 +280,18 @@ print(json.dumps({{"num_parameters": layers * 10**9 + 5, "tiers": {{"device": {{
         ]:
             self.assertIn(cell, tables)
 
-    def test_a_plan_that_has_no_room_for_half_of_the_formulas_layers_is_no_largest_model(self):
+    def test_a_plan_for_half_is_refused(self):
         ran, document = self.check(3, only="largest.*", plan=self.plan(3))
         status, reason = self.outcome(document, "largest_plan")
         self.assertEqual((status, reason[:42]), ("skipped", "gpu_largest.py: not even 5 layers have roo"))
         self.assertNotIn("largest", [check["check"] for check in document["checks"]])
 
-    def test_a_plan_that_is_refused_is_a_reason(self):
+    def test_a_refused_plan_is_a_reason(self):
         self.assertEqual(
             self.outcome(self.check(3, only="largest.*")[1], "largest_plan"), ("skipped", "gpu_largest.py: no plan")
         )
 
-    def test_deepspeed_is_run_where_python_finds_it_and_else_skipped(self):
+    def test_deepspeed_runs_if_python_finds_it(self):
         finder = self.root / "elsewhere"
         finder.mkdir()
         python = f"""#!/bin/bash
@@ -316,13 +316,13 @@ exec {sys.executable} "$@"
         for cell in ["| ds2-offload | 77 | 9 |", "| ds3-offload | no compiler | – |"]:
             self.assertIn(cell, tables)
 
-    def test_a_peer_that_cannot_run_here_is_skipped_with_its_reason(self):
+    def test_an_absent_peer_is_skipped(self):
         self.plain("import sys\nprint('ds2-offload: no compiler')\nsys.exit(77)")
         self.assertEqual(
             self.outcome(self.check(2, only="plain_124m")[1], "plain_124m"), ("skipped", "ds2-offload: no compiler")
         )
 
-    def test_figures_of_a_run_say_what_was_predicted_and_hidden_and_where_states_lie(self):
+    def test_figures_have_prediction_and_tiers(self):
         report = {
             "losses": [3, 2],
             "step_seconds": [9, 9, 1, 1],
@@ -352,7 +352,7 @@ exec {sys.executable} "$@"
             gpu_tables.tables_of([document]),
         )
 
-    def test_a_plan_by_another_runs_times_stands_beside_the_step_that_was_measured(self):
+    def test_plans_have_the_measured_step(self):
         states = {
             "memory_bytes": [{"parameter": 1}],
             "host_memory_bytes": [{"master": 1}],
@@ -410,7 +410,7 @@ class GpuTables(unittest.TestCase):
         ]:
             self.assertIn(cell, tables)
 
-    def test_a_file_that_is_none_is_named(self):
+    def test_a_missing_file_is_named(self):
         ran = subprocess.run([ROOT / "tools/charts/gpu_tables.py", "/nowhere.json"], capture_output=True, text=True)
         self.assertEqual(ran.returncode, 1)
         self.assertIn("gpu_tables.py: /nowhere.json: ", ran.stderr)
@@ -462,7 +462,7 @@ class Bundle(MachineTest):
                 if member.isfile()
             }
 
-    def test_the_archive_has_the_command_its_libraries_the_tests_and_the_scripts(self):
+    def test_the_archive_is_complete(self):
         ran, files = self.bundle()
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertEqual(
@@ -480,7 +480,7 @@ class Bundle(MachineTest):
         )
         self.assertRegex(ran.stdout, r"b\.tar\.gz: \d+\.\d MiB \(\d+ unpacked\), 16 files, for torch")
 
-    def test_built_names_the_commit_and_the_libtorch(self):
+    def test_the_archive_names_its_commit(self):
         self.write("torch/version.py", "__version__ = '2.11.0+cu130'\ngit_version = 'abc123'\n")
         self.write("release/CMakeCache.txt", f"ZERO_TORCH:PATH={self.root}/torch\n")
         ran, files = self.bundle()
@@ -489,7 +489,7 @@ class Bundle(MachineTest):
         self.assertRegex(built["commit"], r"^(unknown|[0-9a-f]{12})$")
         self.assertRegex(built["built_on"], r", glibc 2\.36$")
 
-    def test_what_is_linked_goes_along_but_for_what_that_machine_has(self):
+    def test_linked_libraries_are_in_the_archive(self):
         own = self.write("system/libown.so.1", "own")
         lines = "".join(
             f"{name} => {own} (0x0)\\n"
@@ -509,7 +509,7 @@ class Bundle(MachineTest):
         self.assertEqual(found - {*self.LIBRARIES, "libzero_device_cuda.so"}, {"libown.so.1"})
         self.assertEqual(files["lib/libown.so.1"], b"own")
 
-    def test_what_must_be_there_and_is_not_is_named_with_what_to_build(self):
+    def test_missing_parts_name_their_target(self):
         for path, words in [
             ("release/bin/zero", "--target zero_executable"),
             ("release/lib/libzero_core.so", "libzero_core.so is not there: cmake --build"),
@@ -535,14 +535,14 @@ class Bundle(MachineTest):
             self.assertIn(words, ran.stdout)
             self.assertNotIn(path.removeprefix("release/"), files)
 
-    def test_the_plugin_of_the_first_build_goes_before_that_of_the_second(self):
+    def test_the_first_builds_plugin_is_taken(self):
         first = self.elf("release/lib/libzero_device_cuda.so")
         with open(first, "ab") as file:
             file.write(b"first")
         self.program("strip", "exit 0")
         self.assertTrue(self.bundle()[1]["lib/libzero_device_cuda.so"].endswith(b"first"))
 
-    def test_an_archive_that_is_too_large_is_refused_and_removed(self):
+    def test_a_large_archive_is_refused(self):
         with open(self.root / "release/lib/libzero_core.so", "ab") as file:
             file.write(os.urandom(3 << 20))
         self.program("strip", "exit 0")
@@ -551,7 +551,7 @@ class Bundle(MachineTest):
         self.assertIn("the archive would have 3 MiB, and 2 is the limit", ran.stderr)
         self.assertEqual(self.bundle(ZERO_BUNDLE_MIB="4")[0].returncode, 0)
 
-    def test_a_build_that_is_not_there_is_refused_with_how_to_make_it(self):
+    def test_a_missing_build_has_a_remedy(self):
         ran = subprocess.run(
             [ROOT / "tools/bundle.sh", "-o", "/nowhere/bundle.tar.gz", "/nowhere"], capture_output=True, text=True
         )

@@ -36,10 +36,10 @@ class Door : private Frame {
 };
 """
 
-    def test_a_class_counts_its_public_names_and_its_members(self):
+    def test_classes_count_names_and_members(self):
         self.assertEqual(house.classes({"zero/x/door.h": self.CLASS}), {"Door": (2, 4)})
 
-    def test_a_struct_counts_its_functions_and_its_data(self):
+    def test_structs_count_functions_and_data(self):
         text = (
             "struct Key {\n  int teeth = 2, width{1};\n  bool fits(int door) const;\n"
             "  static constexpr int kMost = 3;\n};\n"
@@ -47,7 +47,7 @@ class Door : private Frame {
         self.assertEqual(house.classes({"zero/x/key.h": text}, "struct"), {"Key": (1, 2)})
         self.assertEqual(house.classes({"zero/x/key.h": text}), {})
 
-    def test_every_room_of_any_house_has_its_row(self):
+    def test_every_room_has_a_row(self):
         rows = list(house.rows_of([{"attic": 5, "hall": 1000}, {"hall": 2000, "cellar": 3000}]))
         self.assertEqual(
             rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]]

@@ -20,7 +20,7 @@ class CheckLayers(TreeTest):
         self.assertTrue(violations[0].startswith(start), violations[0])
         self.assertIn(word, violations[0])
 
-    def test_an_include_that_goes_down_is_allowed(self):
+    def test_includes_may_go_down(self):
         self.write(
             "zero/engine/engine.h",
             '#include "zero/comm/work.h"\n#include "zero/base/error/check.h"\n#include "zero/engine/x.h"\n',
@@ -28,31 +28,31 @@ class CheckLayers(TreeTest):
         self.write("app/cli/plan.cpp", '#include "app/config/load.h"\n#include "zero/torch/attach.h"\n')
         self.assertEqual(self.violations(), [])
 
-    def test_an_include_that_goes_up_is_named_with_its_line(self):
+    def test_includes_that_go_up_are_named(self):
         self.write("zero/plan/units/unit.h", '#pragma once\n\n#include "zero/engine/engine.h"\n')
         self.assert_one("zero/plan/units/unit.h:3: floor", "above")
 
-    def test_siblings_on_one_floor_do_not_see_each_other(self):
+    def test_rooms_of_one_floor_are_separate(self):
         self.write("zero/memory/account/buffer.h", "# include <zero/optim/rule.h>\n")
         self.assert_one("zero/memory/account/buffer.h:1: floor", "both on floor 2")
 
-    def test_launch_and_data_do_not_see_each_other(self):
+    def test_launch_and_data_are_separate(self):
         self.write("app/launch/launch.cpp", '#include "app/data/text.h"\n')
         self.write("app/config/options.h", '#include "app/launch/launch.h"\n')
         self.assert_one("app/launch/launch.cpp:1: floor", "both on floor 0")
 
-    def test_the_library_does_not_include_the_program(self):
+    def test_the_library_includes_no_program(self):
         self.write("zero/torch/attach.cpp", '#include "app/report/report.h"\n')
         self.assert_one("zero/torch/attach.cpp:1: tree", "does not include app/")
 
-    def test_a_plug_in_sees_the_library_and_nobody_sees_it(self):
+    def test_only_plugins_include_plugins(self):
         self.write("plugins/gloo/gloo.cpp", '#include "zero/comm/work.h"\n#include "app/launch/launch.h"\n')
         self.assert_one("plugins/gloo/gloo.cpp:2: tree", "does not include app/")
         self.write("plugins/gloo/gloo.cpp", "")
         self.write("zero/comm/open.cpp", '#include "plugins/gloo/mesh.h"\n')
         self.assert_one("zero/comm/open.cpp:1: tree", "does not include plugins/")
 
-    def test_folders_of_a_room_include_each_other_in_one_direction(self):
+    def test_inner_rooms_form_no_cycle(self):
         self.write("zero/engine/engine.h", '#include "zero/engine/states/array.h"\n')
         self.write("zero/engine/states/array.h", '#include "zero/engine/wire/unit.h"\n')
         self.assertEqual(check_layers.check_cycles(self.root), [])
@@ -68,7 +68,7 @@ class CheckLayers(TreeTest):
         self.write("zero/plan/units/unit.h", '#include "../../engine/engine.h"\n')
         self.assert_one("zero/plan/units/unit.h:1: floor", "engine")
 
-    def test_a_file_beside_may_be_included_by_its_name(self):
+    def test_neighbours_may_be_included_by_name(self):
         self.write("zero/optim/kernel.inc")
         self.write("zero/optim/adamw.cpp", '#include "kernel.inc"\n')
         self.assertEqual(self.violations(), [])
@@ -80,7 +80,7 @@ class CheckLayers(TreeTest):
         self.assertEqual(len(violations), 3)
         self.assertTrue(all(": torch: app/data" in line for line in violations), violations)
 
-    def test_floors_outside_the_core_may_use_torch(self):
+    def test_rooms_above_the_core_use_torch(self):
         self.write("app/models/gpt2.h", "#include <torch/nn/module.h>\n")
         self.assertEqual(self.violations(), [])
 
@@ -88,17 +88,17 @@ class CheckLayers(TreeTest):
         self.write("zero/base/error/error.h", '// #include "app/cli/main.h"\n')
         self.assertEqual(self.violations(), [])
 
-    def test_the_facade_includes_everything_and_is_included_by_nothing(self):
+    def test_nothing_includes_the_facade(self):
         self.write("include/zero/zero.h", '#include "zero/torch/attach.h"\n')
         self.assertEqual(self.violations(), [])
         self.write("app/cli/main.cpp", '#include "zero/zero.h"\n')
         self.assert_one("app/cli/main.cpp:1: facade", "users")
 
-    def test_a_folder_without_a_floor_is_refused(self):
+    def test_a_room_without_floor_is_refused(self):
         self.write("zero/extras/thing.h")
         self.assert_one("zero/extras/thing.h:1: folder", "no floor")
 
-    def test_an_include_of_a_folder_without_a_floor_is_refused(self):
+    def test_includes_of_unknown_rooms_are_refused(self):
         self.write("app/cli/main.cpp", '#include "zero/extras/thing.h"\n')
         self.assert_one("app/cli/main.cpp:1: folder", "no floor")
 
@@ -125,7 +125,7 @@ class CheckLayers(TreeTest):
 
 
 class CheckUserHeaders(TreeTest):
-    def test_a_seam_is_found_however_far_it_is_from_the_header_of_users(self):
+    def test_a_distant_seam_is_found(self):
         self.write("include/zero/zero.h", '#include "zero/torch/attach.h"\n')
         self.write("zero/torch/attach.h", '#include "zero/engine/options/options.h"\n')
         self.assertEqual(check_layers.check_user_headers(self.root), [])
@@ -190,14 +190,14 @@ class CheckReadmes(TreeTest):
         self.assertEqual(len(faults), 1, faults)
         self.assertIn(word, faults[0])
 
-    def test_a_folder_without_a_readme_is_refused(self):
+    def test_a_room_without_readme_is_refused(self):
         self.assert_fault("zero/plan/README.md:1: readme")
 
-    def test_a_readme_gives_the_floor_of_its_folder(self):
+    def test_a_readme_gives_its_floor(self):
         self.write("zero/plan/README.md", "# plan\n\nFloor 2.\n\n- `units/unit.h`: a unit\n- `units/`: units\n")
         self.assert_fault("'Floor 1.'")
 
-    def test_a_readme_names_files_that_are_there(self):
+    def test_files_in_a_readme_exist(self):
         self.write(
             "zero/plan/README.md",
             "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n- `units/`: units\n- `gone.h`: was moved\n",
@@ -208,7 +208,7 @@ class CheckReadmes(TreeTest):
         self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/unit.h`: a unit\n")
         self.assert_fault("inner room units")
 
-    def test_a_readme_names_at_least_one_file(self):
+    def test_a_readme_names_a_file(self):
         self.write("zero/plan/README.md", "# plan\n\nFloor 1.\n\n- `units/`: units\n")
         self.assert_fault("names no file")
 
@@ -231,7 +231,7 @@ class CheckNames(TreeTest):
         self.write("app/train/run/run_log.h", f"{first_line}\n#pragma once\n{code}\n")
         return check_layers.check_names(self.root)
 
-    def test_a_header_begins_with_a_name_and_says_what_it_is(self):
+    def test_a_header_begins_with_its_name(self):
         for first in (
             "// RunLog: the lines of a run.",
             "// Run logs: the lines of runs.",
@@ -247,7 +247,7 @@ class CheckNames(TreeTest):
             (fault,) = self.faults(first)
             self.assertTrue(fault.startswith("app/train/run/run_log.h:1: name: a header begins with"), fault)
 
-    def test_a_name_of_code_is_in_the_header(self):
+    def test_a_name_is_in_its_header(self):
         self.assertEqual(self.faults("// open_log(): opens it.", "RunLog open_log();"), [])
         for first in ("// open_log(), close_log(): the log.", "// TrainLog: the lines of a run."):
             (fault,) = self.faults(first, "RunLog open_log();  // close_log, TrainLog")
@@ -255,7 +255,7 @@ class CheckNames(TreeTest):
 
 
 class CheckPicture(TreeTest):
-    def test_the_picture_is_drawn_from_the_table(self):
+    def test_the_picture_follows_the_table(self):
         (fault,) = check_layers.check_picture(self.root)
         self.assertIn("--draw", fault)
         self.write(

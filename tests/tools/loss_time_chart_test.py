@@ -43,14 +43,14 @@ PAGE = """
 
 
 class LossTimeChart(unittest.TestCase):
-    def test_a_row_is_a_mode_and_a_cell_its_seconds(self):
+    def test_rows_are_modes_with_seconds(self):
         factors, modes = drawn.slow_rank(PAGE, "two ranks")
         self.assertEqual(factors, ["k = 1", "k = 4"])
         self.assertEqual(modes[0], ("sync", [(7.3, "7.3 (70)"), (28.5, "28.5 (70)")]))
         self.assertEqual(modes[1][1][1], (None, "not reached"))
         self.assertIn("not reached", drawn.chart(PAGE))
 
-    def test_two_and_four_ranks_have_a_panel_each(self):
+    def test_numbers_of_ranks_have_panels(self):
         self.assertEqual(drawn.slow_rank(PAGE, "four ranks")[1][0], ("sync", [(6.9, "6.9 (70)"), (13.9, "13.9 (70)")]))
         self.assertIn("Four ranks, one of which computes k times slower", drawn.chart(PAGE))
         with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss' of four ranks"):
@@ -67,18 +67,18 @@ class LossTimeChart(unittest.TestCase):
         with self.assertRaisesRegex(LookupError, "'stage 2' is in one table"):
             drawn.slow_links(PAGE.replace("| stage 2 | 125 | 7.5 (60) | 2.569 |\n", ""), "one rank a machine")
 
-    def test_a_table_of_a_link_has_seconds_to_a_loss(self):
+    def test_tables_of_links_have_seconds(self):
         with self.assertRaisesRegex(LookupError, "50 Mbit/s, one rank a machine has no column 'seconds to a loss"):
             drawn.slow_links(
                 PAGE.replace("| step ms | seconds to a loss of 2.65 (steps)", "| step ms | seconds", 1),
                 "one rank a machine",
             )
 
-    def test_a_page_without_a_table_is_refused(self):
+    def test_a_page_without_table_is_refused(self):
         with self.assertRaisesRegex(LookupError, "no table '| seconds to a loss'"):
             drawn.chart("It took 7.3 seconds.")
 
-    def test_the_picture_is_what_the_page_says(self):
+    def test_the_picture_agrees_with_the_page(self):
         self.assertEqual(
             drawn.CHART.read_text(),
             drawn.chart(drawn.PAGE.read_text()),

@@ -80,7 +80,7 @@ class NumbersOfTorch(unittest.TestCase):
         for case, (a, b) in enumerate(zip(seen, committed)):
             self.expect_near(a, b, lambda _: 3e-7, f"case {case}")
 
-    def test_the_grad_scaler_has_the_committed_losses_scales_and_skips(self):
+    def test_the_grad_scaler_has_committed_values(self):
         seen, committed = (
             named(text)
             for text in (printed("torch/grad_scaler_numbers.py"), (TESTS / "torch/grad_scaler_numbers.h").read_text())
@@ -118,7 +118,7 @@ def floats(values):
     version_at_hand("transformers") is None, f"{PYTHON} has no transformers; ZERO_TEST_PYTHON may name another"
 )
 class NumbersOfTransformers(unittest.TestCase):
-    def test_it_loads_the_committed_models_saves_the_same_and_has_the_committed_logits(self):
+    def test_committed_models_have_their_logits(self):
         committed = TESTS / "train/transformers"
         with tempfile.TemporaryDirectory() as folder:
             printed("train/transformers_numbers.py", "--again", folder)

@@ -13,7 +13,7 @@ from report_page import OUTSIDE, Page, main, write_run
 
 
 class Charts(Page):
-    def test_two_runs_stand_in_one_chart_and_can_be_hidden(self):
+    def test_two_runs_share_a_chart(self):
         found = self.look(
             self.two(),
             """
@@ -38,7 +38,7 @@ class Charts(Page):
         """Twelve runs, each with slower steps than the one before."""
         return [write_run(self.root / f"run{i + 1}", 60, 0.1 * (i + 1), 1) for i in range(12)]
 
-    def test_no_two_of_twelve_runs_look_alike(self):
+    def test_twelve_runs_look_different(self):
         found = self.look(
             self.twelve(),
             f"""
@@ -74,7 +74,7 @@ class Charts(Page):
         self.assertEqual([look.split()[-1] for look in found["buttons"][7:]], ["8", "9", "10", "11", "12"])
         self.assertEqual(found["outside"], [])
 
-    def test_the_run_that_is_pointed_at_or_has_the_focus_stands_out(self):
+    def test_the_run_in_focus_is_emphasized(self):
         found = self.look(
             self.twelve(),
             """
@@ -140,7 +140,7 @@ class Charts(Page):
             self.assertEqual((found[name]["lit"], found[name]["dim"]), ([], 0), name)
         self.assertEqual(found["told"], ["run4  400 ms"])
 
-    def test_a_pointer_shows_values_and_a_drag_zooms(self):
+    def test_pointers_show_values_and_drags_zoom(self):
         found = self.look(
             self.two(),
             """
@@ -162,7 +162,7 @@ class Charts(Page):
         self.assertRegex(found["tip"], r"step \d+.*fast training.*slow training")
         self.assertTrue(found["zoomed"] and found["button"] and found["whole"], found)
 
-    def test_events_that_are_close_have_glyphs_side_by_side(self):
+    def test_close_events_have_separate_glyphs(self):
         run = write_run(self.root / "busy", 100, 0.1, 3)
         with open(run / "metrics.jsonl", "a") as file:
             file.writelines(
@@ -181,7 +181,7 @@ class Charts(Page):
         for left, right in zip(found["glyphs"], found["glyphs"][1:]):
             self.assertGreaterEqual(right - left, 10)
 
-    def test_a_point_at_the_edge_of_a_chart_is_drawn_whole(self):
+    def test_points_at_the_edge_are_whole(self):
         found = self.look(
             [write_run(self.root / f"edge{i}", 100, 0.1, 3) for i in range(6)],
             """
@@ -214,7 +214,7 @@ class Charts(Page):
             (folder / "manifest.json").write_text("{}")
         return run
 
-    def test_labels_and_glyphs_lie_within_their_chart(self):
+    def test_labels_and_glyphs_are_in_charts(self):
         runs = [self.of_large_numbers(name) for name in ("one", "other")]
         for flags in ((), ("--window-size=420,900",)):
             found = self.look(
@@ -235,7 +235,7 @@ class Charts(Page):
             self.assertIn("4,000,000", found["labels"])
             self.assertEqual((found["ends"], found["glyphs"]), (2 * 3, 2 * 3))  # a skip, two checkpoints in each run
 
-    def test_a_name_looks_the_same_in_all_charts(self):
+    def test_a_name_has_one_colour(self):
         runs = [self.of_large_numbers(name) for name in ("one", "other")]
         looks = """
             const note = (map, name, value) => map.set(name, new Set([...(map.get(name) || []), value]));
@@ -258,7 +258,7 @@ class Charts(Page):
                 self.assertEqual(len(values), 1, (name, values))
         self.assertIn("parameter", dict(self.look(runs[:1], looks)["colors"]))
 
-    def test_a_legend_names_what_a_timeline_shows(self):
+    def test_a_legend_explains_a_timeline(self):
         found = self.look(
             self.two(),
             """found.names = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]
@@ -266,7 +266,7 @@ class Charts(Page):
         )
         self.assertEqual(found["names"], ["forward", "step", "wait"])
 
-    def test_memory_has_a_chart_by_tier_where_states_lie_off_the_device(self):
+    def test_each_tier_has_a_memory_chart(self):
         titles = 'found.titles = view.charts.map((chart) => chart.root.querySelector("h3").textContent);'
         found = self.look(
             [write_run(self.root / "offloaded", 50, 0.1, 3, host=4096)],
@@ -282,7 +282,7 @@ class Charts(Page):
         self.assertIn("Perplexity", found["titles"])
         self.assertNotIn("Memory by tier", self.look([write_run(self.root / "resident", 50, 0.1, 3)], titles)["titles"])
 
-    def test_a_point_alone_stands_behind_the_steps_before_it(self):
+    def test_a_single_point_follows_its_steps(self):
         found = self.look(
             [write_run(self.root / "run", 200, 0.1, 1)],
             """
@@ -309,7 +309,7 @@ class Charts(Page):
         self.assertEqual(found["curves"], 2)
         self.assertIn(found["ticks"], range(2, 10))
 
-    def test_a_few_runs_have_charts_of_their_own_on_one_scale(self):
+    def test_few_runs_have_one_scale(self):
         runs = [self.of_large_numbers("one"), self.of_large_numbers("other")]
         lines = [json.loads(line) for line in (runs[1] / "metrics.jsonl").read_text().splitlines()]
         for line in lines:

@@ -15,7 +15,7 @@ EVIL = "<b>x</b></script><script>window.wrong = 1</script>"
 
 
 class WholePage(Page):
-    def test_a_run_that_was_trained_has_all_of_its_page(self):
+    def test_trained_runs_have_a_whole_page(self):
         looks = f"""
             found.title = one("h1").textContent;
             found.subtitle = one("#subtitle").textContent;
@@ -65,7 +65,7 @@ class WholePage(Page):
             for wrong in ("undefined", "NaN", "null"):
                 self.assertNotIn(wrong, found["said"])
 
-    def test_the_test_hears_of_what_fails_later(self):
+    def test_late_failures_are_noticed(self):
         run = write_run(self.root / "run", 5, 0.1, 3)
         with self.assertRaisesRegex(AssertionError, "rejected: Error: lost"):
             self.look([run], 'Promise.reject(new Error("lost"));')
@@ -153,7 +153,7 @@ class WholePage(Page):
         )
         self.assertNotIn("Ranks", alone["sections"])
 
-    def test_servers_and_workers_are_counted_below_the_title(self):
+    def test_the_title_counts_servers_and_workers(self):
         run = write_run(self.root / "served", 5, 0.1, 3)
         report = json.loads((run / "report.json").read_text())
         (run / "report.json").write_text(json.dumps({**report, "world": 1, "served": {"servers": 1, "workers": 1}}))
@@ -176,7 +176,7 @@ class WholePage(Page):
             self.look([write_run(self.root / "alike", 5, 0.1, 3)], subtitle)["subtitle"], "gpt2 · 2 ranks · stage 3"
         )
 
-    def test_a_sign_says_what_is_better_and_no_colour(self):
+    def test_signs_mark_the_better_run(self):
         found = self.look(
             [write_run(self.root / "fast", 50, 0.1, 1), write_run(self.root / "slow", 50, 0.3, 1)],
             """
@@ -207,7 +207,7 @@ class WholePage(Page):
         self.assertTrue(found["wrong"])
         self.assertIn(EVIL, found["text"])
 
-    def test_a_narrow_page_is_not_wider_than_its_window(self):
+    def test_a_narrow_page_fits_its_window(self):
         found = self.look(
             self.two(),
             """
@@ -220,7 +220,7 @@ class WholePage(Page):
         )
         self.assertEqual(found["wide"], [])
 
-    def test_a_run_that_just_began_has_a_page(self):
+    def test_a_new_run_has_a_page(self):
         folder = self.root / "new"
         folder.mkdir()
         (folder / "config.toml").write_text("[train]\nsteps = 5\n")

@@ -14,7 +14,7 @@ class CheckPtx(unittest.TestCase):
     def faults(self, line):
         return check_ptx.check(ROUNDED + line + "\n", "x.ptx")[0]
 
-    def test_operations_rounded_to_the_nearest_are_allowed_and_counted(self):
+    def test_rounded_operations_are_counted(self):
         self.assertEqual(check_ptx.check(ROUNDED, "x.ptx"), ([], 2))
 
     def test_moves_comparisons_and_conversions_are_allowed(self):
@@ -37,7 +37,7 @@ class CheckPtx(unittest.TestCase):
         for line in ("mad.lo.s32 %r1, %r2, %r3, %r4;", "fma_is_no_instruction:", "// fma.rn.f32"):
             self.assertEqual(self.faults("\t" + line), [], line)
 
-    def test_whatever_gives_other_bits_is_named_with_its_line(self):
+    def test_operations_with_other_bits_are_named(self):
         for line in (
             "fma.rn.f32 %f1, %f2, %f3, %f4;",
             "mad.rn.f64 %fd1, %fd2, %fd3, %fd4;",
@@ -58,7 +58,7 @@ class CheckPtx(unittest.TestCase):
             self.assertEqual(len(faults), 1, line)
             self.assertTrue(faults[0].startswith("x.ptx:3: "), faults)
 
-    def test_the_product_of_matrices_alone_has_fused_multiply_adds_of_floats(self):
+    def test_only_matrix_products_have_fused_operations(self):
         product = (
             "\t// .globl _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE\n"
             ".visible .entry _ZN4zero6bodies21matrix_product_kernelILi1EEEvNS_13MatrixProductE(\n"

@@ -45,16 +45,16 @@ class Skips(MachineTest):
             [sys.executable, ROOT / "tools/skips.py", *logs], capture_output=True, text=True, check=True
         ).stdout
 
-    def test_a_test_of_googletest_has_the_line_after_it_as_its_reason(self):
+    def test_googletest_has_reasons_below(self):
         self.assertEqual(self.told(self.write("log", GOOGLE_TEST)), "  skipped, 2 x: no mpirun here\n")
 
-    def test_a_test_of_unittest_has_its_reason(self):
+    def test_unittests_have_reasons(self):
         ran = subprocess.run(
             [sys.executable, self.write("numbers.py", UNITTEST), "--verbose"], capture_output=True, text=True
         )
         self.assertEqual(skips.reasons(ran.stderr), ["it's not there", "there is no torch"])
 
-    def test_a_page_without_a_browser_says_so(self):
+    def test_a_missing_browser_is_a_reason(self):
         self.write("none/file")
         ran = subprocess.run(
             [sys.executable, ROOT / "tests/tools/page_test.py", "--zero", "none"],
@@ -65,14 +65,14 @@ class Skips(MachineTest):
         self.assertEqual(ran.returncode, 77, ran.stderr)
         self.assertEqual(skips.reasons(ran.stdout), ["there is no Chromium here (apt-get install chromium)"])
 
-    def test_reasons_of_several_logs_are_counted_together(self):
+    def test_reasons_of_logs_are_added(self):
         other = self.write("other", "skipped: there is no Chromium here\nskipped: no mpirun here\n")
         self.assertEqual(
             self.told(self.write("log", GOOGLE_TEST), other, self.root / "missing"),
             "  skipped, 3 x: no mpirun here\n  skipped, 1 x: there is no Chromium here\n",
         )
 
-    def test_a_log_in_which_every_test_ran_is_passed_over_in_silence(self):
+    def test_complete_logs_print_nothing(self):
         self.assertEqual(
             self.told(self.write("log", "step 3: skipped, its loss is a spike\n[  PASSED  ] 7 tests.\n")), ""
         )

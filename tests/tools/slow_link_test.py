@@ -16,7 +16,7 @@ from support.raw_rounds import RawRounds  # noqa: E402
 
 
 class SlowLink(unittest.TestCase):
-    def test_keys_and_plan_name_a_way_alike(self):
+    def test_keys_and_plan_use_one_name(self):
         served = {
             "sync": {"mode": "async", "servers": 1, "staleness": 4, "quorum": 0},
             "stage": 3,
@@ -33,18 +33,18 @@ class SlowLink(unittest.TestCase):
         ]:
             self.assertEqual(slow_link.name_of_way(way), slow_link.way_of(keys[name], 2))
 
-    def test_a_loss_that_was_not_reached_has_no_seconds(self):
+    def test_a_missed_loss_has_no_seconds(self):
         self.assertEqual(slow_link.loss_cells({"steps": 60, "loss": 2.5694}, 0.605), ["36.3 (60)", "2.569"])
         self.assertEqual(slow_link.loss_cells({"steps": None, "loss": 3.1}, 0.605), ["not reached", "3.100"])
         self.assertEqual(slow_link.loss_cells(None, 0.605), ["", ""])
 
-    def test_a_curve_ends_when_its_loss_is_reached_and_100_steps_are_done(self):
+    def test_a_curve_has_100_steps(self):
         evals = [[1.0, 2.64, 60], [2.0, 2.66, 90]]
         self.assertFalse(slow_link.is_enough(evals, 2.65))
         self.assertTrue(slow_link.is_enough([*evals, [3.0, 2.6, 100]], 2.65))
         self.assertFalse(slow_link.is_enough([[3.0, 2.7, 100]], 2.65))
 
-    def test_each_link_tells_its_own_widest_spread(self):
+    def test_each_link_has_its_widest_spread(self):
         seconds = {
             (50, "stage 2"): [0.6, 0.61, 0.62],
             (50, "DDP"): [0.6, 0.7, 0.9],
@@ -72,7 +72,7 @@ class SlowLink(unittest.TestCase):
             printed.getvalue(),
         )
 
-    def test_exchange_is_compared_with_the_time_of_its_bytes_where_nothing_hides_it(self):
+    def test_visible_exchange_is_compared_with_bytes(self):
         names = {"local steps, 10 a round": [0.13, 0.14, 0.15], "stage 2": [0.6, 0.62, 0.7], "DDP": [0.6, 0.6, 0.6]}
         rounds = RawRounds(
             records=[
@@ -121,7 +121,7 @@ class SlowLink(unittest.TestCase):
             [],
         )
 
-    def test_a_step_without_exchange_is_of_the_same_groups(self):
+    def test_a_silent_step_has_equal_groups(self):
         apart = {
             system.name: slow_link.without_exchange(system, 2)
             for system in slow_link.SETS[2]
@@ -131,7 +131,7 @@ class SlowLink(unittest.TestCase):
         self.assertEqual(apart["stage 2, groups of 2, local steps, 10 a round, int8"], slow_link.GROUPS_APART)
         self.assertIsNone(apart["stage 3, groups of 2, local steps, 50 a round"])
 
-    def test_a_plan_hears_what_ranks_of_a_machine_send_in_the_time_that_their_groups_take_more(self):
+    def test_plans_count_ranks_of_a_machine(self):
         planner = Described(".", 2, alone=0.086, paired=0.111)
         self.assertAlmostEqual(planner.within, 3.3e6 / 0.025)
         self.assertIsNone(Described(".", 2, alone=0.086, paired=0.085).within)

@@ -13,7 +13,7 @@ import steps_chart  # noqa: E402
 
 
 class StepsChart(unittest.TestCase):
-    def test_times_are_those_of_the_column_of_steps(self):
+    def test_times_come_from_the_steps_column(self):
         page = (
             "| gpt2, states on the device | step ms | of compute |\n|---|--:|--:|\n"
             "| compute | 1,921 | |\n| DDP | 2,795 | 1.46 |\n"
@@ -22,7 +22,7 @@ class StepsChart(unittest.TestCase):
         with self.assertRaisesRegex(LookupError, "no table"):
             steps_chart.times(page, steps_chart.OFF)
 
-    def test_the_picture_is_what_the_page_says(self):
+    def test_the_picture_agrees_with_the_page(self):
         self.assertEqual(
             steps_chart.CHART.read_text(),
             steps_chart.chart(steps_chart.PAGE.read_text()),

@@ -52,29 +52,29 @@ ASKED = {"kind": "asked", "loss": 2.6, "samples": 32, "period": 0.01}
 
 
 class Stragglers(unittest.TestCase):
-    def test_shares_by_k_let_all_ranks_end_together(self):
+    def test_shares_by_k_end_together(self):
         self.assertEqual(shares_by(1, 2, 32), [16, 16])
         self.assertEqual(shares_by(4, 2, 30), [24, 6])
         self.assertEqual(sum(shares_by(4, 4, 32)), 32)
 
-    def test_steps_before_the_timed_ones_count_for_the_loss_and_not_for_the_speed(self):
+    def test_early_steps_count_for_the_loss(self):
         found = timing_of(ends=[1.0, 2.0, 2.5, 3.0, 9.0], first=1.0, warm_up=2, steps=2, applied=[32, 32, 16, 48, 32])
         self.assertEqual(found, {"seconds": 0.5, "rate": 64.0, "warm_up": 2, "first": 2.0})
         self.assertEqual(stragglers.seconds_to({"steps": 10}, found), 6.0)
         self.assertEqual(stragglers.seconds_to({"steps": 1}, found), 1.0)
         self.assertIsNone(stragglers.seconds_to({"steps": None}, found))
 
-    def test_a_rate_leaves_the_first_steps_out(self):
+    def test_a_rate_excludes_the_first_steps(self):
         self.assertEqual(rate_of([0.0, 5.0, 5.5, 6.0], 2), 2.0)
 
-    def test_a_share_is_of_the_sum_of_the_same_round(self):
+    def test_shares_are_of_one_round(self):
         rounds = RawRounds(
             records=[speed(stragglers.ALONE, i, total) for i, total in enumerate([160, 150, 200])]
             + [speed(SYNC, i, rate) for i, rate in enumerate([64, 66, 80])]
         )
         self.assertEqual(stragglers.share_cell(rounds, 2, 4.0, SYNC), "0.40 (66)")
 
-    def test_a_loss_that_depends_on_who_comes_first_has_a_curve_in_each_round(self):
+    def test_each_round_has_its_curve(self):
         asynchronous = MODES[-3].name
         rounds = RawRounds(
             records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), speed(SYNC, 0, 80), speed(SYNC, 1, 80, seconds=0.6)]
@@ -87,7 +87,7 @@ class Stragglers(unittest.TestCase):
         self.assertEqual(stragglers.loss_cell([(23.0, 55), (43.0, 105)]), "33.0 (80)")
         self.assertEqual(stragglers.loss_cell([(23.0, 55), (None, None)]), "not reached")
 
-    def test_other_losses_of_ddp_than_of_sync_end_the_benchmark(self):
+    def test_ddp_must_have_the_same_losses(self):
         rounds = RawRounds(records=[curve(SYNC, [[10, 3.0], [20, 2.5]]), curve("DDP", [[10, 3.0], [20, 2.5000005]])])
         self.assertEqual(
             stragglers.same_losses(rounds, 2),
@@ -116,14 +116,14 @@ class Stragglers(unittest.TestCase):
             "k = 4: a time differs most between rounds by 17 % of its median (`sync`, equal shares)", printed.getvalue()
         )
 
-    def test_rounds_are_in_their_file_as_soon_as_they_were_measured(self):
+    def test_each_round_is_written_at_once(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
             rounds = RawRounds(f"{folder}/rounds.json")
             for figures in (ASKED, speed(SYNC, 0, 64)):
                 rounds.add(**figures)
                 self.assertEqual(RawRounds.read(f"{folder}/rounds.json").records, rounds.records)
 
-    def test_a_spread_is_from_the_least_to_the_most(self):
+    def test_a_spread_is_least_to_most(self):
         self.assertAlmostEqual(spread([0.9, 1.0, 1.2]), 0.3)
         self.assertEqual(widest({"a": 0.1, "b": 0.29}), "29 % of its median (b)")
 

@@ -22,7 +22,7 @@ stage-3_optimizer-disk-1      2.6818      47.5 ms       16,173        23.7%     
 
 
 class SweepChart(unittest.TestCase):
-    def test_a_line_of_the_table_is_a_run(self):
+    def test_each_line_is_a_run(self):
         first, second = sweep_chart.runs(TABLE)
         self.assertEqual((first["stage"], first["place"], first["ms"]), (0, "on the device", 46.7))
         self.assertEqual(
@@ -32,7 +32,7 @@ class SweepChart(unittest.TestCase):
         self.assertEqual(second["memory"], [0.5, 14.0, 3.2])
         self.assertEqual(first["memory"], [12.7, 0, 0])
 
-    def test_the_result_is_the_accuracy_where_the_table_has_one(self):
+    def test_an_accuracy_is_the_result(self):
         table = TABLE
         for cell, with_accuracy in [
             ("a step  ", "accuracy     a step  "),
@@ -43,27 +43,27 @@ class SweepChart(unittest.TestCase):
         self.assertEqual([run["result"] for run in sweep_chart.runs(table)], [("accuracy", "91.2%")] * 2)
         self.assertIn("All 2 runs end with accuracy 91.2%.", sweep_chart.chart(table))
 
-    def test_a_picture_says_memory_time_utilization_and_result_of_each_run(self):
+    def test_a_picture_has_four_figures(self):
         self.assertIn(
             "stage 3, moments on disk: 512 KiB + 14.0 + 3.20 MiB, 47.5 ms, val_loss 2.6818, utilization 23.7%",
             sweep_chart.chart(TABLE),
         )
 
-    def test_a_table_without_utilization_has_a_picture_without_it(self):
+    def test_a_table_may_lack_the_utilization(self):
         table = "\n".join(line[:61] + line[74:] for line in TABLE.splitlines())
         self.assertEqual([run["utilization"] for run in sweep_chart.runs(table)], [None, None])
         self.assertIn("47.5 ms, val_loss 2.6818", sweep_chart.chart(table))
         self.assertNotIn("utilization<", sweep_chart.chart(table))
 
-    def test_a_page_without_the_table_is_refused(self):
+    def test_a_page_without_table_is_refused(self):
         with self.assertRaisesRegex(LookupError, "no table of a sweep"):
             sweep_chart.runs("stage-0 took 46.7 ms")
 
-    def test_runs_that_end_alike_are_said_to_and_others_are_not(self):
+    def test_equal_ends_of_runs_are_named(self):
         self.assertIn("All 2 runs end with val_loss 2.6818.", sweep_chart.chart(TABLE))
         self.assertNotIn("All 2 runs", sweep_chart.chart(TABLE.replace("2.6818", "2.7", 1)))
 
-    def test_the_picture_is_what_the_page_says(self):
+    def test_the_picture_agrees_with_the_page(self):
         self.assertEqual(
             sweep_chart.CHART.read_text(),
             sweep_chart.chart(sweep_chart.PAGE.read_text()),

@@ -37,16 +37,16 @@ class TreeTest(unittest.TestCase):
 
 
 class CheckLinks(TreeTest):
-    def test_a_link_to_a_file_that_is_not_there_is_named_with_its_line(self):
+    def test_links_to_missing_files_are_named(self):
         self.write("docs/a.md", "# A\n\n[b](b.md)\n")
         self.assertEqual(check_links.check(self.root), ["docs/a.md:3: b.md: there is no such file"])
 
-    def test_a_link_to_a_heading_that_is_not_there_is_named(self):
+    def test_links_to_missing_headings_are_named(self):
         self.write("docs/a.md", "[b](b.md#when-it-fails) [b](b.md#when-it-works)\n")
         self.write("docs/b.md", "## When it works\n")
         self.assertEqual(check_links.check(self.root), ["docs/a.md:1: b.md#when-it-fails: there is no such heading"])
 
-    def test_a_link_to_a_source_that_the_site_does_not_have_is_named(self):
+    def test_links_to_absent_sources_are_named(self):
         self.write("docs/a.md", "[b](../zero/plan/b.cpp) [c](../zero/plan/c.h)\n")
         self.write("zero/plan/b.cpp")
         self.write("zero/plan/c.h")
@@ -55,11 +55,11 @@ class CheckLinks(TreeTest):
             ["docs/a.md:1: ../zero/plan/b.cpp: the site has no such source: name it without a link"],
         )
 
-    def test_links_into_the_world_are_not_followed(self):
+    def test_links_to_the_web_are_ignored(self):
         self.write("docs/a.md", "[x](https://example.org/x.md)\n")
         self.assertEqual(check_links.check(self.root), [])
 
-    def test_the_documents_of_this_repository_hold_together(self):
+    def test_all_links_here_are_right(self):
         self.assertEqual(check_links.check(ROOT), [])
 
 
@@ -67,14 +67,14 @@ class CheckSizes(TreeTest):
     def violations(self, strict=False):
         return check_sizes.check(self.root, strict)[0]
 
-    def test_six_hundred_lines_pass_and_one_more_does_not(self):
+    def test_files_have_at_most_600_lines(self):
         self.write("zero/plan/units/unit.cpp", "x\n" * 600)
         self.assertEqual(self.violations(), [])
         self.write("zero/plan/units/unit.cpp", "x\n" * 601)
         self.assertEqual(len(self.violations()), 1)
         self.assertIn("zero/plan/units/unit.cpp:601: 601 lines", self.violations()[0])
 
-    def test_tests_and_scripts_are_held_to_it_too(self):
+    def test_tests_and_scripts_are_also_checked(self):
         self.write("zero/plan/units/unit.cpp", "x\n")
         self.write("tests/plan/units/unit_test.cpp", "x\n" * 601)
         self.write("tools/check.py", "x\n" * 601)
@@ -85,7 +85,7 @@ class CheckSizes(TreeTest):
         self.write("examples/shakespeare/input.txt", "x\n" * 5000)
         self.assertEqual(self.violations(), [])
 
-    def test_names_that_name_no_idea_are_refused(self):
+    def test_names_without_meaning_are_refused(self):
         for name in ["utils.h", "string_util.h", "helpers.cpp", "common.h", "misc.py", "common/unit.h"]:
             with self.subTest(name):
                 file = self.write(f"zero/plan/{name}", "x\n")
@@ -93,12 +93,12 @@ class CheckSizes(TreeTest):
                 self.assertIn("names no idea", self.violations()[0])
                 file.unlink()
 
-    def test_names_that_only_contain_such_a_word_are_allowed(self):
+    def test_names_may_contain_such_words(self):
         for name in ["common_divisor.h", "utilization.cpp", "uncommon.h"]:
             self.write(f"zero/plan/{name}", "x\n")
         self.assertEqual(self.violations(), [])
 
-    def test_the_ratio_of_tests_fails_only_when_strict(self):
+    def test_the_ratio_fails_only_if_strict(self):
         self.write("zero/plan/units/unit.cpp", "x\n" * 100)
         self.write("tests/plan/units/unit_test.cpp", "x\n" * 79)
         self.assertEqual(self.violations(), [])
@@ -106,7 +106,7 @@ class CheckSizes(TreeTest):
         self.write("tests/plan/units/unit_test.cpp", "x\n" * 80)
         self.assertEqual(self.violations(strict=True), [])
 
-    def test_the_share_of_short_files_fails_only_when_strict(self):
+    def test_the_share_fails_only_if_strict(self):
         for number in range(8):
             self.write(f"zero/plan/short{number}.cpp", "x\n")
         self.write("zero/plan/long.cpp", "x\n" * 300)
@@ -133,7 +133,7 @@ class CheckSizes(TreeTest):
 class ApiPage(unittest.TestCase):
     """docs/api.md quotes examples/api, which the tests of zero/torch compile and run."""
 
-    def test_each_block_is_a_part_of_the_file_that_is_named_before_it(self):
+    def test_each_block_is_in_its_file(self):
         page = (ROOT / "docs/api.md").read_text()
         blocks = re.findall(r"^\[(examples/api/\w+\.cpp)\]\(\.\./\1\)\n\n```cpp\n(.*?)^```$", page, re.M | re.S)
         self.assertEqual(len(blocks), page.count("```cpp"), "a block of C++ without its file")
@@ -171,7 +171,7 @@ class IssuesTest(unittest.TestCase):
                 found.add(f"{suite}.{name}")
         return found
 
-    def test_each_test_of_the_table_is_there(self):
+    def test_each_test_of_the_table_exists(self):
         claims = self.claims((ROOT / "tests").rglob("*_test.cpp"))
         of_python = {folder: self.claims_of_python(folder) for folder in ("python", "tools")}
         builds = "\n".join(file.read_text() for file in (ROOT / "cmake").glob("*.cmake"))
@@ -183,7 +183,7 @@ class IssuesTest(unittest.TestCase):
             self.assertTrue(any(pattern.fullmatch(claim) for claim in claims), f"there is no {test}")
             self.assertIn(f"zero_tests({program} ", builds)
 
-    def test_each_file_of_the_folder_is_in_the_table(self):
+    def test_the_table_has_each_file(self):
         suites = {test.removeprefix("*").split(".")[0] for test, _ in self.rows}
         for file in (ROOT / "tests/issues").rglob("*_test.cpp"):
             own = {claim.split(".")[0] for claim in self.claims([file])}
@@ -213,7 +213,7 @@ def bash(script, **variables):
 
 
 class BuildTimes(TreeTest):
-    def test_each_step_counts_once_with_its_last_run_while_the_build_has_it(self):
+    def test_each_build_step_counts_once(self):
         self.write(
             "build.ninja", "rule cc\nbuild CMakeFiles/zero.dir/a.cpp.o: cc a.cpp\nbuild lib/x.so | lib/x.so.1: link\n"
         )
@@ -256,14 +256,14 @@ class MachineTest(TreeTest):
 
 
 class Setup(MachineTest):
-    def test_nothing_missing_needs_no_root_and_runs_nothing(self):
+    def test_without_missing_packages_nothing_runs(self):
         self.program("apt-get", "echo called >&2; exit 1")
         result = bash(
             "missing_packages() { :; }; can_be_root() { return 1; }; install_packages build test", PATH=self.path()
         )
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
-    def test_without_root_or_sudo_the_packages_are_listed(self):
+    def test_without_root_packages_are_listed(self):
         self.program("apt-get", "exit 1")
         result = bash(
             "missing_packages() { echo cmake; echo zlib1g-dev; }; can_be_root() { return 1; }; install_packages build",
@@ -292,7 +292,7 @@ class Setup(MachineTest):
         self.assertEqual(calls[1].split()[-1], "cmake")
         self.assertEqual(len(calls), 2)
 
-    def test_a_long_answer_of_apt_cache_is_understood(self):
+    def test_long_answers_of_apt_are_read(self):
         self.program(
             "apt-cache", "echo '  Candidate: 1.0'; for i in {1..20000}; do echo '  500 a line of the table'; done"
         )
@@ -300,7 +300,7 @@ class Setup(MachineTest):
         self.program("apt-cache", "echo '  Candidate: (none)'")
         self.assertEqual(bash("apt_offers cmake", PATH=self.path()).returncode, 1)
 
-    def test_scipy_is_wanted_of_the_first_python_or_the_systems(self):
+    def test_scipy_is_wanted_of_one_python(self):
         self.program("python3", "exit 1")
         absent = "scipy_python() { return 1; }; missing_packages plugin"
         self.assertIn("python3-scipy", bash(absent).stdout.split())
@@ -310,7 +310,7 @@ class Setup(MachineTest):
         self.assertEqual(bash("scipy_python", PATH=self.path()).stdout.strip(), "python3")
         self.assertNotIn("python3-scipy", bash("missing_packages plugin", PATH=self.path()).stdout.split())
 
-    def test_an_optional_package_that_is_not_offered_is_passed_over(self):
+    def test_optional_packages_may_be_absent(self):
         self.program("apt-get", f'echo "$@" >>{self.root}/calls')
         self.program("apt-cache", "echo '  Candidate: (none)'")
         result = bash(
@@ -322,7 +322,7 @@ class Setup(MachineTest):
         self.assertIn("does not offer libgloo-dev", result.stdout)
         self.assertNotIn("install", (self.root / "calls").read_text())
 
-    def test_a_needed_package_that_is_not_offered_ends_the_script(self):
+    def test_needed_packages_may_not_be_absent(self):
         self.program("apt-get", "exit 0")
         self.program("apt-cache", "echo '  Candidate: (none)'")
         result = bash(
@@ -332,7 +332,7 @@ class Setup(MachineTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("does not offer the package cmake", result.stderr)
 
-    def test_a_failed_installation_speaks_of_the_network(self):
+    def test_a_failed_installation_names_the_network(self):
         self.program("apt-get", '[ "$1" = update ]')
         self.program("apt-cache", "echo '  Candidate: 1.0'")
         result = bash(
@@ -342,7 +342,7 @@ class Setup(MachineTest):
         self.assertEqual(result.returncode, 1)
         self.assertIn("no network", result.stderr)
 
-    def test_an_old_compiler_is_refused_by_its_version(self):
+    def test_old_compilers_are_refused(self):
         self.program("old-g++", 'case $1 in --version) echo "GCC 9" ;; *) echo 9.4.0 ;; esac')
         result = bash("check_versions", PATH=self.path(), CXX="old-g++")
         self.assertEqual(result.returncode, 1)
@@ -356,18 +356,18 @@ class Setup(MachineTest):
             0,
         )
 
-    def test_zero_torch_is_used_when_it_fits(self):
+    def test_a_fitting_zero_torch_is_used(self):
         folder = self.libtorch("own")
         result = bash('provide_libtorch; echo "[$ZERO_TORCH]"', ZERO_TORCH=folder)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn(f"[{folder}]", result.stdout)
 
-    def test_zero_torch_of_another_series_is_refused(self):
+    def test_another_series_of_torch_is_refused(self):
         result = bash("provide_libtorch", ZERO_TORCH=self.libtorch("own", ("2", "6")))
         self.assertEqual(result.returncode, 1)
         self.assertIn("is not a libtorch 2.11", result.stderr)
 
-    def test_the_cache_is_found_before_anything_is_fetched(self):
+    def test_the_cache_comes_before_downloads(self):
         folder = self.libtorch("cache/zero.cpp/torch-2.11.0/torch")
         result = bash('provide_libtorch; echo "[$ZERO_TORCH]"', XDG_CACHE_HOME=str(self.root / "cache"))
         self.assertIn(f"[{folder}]", result.stdout)
@@ -387,26 +387,26 @@ class Setup(MachineTest):
             f'{setup} provide_libtorch; echo "[$ZERO_TORCH]"', PATH=self.path(), XDG_CACHE_HOME=str(self.root / "cache")
         )
 
-    def test_a_download_lands_in_the_cache_and_leaves_nothing_else(self):
+    def test_a_download_leaves_only_the_cache(self):
         result = self.fetch('mkdir -p "$target"; cp -r "$template" "$target/torch"')
         self.assertEqual(result.returncode, 0, result.stderr)
         cache = self.root / "cache/zero.cpp"
         self.assertIn(f"[{cache}/torch-2.11.0/torch]", result.stdout)
         self.assertEqual(sorted(path.name for path in cache.iterdir()), ["torch-2.11.0", "torch.lock"])
 
-    def test_an_interrupted_download_is_not_taken_for_a_finished_one(self):
+    def test_interrupted_downloads_are_repeated(self):
         result = self.fetch('mkdir -p "$target"; cp -r "$template" "$target/torch"; kill -9 $$')
         self.assertEqual(result.returncode, 1)
         self.assertIn("could not be fetched", result.stderr)
         self.assertEqual([path.name for path in (self.root / "cache/zero.cpp").iterdir()], ["torch.lock"])
 
-    def test_what_a_killed_script_left_is_cleared_away(self):
+    def test_remains_of_killed_scripts_are_removed(self):
         self.write("cache/zero.cpp/torch.partial.abcdef/torch/half")
         result = self.fetch('mkdir -p "$target"; cp -r "$template" "$target/torch"')
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertFalse((self.root / "cache/zero.cpp/torch.partial.abcdef").exists())
 
-    def test_a_second_script_waits_and_fetches_nothing(self):
+    def test_a_second_script_fetches_nothing(self):
         said = self.root / "said"
         other_waits = (
             f"for i in $(seq 6000); do ! grep -q 'waiting for it' {said} || break; sleep 0.01; done"  # a minute
@@ -419,21 +419,21 @@ class Setup(MachineTest):
         self.assertIn("waiting for it", said.read_text())
         self.assertEqual((self.root / "calls").read_text(), "called\n")
 
-    def test_a_full_disk_is_said_before_the_download(self):
+    def test_a_full_disk_refuses_the_download(self):
         self.program("df", "echo Filesystem; echo 'disk 100 50 51200 50% /'")
         result = self.fetch(f"echo called >{self.root}/calls")
         self.assertEqual(result.returncode, 1)
         self.assertIn("has 50 MiB", result.stderr)
         self.assertFalse((self.root / "calls").exists())
 
-    def test_the_table_of_packages_names_each_package_once_a_group(self):
+    def test_each_group_names_a_package_once(self):
         rows = [line.split() for line in bash("packages").stdout.splitlines()]
         self.assertTrue(all(len(row) == 3 for row in rows))
         self.assertEqual({row[0] for row in rows}, {"build", "fetch", "package", "test", "plugin", "full"})
         pairs = [(row[0], row[1]) for row in rows]
         self.assertEqual(len(pairs), len(set(pairs)))
 
-    def test_what_the_build_looks_for_is_in_the_table(self):
+    def test_the_table_has_the_builds_packages(self):
         package_of = {
             "Threads": None,
             "PkgConfig": "pkg-config",
@@ -480,7 +480,7 @@ class Scripts(MachineTest):
             [ROOT / "test.sh", "fast"], env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
         )
 
-    def test_fast_builds_and_runs_the_fast_tests(self):
+    def test_fast_runs_the_fast_tests(self):
         result = self.run_fast()
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertRegex(result.stdout, r"build +passed +\d+ s\ntests +passed +\d+ s\nAll passed")
@@ -489,12 +489,12 @@ class Scripts(MachineTest):
         self.assertEqual(calls[1], "cmake --build --preset release")
         self.assertRegex(calls[2], r"ctest --test-dir build/release .*-L fast$")
 
-    def test_a_failed_stage_fails_the_command_and_is_named(self):
+    def test_a_failed_stage_is_named(self):
         result = self.run_fast(ctest="exit 8")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r"build +passed.*\ntests +FAILED.*\n1 of 2 stages failed")
 
-    def test_a_build_that_cannot_be_configured_is_not_built(self):
+    def test_failed_configurations_are_not_built(self):
         result = self.run_fast(cmake="case $* in *--preset\\ release\\ -D*) exit 1 ;; esac")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stdout, r"build +FAILED")
@@ -550,15 +550,15 @@ class Scripts(MachineTest):
             self.assertEqual(result.returncode, 0)
             self.assertIn("Installs", result.stdout)
 
-    def test_an_unknown_argument_of_the_test_command_is_an_error(self):
+    def test_unknown_arguments_are_errors(self):
         self.assertEqual(subprocess.run([ROOT / "test.sh", "fats"], capture_output=True).returncode, 2)
 
-    def test_packages_are_made_in_the_full_tier_alone(self):
+    def test_only_full_makes_packages(self):
         tiers = subprocess.run([ROOT / "test.sh", "--list"], capture_output=True, text=True).stdout.split("\n\n")
         named = [tier.split()[0] for tier in tiers if re.search(r"^  packages ", tier, re.M)]
         self.assertEqual(named, ["full"])
 
-    def test_every_step_of_the_container_is_a_script_that_is_there(self):
+    def test_the_containers_scripts_exist(self):
         steps = re.findall(r"^RUN (?:.*\\\n)*.*?(tools/\S+)", (ROOT / "Containerfile").read_text(), re.M)
         self.assertEqual(len(steps), 2)
         self.assertTrue(all(os.access(ROOT / step, os.X_OK) for step in steps), steps)

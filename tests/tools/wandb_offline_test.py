@@ -27,7 +27,7 @@ class WandbOffline(unittest.TestCase):
         (run / "metrics.jsonl").write_text("\n".join(lines) + "\n")
         return run
 
-    def test_a_step_that_a_run_repeated_counts_once_as_it_was_the_last_time(self):
+    def test_repeated_steps_count_once(self):
         run = self.lines(
             '{"step": 1, "loss": 3}',
             '{"step": 2, "loss": 2}',
@@ -50,7 +50,7 @@ class WandbOffline(unittest.TestCase):
             wandb_offline.rows_of(run), [(1, {"train/loss": 3, "train/lr": 0.1, "validation/val_loss": 4})]
         )
 
-    def test_tags_are_those_of_the_event_files(self):
+    def test_tags_are_as_in_event_files(self):
         run = self.lines(
             '{"step": 1, "loss": 3, "rows_per_second": 8, "memory_bytes": {"total": 7}, '
             '"host_bytes": 5, "disk_bytes": 6}',
@@ -66,12 +66,12 @@ class WandbOffline(unittest.TestCase):
             {row[tag] for tag in ("memory/host_bytes", "memory/disk_bytes", "validation/val_accuracy_ema")}, {5, 6, 0.6}
         )
 
-    def test_the_line_that_a_run_died_in_is_left_out(self):
+    def test_an_incomplete_line_is_ignored(self):
         self.assertEqual(
             wandb_offline.rows_of(self.lines('{"step": 1, "loss": 3}', '{"step": 2, "lo')), [(1, {"train/loss": 3})]
         )
 
-    def test_a_folder_without_a_run_is_named(self):
+    def test_folders_without_runs_are_named(self):
         done = subprocess.run(
             [sys.executable, ROOT / "examples/wandb/wandb_offline.py", self.root / "nothing"],
             capture_output=True,

@@ -59,7 +59,7 @@ class Command(unittest.TestCase):
         self.make_torch(self.other)
         self.assertIn(f"libraries: {self.other}/torch/lib:/own\n", self.ran("train").stdout)
 
-    def test_launch_leaves_the_environment_as_it_is(self):
+    def test_launch_keeps_the_environment(self):
         self.make_package()
         self.make_torch(self.other)
         self.assertIn("libraries: /own\n", self.ran("launch", "--", "./program").stdout)

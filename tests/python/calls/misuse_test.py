@@ -219,7 +219,7 @@ class Calls(ranks.CallsTest):
             self.assertRegex(found["text"], r"optimizer\.step = AdamW: .*no gradients.*\n  call engine\.step\(\)")
             self.assertEqual((found["unchanged"], found["steps"]), (True, 1))
 
-    def test_step_after_clip_of_torch_is_refused(self) -> None:
+    def test_step_after_torchs_clip_is_refused(self) -> None:
         for found in self.of(clips_by_torch):
             self.assertRegex(found["text"], r"0\.weight(.|\n)*grad")
             self.assertEqual(found["steps"], 1)

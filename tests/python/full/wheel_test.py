@@ -135,7 +135,7 @@ class Wheel(unittest.TestCase):
         doctor = self.run_in(self.folder, "sh", "-c", f"{self.folder}/user/bin/zero doctor || true")
         self.assertIn("libzero_device_cuda.so is not installed", doctor)
 
-    def test_libraries_name_no_folder_of_this_machine(self) -> None:
+    def test_libraries_name_no_folder_here(self) -> None:
         site = Path(
             self.run_in(
                 self.folder, self.python, "-c", "import importlib.util as u; print(u.find_spec('zerocpp').origin)"

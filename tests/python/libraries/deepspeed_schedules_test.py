@@ -121,7 +121,7 @@ class Schedules(ranks.PackageTest):
             with self.subTest(text), self.assertRaisesRegex(zerocpp.ConfigError, text):
                 deepspeed.OneCycle(optimizer(), **{"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, **given})
 
-    def test_betas_of_an_engine_are_not_cycled(self) -> None:
+    def test_betas_of_engines_are_not_cycled(self) -> None:
         params = {"cycle_min_lr": 0.1, "cycle_max_lr": 0.5, "cycle_first_step_size": 2}
         config = {"train_micro_batch_size_per_gpu": 1, "optimizer": {"type": "Adam", "params": {"lr": 0.1}}}
         model = torch.nn.Linear(2, 2)

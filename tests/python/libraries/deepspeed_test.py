@@ -470,7 +470,7 @@ class Checkpoints(ranks.PackageTest):
 
 
 class Init(ranks.PackageTest):
-    def test_builds_the_same_model_on_each_rank(self):
+    def test_all_ranks_build_the_same_model(self):
         (waits, marks, values), other = ranks.run(built_by_two)
         self.assertTrue(waits)
         self.assertEqual(marks, [True, "torch.bfloat16"])

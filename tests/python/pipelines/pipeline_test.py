@@ -483,7 +483,7 @@ class Pipelines(forked_ranks.GroupsTest):
                 own = dict(result[case])
                 self.assertEqual(own, wanted[rank % lines])
 
-    def test_sections_of_two_ranks_have_the_bits_of_attach(self) -> None:
+    def test_two_sections_have_bits_of_attach(self) -> None:
         (one,) = self.results("one")
         self.assertEqual(one["gpt2 without"], one["gpt2"])
         for case, given in TWO.items():
@@ -494,7 +494,7 @@ class Pipelines(forked_ranks.GroupsTest):
                 wanted = {key: value for key, value in wanted.items() if key != "logits"}
             self.require_equal("two", case, [wanted])
 
-    def test_averages_and_exports_have_the_bits_of_attach(self) -> None:
+    def test_averages_and_exports_have_equal_bits(self) -> None:
         (one,) = self.results("one")
         wanted = one["averages"]
         self.assertNotEqual(wanted["averages"], wanted["weights"])
@@ -505,7 +505,7 @@ class Pipelines(forked_ranks.GroupsTest):
             self.assertEqual(first, wanted)
             self.assertEqual(second, {key: value for key, value in wanted.items() if "exported" not in key})
 
-    def test_three_sections_have_the_bits_of_attach(self) -> None:
+    def test_three_sections_have_equal_bits(self) -> None:
         self.require_equal("three", "gpt2 of three", [self.results("one")[0]["gpt2"]])
 
     def test_lines_have_the_bits_of_ranks(self) -> None:
@@ -579,7 +579,7 @@ class Pipelines(forked_ranks.GroupsTest):
         self.assertEqual(self.found["dies"][1]["status"], -signal.SIGKILL)
         self.assertRegex(self.found["dies"][0]["error"], "^CommError: .*rank 1")
 
-    def test_interrupt_ends_a_wait_for_another_section(self) -> None:
+    def test_an_interrupt_ends_a_wait(self) -> None:
         self.assertEqual(self.found["waits"][0]["error"], "KeyboardInterrupt: ")
         self.assertRegex(self.found["waits"][1]["error"], "^CommError: .*rank 0")
 
