@@ -79,7 +79,7 @@ void Executor::use_untraced(int unit) {
 
 void Executor::placement_changed(GatherBudget budget) {
   ZERO_CHECK(budget.is_min() == replay_.schedule().budget.is_min(),
-             "whether one unit is gathered at a time is for good");
+             "a running engine keeps its choice between one gathered unit at a time and several");
   replay_.placement_changed(state_.placement(), budget);
   demand_ = Demand(state_.units(), state_.world(), state_.placement(), budget);
   set_capacity(budget);

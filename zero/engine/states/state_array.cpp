@@ -24,7 +24,7 @@ std::int64_t whole_pages(std::int64_t bytes) {
 
 StateArray::StateArray(ArrayLayout layout, MemoryTag tag, const Tiers& tiers, const Allocator& allocate_device)
     : layout_(std::move(layout)), device_(tiers.device), disk_(tiers.disk), movable_(tiers.movable) {
-  ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state has no other tier");
+  ZERO_CHECK(!movable_ || disk_ != nullptr, "a movable state needs a tier to move to");
   ZERO_CHECK(!movable_ || device_->host_readable(), "a movable state on a device that cannot release memory");
   PerTier<std::int64_t> held, taken;
   for (std::size_t unit = 0; unit < layout_.splits.size(); ++unit) {

@@ -9,8 +9,8 @@
 // case: all ranks hold one copy. Partial sums of gradients are sent from copy to copy in fp32, in the order of the
 // ranks, and the total is sent back. With a codec (WireCodecs::outer) each copy sums its own ranks, and a
 // reduce-scatter and an all-gather over the copies add these sums. If copies train apart (zero/optim/outer_step.h), no
-// gradient is sent between copies. Each outer step then sends shards by a reduce-scatter and an all-gather, or by an
-// all-gather of only their largest elements.
+// gradient is sent between copies. Instead each outer step sends the differences of the shards: by a reduce-scatter and
+// an all-gather, or by an all-gather of only the largest elements.
 #pragma once
 
 #include <cstdint>
