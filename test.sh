@@ -274,10 +274,16 @@ built_libraries_need_cuda() {
 
 # The tests that a change can break, as many programs at once as run_ctest has. Prints each program and its filter.
 changed_tests() {
-  local chosen program filter targets=() logs=build/changed number=100 running=0
+  local chosen program filter python targets=() logs=build/changed number=100 running=0
   chosen=$(python3 tools/changed_tests.py "$base") || return 1
-  [ -n "$chosen" ] || { say "No test of C++ or of a script depends on the change."; return 0; }
-  mapfile -t targets < <(awk '$1 != "SCRIPT" {print $1} $2 ~ /page_.*test.py/ {print "zero_executable"}' <<<"$chosen")
+  if [[ $chosen == *PYTHON* ]] && ! python=$(python_of_package); then
+    say "No Python with torch, or no built package here: the tests of the package are left to ./test.sh."
+    chosen=$(grep -v '^PYTHON' <<<"$chosen" || true)
+  fi
+  [ -n "$chosen" ] || { say "No test of C++, of Python or of a script depends on the change."; return 0; }
+  mapfile -t targets < <(awk '$1 !~ /^(SCRIPT|PYTHON)$/ {print $1}
+    $2 ~ /page_.*test.py/ || $1 == "PYTHON" {print "zero_executable"}
+    $1 == "PYTHON" {print "zero_python_package"}' <<<"$chosen" | sort -u)
   [ ${#targets[@]} = 0 ] || configure_and_build release "-DZERO_TORCH=$ZERO_TORCH" -- "${targets[@]}" || return $?
   rm -rf $logs && mkdir -p $logs
   while read -r program filter; do
@@ -292,7 +298,17 @@ changed_tests() {
   [ ! -e $logs/failed ]
 }
 
-changed_test() {  # PROGRAM FILTER, or SCRIPT and its path
+# Prints a Python that can import torch, if an earlier build has the package.
+python_of_package() (
+  # shellcheck source=tools/test_python.sh
+  . tools/test_python.sh
+  python=${ZERO_TEST_PYTHON:-$test_python/bin/python}
+  [ -x "$python" ] || python=python3
+  [ -d build/release/python/zerocpp ] && echo "$python" &&
+    "$python" -c 'import importlib.util as u, sys; sys.exit(u.find_spec("torch") is None)'
+)
+
+changed_test() {  # PROGRAM FILTER, or SCRIPT or PYTHON and a path
   printf '%s %s\n' "$1" "${2:0:100}"
   case $1 in
     SCRIPT)
@@ -302,6 +318,7 @@ changed_test() {  # PROGRAM FILTER, or SCRIPT and its path
       [ $status != $skipped ] || say "$2 skips."
       [ $status = 0 ] || [ $status = $skipped ]
       ;;
+    PYTHON) env --default-signal ZERO_TEST_BUILD="$PWD/build/release" "$python" "$2" ;;
     *) cd build/release && ZERO_LOG_LEVEL=error env --default-signal "tests/$1" --gtest_brief=1 --gtest_filter="$2" ;;
   esac
 }

@@ -7,11 +7,15 @@ Prints a line for each test program, `PROGRAM FILTER`, with a filter for GoogleT
 comes first. A test file is chosen
   - if it changed,
   - if it mirrors the room of a changed source, or of a header of such a source (tests/engine for zero/engine),
-  - if it includes a changed header, directly or through other headers.
+  - if it includes a changed header, directly or through other headers,
+  - if it includes the header of a changed source, directly.
 Suites of the slow and full tiers are left out, and so are programs that are slow as a whole, except for changed test
 files. Programs that only a build with sanitizers has (cmake/fuzz_seeds.cmake) are left out, also for changed files. For
-a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`. Other changes (in cmake/, of a
-page) are left to `./test.sh`.
+a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`.
+
+For a changed file of the Python package it prints `PYTHON tests/python/x_test.py`: the tests of any change of the
+package, and those that have the name of the module or of its folder. A changed test of the package is also chosen.
+Other changes (in cmake/, of a page) are left to `./test.sh`.
 """
 
 import re
@@ -27,6 +31,7 @@ PROGRAM = re.compile(
 )
 SLOW_PROGRAM = re.compile(r"^zero_tests\((\w+)[^)]*?\bLABEL slow\b", re.MULTILINE)
 ONLY_SANITIZED = re.compile(r"^if\([^)]*NOT ZERO_SANITIZE\b[^)]*\)\n +return\(\)", re.MULTILINE)
+PYTHON_TESTS = ["tests/python/engine_test.py", "tests/python/style_test.py"]  # for any change of the package
 LATER = re.compile(r"(?:Slow|Full)(?:OnAnyDevice)?$")
 
 
@@ -50,11 +55,15 @@ def programs():
     return found, slow
 
 
+def includes_of(file):
+    return INCLUDE.findall((ROOT / file).read_text(encoding="utf-8", errors="replace"))
+
+
 def headers_behind(file, known):
     """All files of the repository that a file includes, directly or through other headers."""
     seen, waiting = set(), [file]
     while waiting:
-        for path in INCLUDE.findall((ROOT / waiting.pop()).read_text(encoding="utf-8", errors="replace")):
+        for path in includes_of(waiting.pop()):
             for name in (path, f"include/{path}"):
                 if name in known and name not in seen:
                     seen.add(name)
@@ -84,6 +93,20 @@ def program_of(path, table):
     return None
 
 
+def python_tests(changed, known):
+    """The tests of the Python package to run, as paths."""
+    tests = {path for path in known if path.startswith("tests/python/") and path.endswith("_test.py")}
+    chosen = {path for path in changed & tests if not path.startswith("tests/python/full/")}
+    for path in changed:
+        parts = Path(path).parts
+        if parts[:2] not in (("python", "zerocpp"), ("python", "extension")):
+            continue
+        chosen |= tests & set(PYTHON_TESTS)
+        names = {Path(path).stem.strip("_"), *(parts[2:3] if len(parts) > 3 else ())}
+        chosen |= {test for test in tests if any(re.match(rf"{re.escape(name)}_", Path(test).name) for name in names)}
+    return sorted(path for path in chosen if (ROOT / path).is_file())
+
+
 def main(arguments):
     base = arguments[0] if arguments else "HEAD"
     changed = set(git("diff", "--name-only", base)) | set(git("ls-files", "--others", "--exclude-standard"))
@@ -91,6 +114,7 @@ def main(arguments):
     table, slow = programs()
     rooms = {room_of(path) for path in changed if path.endswith((".h", ".cpp", ".cu", ".cuh"))} - {None}
     headers = {path for path in changed if path.endswith((".h", ".inc", ".cuh"))}
+    own_headers = {path[:-4] + ".h" for path in changed if path.endswith(".cpp")} & known
     filters = {}
     for test in sorted(
         path for path in known if path.startswith("tests/") and path.endswith("_test.cpp") and (ROOT / path).is_file()
@@ -100,7 +124,12 @@ def main(arguments):
         if (
             program is None
             or (program in slow and test not in changed)
-            or not (test in changed or mirrors or headers & headers_behind(test, known))
+            or not (
+                test in changed
+                or mirrors
+                or own_headers & set(includes_of(test))
+                or headers & headers_behind(test, known)
+            )
         ):
             continue
         suites = set(TEST.findall((ROOT / test).read_text(encoding="utf-8")))
@@ -121,6 +150,8 @@ def main(arguments):
         )
         if name and name.endswith("_test.py") and (ROOT / "tests/tools" / name).is_file():
             print("SCRIPT", f"tests/tools/{name}")
+    for test in python_tests(changed, known):
+        print("PYTHON", test)
     return 0
 
 

@@ -24,9 +24,20 @@ class Repository(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         for path, text in {
-            "cmake/core_tests.cmake": "zero_tests(base ROOMS base)\n",
+            "cmake/core_tests.cmake": "".join(f"zero_tests({room} ROOMS base)\n" for room in ("base", "plan", "world")),
             "cmake/fuzz_seeds.cmake": (ROOT / "cmake/fuzz_seeds.cmake").read_text(),
             "zero/base/file.h": "",
+            "zero/base/file.cpp": "",
+            "tests/plan/plan_test.cpp": '#include "zero/base/file.h"\nTEST(Plan, Reads) {}\n',
+            "tests/world/far_test.cpp": '#include "tests/world/far.h"\nTEST(Far, Runs) {}\n',
+            "tests/world/far.h": '#include "zero/base/file.h"\n',
+            "python/zerocpp/_plan.py": "",
+            "python/zerocpp/deepspeed/_keys.py": "",
+            "python/extension/bind_plan.cpp": "",
+            "tests/python/engine_test.py": "",
+            "tests/python/plan_test.py": "",
+            "tests/python/libraries/deepspeed_test.py": "",
+            "tests/python/full/wheel_test.py": "",
             "tests/base/file_test.cpp": '#include "zero/base/file.h"\nTEST(File, Opens) {}\n',
             "tests/fuzz/seeds_test.cpp": '#include "zero/base/file.h"\nTEST(FuzzSeeds, Pass) {}\n',
         }.items():
@@ -47,8 +58,29 @@ class Repository(unittest.TestCase):
             changed_tests.main([])
         return printed.getvalue()
 
-    def test_programs_of_sanitizers_are_left_out(self):
-        self.assertEqual(self.chosen("zero/base/file.h"), "zero_base_test File.*:*/File.*\n")
+    def test_headers_choose_all_that_include_them(self):
+        programs = [line.split()[0] for line in self.chosen("zero/base/file.h").splitlines()]
+        self.assertEqual(programs, ["zero_base_test", "zero_plan_test", "zero_world_test"])  # not the fuzzers' seeds
+
+    def test_sources_choose_users_of_their_header(self):
+        programs = [line.split()[0] for line in self.chosen("zero/base/file.cpp").splitlines()]
+        self.assertEqual(programs, ["zero_base_test", "zero_plan_test"])  # not those that include it through others
+
+    def test_modules_choose_tests_of_their_name(self):
+        own, common = "PYTHON tests/python/plan_test.py\n", "PYTHON tests/python/engine_test.py\n"
+        self.assertEqual(self.chosen("python/zerocpp/_plan.py"), common + own)
+        self.git("checkout", "-q", "--", ".")
+        self.assertEqual(
+            self.chosen("python/zerocpp/deepspeed/_keys.py"),
+            common + "PYTHON tests/python/libraries/deepspeed_test.py\n",
+        )
+        self.git("checkout", "-q", "--", ".")
+        self.assertEqual(self.chosen("python/extension/bind_plan.cpp"), common)
+
+    def test_changed_python_tests_are_chosen(self):
+        self.assertEqual(self.chosen("tests/python/plan_test.py"), "PYTHON tests/python/plan_test.py\n")
+        self.git("checkout", "-q", "--", ".")
+        self.assertEqual(self.chosen("tests/python/full/wheel_test.py"), "")
 
     def test_a_changed_log_chooses_nothing(self):
         self.assertEqual(self.chosen("tests/fuzz/seeds_test.cpp"), "")
