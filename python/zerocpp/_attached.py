@@ -456,12 +456,11 @@ class Attached:
 
 
 def engine_of(model: nn.Module) -> Attached:
-    """Local. Returns the engine to which the first parameter of `model` is attached. Raises ConfigError if none is."""
+    """Local. Returns the engine of the first attached parameter of `model`. Raises ConfigError if none is attached."""
     for parameter in model.parameters():
         for engine in _engines:
             if not engine.closed and id(parameter) in engine._names:
                 return engine
-        break
     raise refuse("engine_of", type(model).__name__, "this model is not attached", "call zero.attach(model) first")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan
+from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan, _world
 from zerocpp._attached import Loaded, Parameter, _engines, abandon_all, engine_of
 from zerocpp._errors import refuse
 from zerocpp._saving import Saving
@@ -86,6 +86,16 @@ def attach_for_library(key: str, model: nn.Module, optimizer: torch.optim.Optimi
         engine.close()
         raise
     return engine
+
+
+def refuse_other_ranks(key: str, ranks: int, options: Mapping[str, Any], remedy: str) -> None:
+    """Local, but for the first call of world(). Raises ConfigError if an engine with `options` has another world.
+
+    key, ranks: the library's name for its number of ranks, and this number.
+    """
+    own = (options.get("world") or _world.world()).size
+    if own != ranks:
+        raise refuse(key, ranks, f"the world of an engine has size {own}", remedy)
 
 
 def refuse_average(key: str, options: Mapping[str, Any]) -> None:

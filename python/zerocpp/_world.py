@@ -77,6 +77,8 @@ def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
         backend for GPUs gets an additional group of gloo.
     timeout: seconds that a rank waits for other ranks before it raises CommError.
 
+    Raises ConfigError if `group` is left out and the launcher started more ranks than the default group has.
+
     zerocpp itself computes the sums, so weights have the bits of every other transport. A lost rank cannot return.
     """
     import torch.distributed as dist
@@ -89,7 +91,9 @@ def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
             "torch.distributed is not initialised",
             'call torch.distributed.init_process_group("gloo") first, or use zero.world()',
         )
-    group = dist.group.WORLD if group is None else group
+    if group is None:
+        group = dist.group.WORLD
+        _refuse_smaller_group(dist.get_world_size())
     if not isinstance(group, dist.ProcessGroup):  # new_group() returns a number to other ranks
         raise refuse(
             "process_group",
@@ -100,6 +104,22 @@ def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
     if not _C.has_cpu_backend(group.group_name):
         group = _with_cpu_backend(group)
     return _C.world_over_group(group.group_name, float(timeout))
+
+
+def _refuse_smaller_group(size: int) -> None:
+    """Local. Refuses a default group of fewer ranks than the launcher started, because its groups would train apart."""
+    try:
+        started = _C.ranks_of_environment()
+    except _C.ConfigError:  # not all variables of a launcher
+        return
+    if size < started:
+        raise refuse(
+            "process_group",
+            f"a default group of size {size}",
+            f"the launcher started {started} ranks, which would train apart in groups of this size",
+            "call init_process_group() with all ranks; to train apart on purpose, name the group: "
+            "from_process_group(torch.distributed.group.WORLD)",
+        )
 
 
 def _with_cpu_backend(group: Any) -> Any:

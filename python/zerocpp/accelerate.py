@@ -107,15 +107,9 @@ class Accelerator(accelerate.Accelerator):
         if self.engines and self._zero.get("dtype") == "fp16":
             raise refuse("zero.dtype", "fp16", "backward() cannot tell the loss of two models", 'use dtype="bf16"')
         options = {"accumulate": self.gradient_accumulation_steps, **self._zero}
-        engine = _engine.attach_for_library("zero", model, optimizer, options)
-        if engine.world.size != self.num_processes:
-            raise refuse(
-                "num_processes",
-                self.num_processes,
-                f"the engine has {engine.world.size} ranks",
-                "start both with zero launch or torchrun",
-            )
-        return engine
+        remedy = "start the program with zero launch or torchrun; on CPUs construct Accelerator(cpu=True)"
+        _engine.refuse_other_ranks("num_processes", self.num_processes, options, remedy)
+        return _engine.attach_for_library("zero", model, optimizer, options)
 
     def _engine_of(self, model: nn.Module) -> _engine.Engine | None:
         inner = self.unwrap_model(model)

@@ -110,6 +110,8 @@ class ZeroStrategy(DDPStrategy):
         }
         if len(self.optimizers) > 1 and options.get("dtype") == "fp16":
             raise refuse("ZeroStrategy.dtype", "fp16", "a loss of two models has one scale only", 'use dtype="bf16"')
+        remedy = "start as many ranks with zero launch or torchrun, or leave out the launcher"
+        _engine.refuse_other_ranks("Trainer.devices", self.world_size, options, remedy)
         parts = [_part_of(module, optimizer) for optimizer in self.optimizers]
         if parts != [module]:
             self._broadcast_others(module, parts)
@@ -117,13 +119,6 @@ class ZeroStrategy(DDPStrategy):
             engine = _engine.attach_for_library("ZeroStrategy", part, optimizer, options)
             engine.optimizer.fewer_micro_batches = True  # an epoch's last step
             self.engines.append(engine)
-            if engine.world.size != self.world_size:
-                raise refuse(
-                    "Trainer.devices",
-                    self.world_size,
-                    f"the engine has {engine.world.size} ranks",
-                    "start as many with zero launch or torchrun",
-                )
         self.optimizers = [engine.optimizer for engine in self.engines]
 
     def _broadcast_others(self, module: nn.Module, parts: list[nn.Module]) -> None:

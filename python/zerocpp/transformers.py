@@ -149,6 +149,8 @@ class ZeroMixin:
 
     def _attach(self) -> None:
         options = {**self._options_of_arguments(), **self._zero}
+        remedy = "start the program with zero launch or torchrun; on CPUs set TrainingArguments.use_cpu"
+        _engine.refuse_other_ranks("TrainingArguments.world_size", self.args.world_size, options, remedy)
         self.engine = _engine.attach_for_library("zero", self.model, self.optimizer, options)
         self.optimizer = self.engine.optimizer
         self.optimizer.fewer_micro_batches = True  # an epoch's last step

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import ranks
+from plain_torch import STAGES, mlp, refusal, squares
 
 
 def scalar_model() -> Any:
@@ -186,6 +190,70 @@ def replaced_parameter() -> str:
     return text
 
 
+def shares_the_last_parameter() -> dict[str, Any]:
+    """A second model whose last parameter is attached already: the remedy of the error ends the first engine."""
+    import zerocpp as zero
+
+    first, second = mlp(), mlp()
+    second[3].bias = first[3].bias
+    found: dict[str, Any] = {"none": refusal(lambda: zero.engine_of(second))}
+    engine = zero.attach(first, stage=3)
+    found["text"] = refusal(lambda: zero.attach(second, stage=3))
+    found["found"] = zero.engine_of(second) is engine
+    zero.engine_of(second).close()
+    with zero.attach(second, stage=3) as engine:
+        squares(second, 0, zero.world().rank).backward()
+        found["steps"] = engine.step().step
+    return found
+
+
+def ways_out() -> dict[str, Any]:
+    """Errors of each way to write an attached parameter into a file, and its values as operators read them."""
+    import torch
+    import zerocpp as zero
+    from zerocpp import _C
+
+    model = mlp()
+    weight = model[0].weight
+    wanted = weight.tolist()
+    ways: dict[str, Any] = {
+        "pickle": lambda: pickle.dumps(weight),
+        "pickle of a view": lambda: pickle.dumps(weight.detach()),
+        "pickle of the model": lambda: pickle.dumps(model),
+        "torch.save": lambda: torch.save(weight, io.BytesIO()),
+        "torch.save of the model": lambda: torch.save(model, io.BytesIO()),
+        "torch.save of its weights": lambda: torch.save(model.state_dict(), io.BytesIO()),
+        "storage": lambda: weight.untyped_storage().tolist(),
+    }
+    found: dict[str, Any] = {}
+    for stage, budget in STAGES.items():
+        with zero.attach(model, stage=stage, **budget):
+            errors = {way: ranks.error_of(call) for way, call in ways.items()}
+            alias = copy.copy(weight)  # a second name of the same parameter
+            values = [alias.tolist() == wanted, weight.tolist() == wanted, weight.detach()[1].tolist() == wanted[1]]
+            found[str(stage)] = {"errors": errors, "values": values, "alias": _C.is_attached(alias)}
+            del alias
+    found["after"] = pickle.loads(pickle.dumps(model))[0].weight.tolist() == wanted
+    return found
+
+
+def moves_to_meta() -> dict[str, Any]:
+    """model.to("meta") replaces all parameters, so the next step is refused. A copy on meta is harmless."""
+    import zerocpp as zero
+
+    rank = zero.world().rank
+    found: dict[str, Any] = {}
+    for stage, budget in STAGES.items():
+        model = mlp()
+        with zero.attach(model, stage=stage, **budget) as engine:
+            assert model[0].weight.to("meta").is_meta
+            squares(model, 0, rank).backward()
+            steps = engine.step().step
+            model.to("meta")
+            found[str(stage)] = {"steps": steps, "text": refusal(engine.step)}
+    return found
+
+
 def exits_without_close() -> dict[str, Any]:
     import torch
     import zerocpp as zero
@@ -289,6 +357,37 @@ class Breakages(ranks.PackageTest):
             self.assertEqual(of_rank, one)
 
 
+class Attached(ranks.CallsTest):
+    calls = [shares_the_last_parameter, ways_out, moves_to_meta]
+
+    def test_shared_last_parameter_has_a_remedy(self) -> None:
+        for found in self.of(shares_the_last_parameter):
+            self.assertRegex(found["none"], "engine_of = Sequential: this model is not attached\n  ")
+            self.assertRegex(
+                found["text"], r"attach = 3\.bias: .*attached already\n  .*zero\.engine_of\(model\)\.close\(\)"
+            )
+            self.assertEqual((found["found"], found["steps"]), (True, 1))
+
+    def test_pickle_and_save_name_the_parameter(self) -> None:
+        for found in self.of(ways_out):
+            for stage in ("0", "3"):
+                self.assertEqual(len(found[stage]["errors"]), 7)
+                for way, error in found[stage]["errors"].items():
+                    self.assertRegex(
+                        error,
+                        r"^RuntimeError: 0\.weight: .*\n  .*in Python engine\.export\(\)",
+                        f"{way}, stage {stage}",
+                    )
+                self.assertEqual((found[stage]["values"], found[stage]["alias"]), ([True] * 3, True), stage)
+            self.assertTrue(found["after"])
+
+    def test_step_after_meta_is_refused(self) -> None:
+        for found in self.of(moves_to_meta):
+            for stage in ("0", "3"):
+                self.assertEqual(found[stage]["steps"], 1)
+                self.assertRegex(found[stage]["text"], r"step = 0\.weight: this parameter was replaced .*\n  ")
+
+
 class BadInput(ranks.PackageTest):
     def refused(self, text: str, *wanted: str) -> None:
         program = (
@@ -297,6 +396,7 @@ class BadInput(ranks.PackageTest):
             + "\nexcept zero.ConfigError as error:\n  print(isinstance(error, ValueError), error)\n"
         )
         done = subprocess.run([sys.executable, "-c", program], env=ranks.environment(), text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("True", done.stdout, done.stderr)
         for word in wanted:
             self.assertIn(word, done.stdout)

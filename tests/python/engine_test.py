@@ -281,6 +281,7 @@ class Reading(ranks.PackageTest):
 class Log(ranks.PackageTest):
     def test_lines_reach_the_logger(self) -> None:
         how = ranks.ended(logs, ranks=1, level="INFO", handler=True)
+        self.assertEqual(how.status, 0, how.output)
         lines = how.results[0]["lines"]
         self.assertTrue(any("a step is skipped" in text for _, _, text in lines), lines)
         self.assertEqual({name for name, _, _ in lines}, {"zerocpp"})
@@ -289,11 +290,13 @@ class Log(ranks.PackageTest):
 
     def test_level_of_the_logger_counts(self) -> None:
         how = ranks.ended(logs, ranks=1, level="ERROR", handler=True)
+        self.assertEqual(how.status, 0, how.output)
         self.assertEqual(how.results[0]["lines"], [])
 
     # Python's last resort writes warnings to standard error.
     def test_warnings_are_seen_without_a_handler(self) -> None:
         how = ranks.ended(logs, ranks=2, level="WARNING", handler=False)
+        self.assertEqual(how.status, 0, how.output)
         self.assertIn("rank 0: a step is skipped", how.output)
 
 

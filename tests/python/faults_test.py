@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A rank that is lost, that stops, or that raises an exception: the other ranks name it, and every process ends.
+"""A rank that is lost, that stops, or that raises an exception: the other ranks name it, and nothing is left behind.
 
 One process imports torch and forks the ranks of all cases, because each import takes seconds.
 """
@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import forked_ranks
+import left_behind
 from plain_torch import mlp, squares
 
 RANKS = 3
 LOST = 1  # the rank at fault
+DISK = "states"  # the folder of all ranks for their moments
 LIMIT = 45  # seconds after which a running rank is killed, and its case fails
 
 
@@ -152,11 +154,16 @@ def run_rank(case: str, folder: Path, rank: int) -> None:
 
     world = zero.world(timeout=TIMEOUTS.get(case, 60.0))
     model = mlp()
-    engine = zero.attach(model, zero.AdamW(lr=1e-2), stage=3, device_memory="min")
+    disk = folder / DISK
+    engine = zero.attach(
+        model, zero.AdamW(lr=1e-2), stage=3, device_memory="min", offload={"optimizer": {"disk": 1}}, disk=disk
+    )
     squares(model, 0, rank).backward()
     engine.step()
     if case == "in_save":
         engine.save(folder / "checkpoint", notes={"saved": "first"})
+    held = {"memory": left_behind.memory_of("self"), "files": left_behind.files_in(disk)}
+    (folder / f"{case}-{rank}.held").write_text(json.dumps(held))
     world.barrier()
     found: dict[str, Any] = {"began": time.time()}
     try:
@@ -184,7 +191,8 @@ def fork_rank(case: str, folder: Path, rank: int) -> int:
 
 
 def ends(case: str, folder: Path) -> list[dict[str, Any]]:
-    """Runs a case. Returns the result of each rank, its exit status, and the seconds from the fault to its end."""
+    """Runs a case. Returns the result of each rank, its exit status, the seconds from the fault to its end, what it
+    held, and what is left of all ranks."""
     processes = {fork_rank(case, folder, rank): rank for rank in range(RANKS)}
     found: list[dict[str, Any]] = [{} for _ in range(RANKS)]
     begin = time.monotonic()
@@ -209,6 +217,12 @@ def ends(case: str, folder: Path) -> list[dict[str, Any]]:
         since = found[rank].get("began", 0.0) if lost_at is None else lost_at
         found[rank]["seconds"] = time.time() - since
         found[rank]["output"] = (folder / f"{case}-{rank}.log").read_text(errors="replace")
+    held = [folder / f"{case}-{rank}.held" for rank in range(RANKS)]
+    of_ranks = [json.loads(file.read_text()) if file.exists() else {"memory": [], "files": []} for file in held]
+    memory = {name for own in of_ranks for name in own["memory"]}
+    left = [*left_behind.holders(memory), *left_behind.others_of_session(), *os.listdir(folder / DISK)]
+    for of_rank, own in zip(found, of_ranks):
+        of_rank.update(held=own, left=left)
     return found
 
 
@@ -220,6 +234,7 @@ def all_cases(folder: str) -> dict[str, list[dict[str, Any]]]:
 
     torch.optim.SGD([torch.zeros(1)], lr=0.1)  # imports all modules that attach() needs
     gc.freeze()  # so the ranks do not copy these pages at their ends
+    Path(folder, DISK).mkdir()
     return {case: ends(case, Path(folder)) for case in CASES}
 
 
@@ -236,6 +251,14 @@ class Faults(forked_ranks.GroupsTest):
             self.assertEqual(other["status"], 0, other["output"])
             self.assertLess(other["seconds"], within)
             self.assertNotIn("Fatal", other["output"])
+
+    def test_nothing_is_left_behind(self) -> None:
+        for case, of_ranks in self.found.items():
+            for rank, found in enumerate(of_ranks):
+                with self.subTest(case, rank=rank):
+                    for kind in ("memory", "files"):
+                        self.assertGreater(len(found["held"][kind]), 0, found["output"])
+                    self.assertEqual(found["left"], [])
 
     def test_killed_rank_is_named(self) -> None:
         for case in ("in_forward", "in_backward", "in_step", "in_save", "in_gathered"):

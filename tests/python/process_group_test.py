@@ -92,6 +92,11 @@ def refusals() -> dict[str, str]:
     found["unknown"] = refusal(lambda: zero._C.world_over_group("no such group", 60.0))
     world = zero.World.from_process_group()
     found["servers"] = refusal(lambda: zero.attach(mlp(), world=world, servers=1))
+    os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="2")  # as of one of two ranks that a launcher started
+    found["smaller"] = refusal(lambda: zero.World.from_process_group())
+    found["on purpose"] = str(zero.World.from_process_group(dist.group.WORLD).size)
+    del os.environ["RANK"]  # WORLD_SIZE by itself is of no launcher
+    found["of no launcher"] = str(zero.World.from_process_group().size)
     os.environ.update(ZERO_MAX_REPLACEMENTS="1", RANK="0", WORLD_SIZE="1")
     found["replacements"] = refusal(lambda: zero.World.from_process_group())
     dist.destroy_process_group()
@@ -188,6 +193,11 @@ class ProcessGroups(ranks.PackageTest):
         self.assertRegex(found["not initialised"], "(?s)not initialised\n  .*init_process_group")
         self.assertRegex(found["unknown"], "(?s)process_group = no such group.*\n  ")
         self.assertRegex(found["servers"], "(?s)servers.*process group.*\n  .*stages 0 to 3")
+        self.assertRegex(
+            found["smaller"],
+            r"(?s)default group of size 1: the launcher started 2 ranks.*\n  .*init_process_group\(\) with all ranks",
+        )
+        self.assertEqual((found["on purpose"], found["of no launcher"]), ("1", "1"))
         self.assertRegex(found["replacements"], "(?s)started again alone.*\n  .*max-restarts")
 
     def test_forgotten_groups_end_at_exit(self) -> None:

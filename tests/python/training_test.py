@@ -75,9 +75,13 @@ def train(
                             losses.append(engine.step(loss=loss).loss)
                             engine.optimizer.zero_grad()
                         report = engine.report()
+                        trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
                         found[f"{kind} {stage} {tier}"] = {
                             "hash": hash_of(engine.state_dict()),
                             "mismatches": report.trace_mismatches,
+                            "bytes": report.state_bytes,
+                            "moments": [report.memory["moment"], report.host_memory["moment"]],
+                            "least": 8 * trained / (1 if stage == 0 else world.size),
                             "distance": max(abs(a - b) / abs(b) for a, b in zip(losses, wanted)) if wanted else 0.0,
                         }
     return found
@@ -100,6 +104,17 @@ def warnings_of_a_schedule() -> list[str]:
     return [str(warning.message) for warning in found]
 
 
+def check_tiers(test: unittest.TestCase, way: str, result: dict[str, Any]) -> None:
+    """Asserts that AdamW's moments are on the tier of the way, and on no other tier."""
+    tier = way.split()[-1]
+    device, host = result["moments"]
+    moments = {"device": device, "host": host, "disk": result["bytes"]["disk"]}
+    own = moments.pop(tier if tier in moments else "device")
+    test.assertGreaterEqual(own, result["least"], way)
+    test.assertEqual(set(moments.values()), {0}, way)
+    test.assertEqual(result["bytes"]["host"], host, way)
+
+
 def check(test: unittest.TestCase, results: list[dict[str, Any]], distance: float) -> None:
     """Asserts that a model's weights have the same bits in all ways, and losses near torch's."""
     for of_rank in results:
@@ -108,6 +123,7 @@ def check(test: unittest.TestCase, results: list[dict[str, Any]], distance: floa
             hashes.setdefault(way.split()[0], set()).add(result["hash"])
             test.assertEqual(result["mismatches"], 0, way)
             test.assertLessEqual(result["distance"], distance, way)
+            check_tiers(test, way, result)
         for kind, found in hashes.items():
             test.assertEqual(len(found), 1, kind)
 

@@ -47,7 +47,8 @@ def other_threads_run() -> dict[str, float]:
 
         thread = threading.Thread(target=tick)
         thread.start()
-        late("forward", lambda: squares(model, 0, world.rank)).backward()
+        loss = late("forward", lambda: squares(model, 0, world.rank))
+        late("backward", loss.backward)
         late("step", engine.step)
         late("numpy", lambda: model[0].weight.detach().numpy())
         ended = True
@@ -109,9 +110,15 @@ def interrupted(what: str, transport: str) -> dict[str, Any]:
 
     world = zero.world(transport)
     model = mlp()
-    zero.attach(model, stage=3, device_memory="min")
-    waits = {
+    engine = zero.attach(model, stage=3, device_memory="min")
+    if what in ("backward", "step"):
+        loss = squares(model, 0, world.rank)
+    if what == "step":
+        loss.backward()
+    waits: dict[str, Callable[[], Any]] = {
         "forward": lambda: squares(model, 0, world.rank),
+        "backward": lambda: loss.backward(),
+        "step": engine.step,
         "numpy": lambda: model[0].weight.detach().numpy(),
         "barrier": world.barrier,
     }[what]
@@ -148,7 +155,7 @@ def alone() -> None:
 class Waits(ranks.PackageTest):
     def test_other_threads_run_during_waits(self) -> None:
         found = ranks.run(other_threads_run)[0]
-        self.assertEqual(sorted(found), ["forward", "numpy", "step"])
+        self.assertEqual(sorted(found), ["backward", "forward", "numpy", "step"])
         for name, times in found.items():
             self.assertGreater(times["waited"], 1.5, name)
             self.assertLess(times["silent"], 1.0, name)
@@ -164,14 +171,18 @@ class Waits(ranks.PackageTest):
         self.assertIn("CAUGHT CommError", how.output)
 
     def test_interrupt_ends_the_meeting_of_ranks(self) -> None:
-        self.assertRegex(ranks.ended(alone, ranks=1).output, "CAUGHT after [1-5] s")
+        how = ranks.ended(alone, ranks=1)
+        self.assertEqual(how.status, 3, how.output)
+        self.assertRegex(how.output, "CAUGHT after [1-5] s")
 
-    def test_interrupt_ends_an_operator(self) -> None:
-        for what, transport in (("forward", "auto"), ("numpy", "auto"), ("forward", "gloo")):
+    def test_interrupt_ends_each_wait(self) -> None:
+        waits = [(what, "auto") for what in ("forward", "backward", "step", "numpy")]
+        for what, transport in (*waits, ("forward", "gloo")):
             with self.subTest(what=what, transport=transport):
                 how = ranks.ended(interrupted, what=what, transport=transport)
                 if "libzero_transport_gloo.so is not installed" in how.output:
                     continue
+                self.assertNotEqual(how.status, 0, how.output)
                 self.assertRegex(how.output, "CAUGHT after [1-5] s")
 
 

@@ -117,7 +117,7 @@ def other_device() -> dict[str, str]:
     return {place: ranks.error_of(lambda place=place: zero.attach(model, device=place)) for place in ("", "cpu")}
 
 
-def forked_child() -> dict[str, str]:
+def forked_child() -> dict[str, Any]:
     """The errors of a child that this rank forks after world()."""
     import zerocpp as zero
 
@@ -131,10 +131,10 @@ def forked_child() -> dict[str, str]:
     os.close(writes)
     with os.fdopen(reads) as pipe:
         text = pipe.read()
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
     with zero.attach(mlp(), stage=3):  # the parent is unharmed
         pass
-    return {"text": text}
+    return {"text": text, "status": os.waitstatus_to_exitcode(status)}
 
 
 # ---- ranks that differ
@@ -248,6 +248,7 @@ class Calls(ranks.CallsTest):
         for rank, found in enumerate(self.of(forked_child)):
             self.assertIn(f"forked from rank {rank}", found["text"])
             self.assertIn("spawn", found["text"])
+            self.assertEqual(found["status"], 0)
 
 
 class Ranks(forked_ranks.GroupsTest):

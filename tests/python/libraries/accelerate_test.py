@@ -32,14 +32,16 @@ def accelerator_of(kind: str, accumulate: int = 1, zero: dict[str, Any] | None =
     return zerocpp.accelerate.Accelerator(zero=zero, **given)
 
 
-def prepared(accelerator: Any) -> tuple[Any, ...]:
+def prepared(accelerator: Any, workers: int = 0) -> tuple[Any, ...]:
+    """workers: number of forked processes of each loader."""
     import torch
     import transformers
     from small_models import make, sentences
 
     torch.manual_seed(7)
-    loader = torch.utils.data.DataLoader(sentences(EPOCH, classes=3), batch_size=4, shuffle=True)
-    evaluated = torch.utils.data.DataLoader(sentences(22, first=1000, classes=3), batch_size=4)
+    given: dict[str, Any] = {"batch_size": 4, "num_workers": workers}
+    loader = torch.utils.data.DataLoader(sentences(EPOCH, classes=3), shuffle=True, **given)
+    evaluated = torch.utils.data.DataLoader(sentences(22, first=1000, classes=3), **given)
     model = make("bert")
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = transformers.get_linear_schedule_with_warmup(optimizer, num_warmup_steps=4, num_training_steps=40)
@@ -76,10 +78,12 @@ def epoch_of(accelerator: Any, parts: tuple[Any, ...], epoch: int, clip: float) 
     return found
 
 
-def train(kind: str, clip: float = 0.0, saves: str = "", resumes: str = "", **given: Any) -> list[Any]:
+def train(
+    kind: str, clip: float = 0.0, saves: str = "", resumes: str = "", workers: int = 0, **given: Any
+) -> list[Any]:
     """Trains two epochs; `saves` after the first, or `resumes` with the second. Returns the logged values of each."""
     accelerator = accelerator_of(kind, **given)
-    parts = prepared(accelerator)
+    parts = prepared(accelerator, workers)
     found = []
     for epoch in range(2):
         if resumes and epoch == 0:
@@ -217,7 +221,7 @@ class Accelerate(ranks.FolderTest):
             train,
             cases={
                 "ddp": {"kind": "torch"},
-                "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}},
+                "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}, "workers": 2},
                 "ddp bf16": {"kind": "torch", "mixed_precision": "bf16"},
                 "zero bf16": {"kind": "zero", "mixed_precision": "bf16", "zero": {"stage": 3}},
             },

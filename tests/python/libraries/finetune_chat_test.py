@@ -99,6 +99,7 @@ class FinetuneChat(ranks.FolderTest):
             capture_output=True,
             timeout=600,
         )
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("the file has no conversation", done.stderr)
 
     @ranks.whole

@@ -17,11 +17,12 @@ import ranks
 EPOCH = 40  # samples; 2 ranks of 4 make 5 batches, so accumulation by 2 ends with a single batch
 
 
-def tokens() -> Any:
+def tokens(workers: int = 0) -> Any:
+    """workers: number of forked processes of the loader."""
     import torch
     from small_models import sentences
 
-    return torch.utils.data.DataLoader(sentences(EPOCH), batch_size=4, shuffle=False)
+    return torch.utils.data.DataLoader(sentences(EPOCH), batch_size=4, shuffle=False, num_workers=workers)
 
 
 def language_model() -> Any:
@@ -82,7 +83,7 @@ def trainer_of(kind: str, zero: dict[str, Any] | None = None, **given: Any) -> A
     return lightning.Trainer(**{"strategy": strategy, **options, **given})
 
 
-def fit(kind: str, saves: str = "", resumes: str = "", **given: Any) -> dict[str, Any]:
+def fit(kind: str, saves: str = "", resumes: str = "", workers: int = 0, **given: Any) -> dict[str, Any]:
     """Trains two epochs; `saves` into that folder, or continues from epoch 1 of the folder `resumes`."""
     import os
 
@@ -93,7 +94,8 @@ def fit(kind: str, saves: str = "", resumes: str = "", **given: Any) -> dict[str
         given["callbacks"] = lightning.pytorch.callbacks.ModelCheckpoint(saves, filename="{epoch}", save_top_k=-1)
         given["enable_checkpointing"] = True
     module = language_model()
-    trainer_of(kind, **given).fit(module, tokens(), tokens(), ckpt_path=f"{resumes}/epoch=0.ckpt" if resumes else None)
+    checkpoint = f"{resumes}/epoch=0.ckpt" if resumes else None
+    trainer_of(kind, **given).fit(module, tokens(workers), tokens(workers), ckpt_path=checkpoint)
     if world is not None:
         os.environ["WORLD_SIZE"] = world  # Lightning removes it at its end
     return module.seen
@@ -276,7 +278,7 @@ class Lightning(ranks.FolderTest):
             fit,
             cases={
                 "ddp": {"kind": "torch"},
-                "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}},
+                "zero": {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}, "workers": 2},
                 "ddp 2": {"kind": "torch", **options},
                 "zero 2": {"kind": "zero", "zero": {"stage": 1}, **options},
             },

@@ -223,12 +223,14 @@ def trains_with_other_arguments(folder: str) -> dict[str, str]:
 
 @ranks.needs("transformers", "accelerate")
 class ZeroTrainer(ranks.FolderTest):
+    # At stage 3 forked workers load the samples.
     def test_two_ranks_equal_ddp(self) -> None:
+        sharded: dict[str, Any] = {"zero": {"stage": 3, "device_memory": "min"}, "dataloader_num_workers": 2}
         found = ranks.run_cases(
             train,
             cases={
                 "ddp": {"kind": "torch", "folder": self.folder},
-                "3": {"kind": "zero", "folder": self.folder, "zero": {"stage": 3, "device_memory": "min"}},
+                "3": {"kind": "zero", "folder": self.folder, **sharded},
                 "1": {"kind": "zero", "folder": self.folder, "zero": {"stage": 1}},
             },
         )

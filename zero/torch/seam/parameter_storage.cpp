@@ -95,11 +95,10 @@ ParameterStorage::ParameterStorage(ParameterOwner& owner, int param, const std::
       handle_(std::make_unique<ParameterHandle>(&owner, param, *storage_.unsafeGetStorageImpl())) {
   storage_.unsafeGetStorageImpl()->get_extra_meta().custom_data_ptr_error_msg_ = fmt::format(
       "{}: this parameter of an attached module has memory only while an operator uses it, so its memory cannot be "
-      "read "
-      "directly (torch::save, data_ptr, accessor, DLPack)\n"
-      "  Write the module's weights with engine.export_weights(\"model.safetensors\"). Read a pointer within a scope "
-      "of "
-      "engine.use({{parameter}}), and write through it within engine.gathered(module). All ranks take part in each.",
+      "read directly (torch::save, pickle, data_ptr, accessor, DLPack)\n"
+      "  Write the module's weights with engine.export_weights(\"model.safetensors\"), in Python engine.export(). Read "
+      "a pointer within a scope of engine.use({{parameter}}), in Python engine.using(parameter), and write through it "
+      "within engine.gathered(module). All ranks take part in each.",
       name);
   point_to(nullptr);
 }
