@@ -19,8 +19,7 @@ namespace zero {
 namespace {
 
 // No budget is larger, so the budgets of all tiers can be added up.
-constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / 4;
-static_assert(kNumTiers < 4);
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max() / (kNumTiers + 1);
 
 bool is_in_bytes(const MemoryBudget& budget) {
   return budget.kind == MemoryBudget::Kind::kBytes;

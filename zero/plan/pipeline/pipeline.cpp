@@ -155,6 +155,26 @@ void require_any_order(int ranks, int sections, int micros) {
                     fmt::format("use parallel.sections = {}, or 0", ranks));
 }
 
+std::vector<Pass> passes_of(PassOrder order, int rank, int ranks, int sections, int micros, int depth) {
+  switch (order) {
+    case PassOrder::kGpipe:
+      return gpipe(rank, micros);
+    case PassOrder::kOneForwardOneBackward:
+      return one_forward_one_backward(rank, ranks, micros, depth);
+    case PassOrder::kInterleaved:
+      return interleaved(rank, ranks, sections / ranks, micros);
+    case PassOrder::kZbH1:
+      return zero_bubble(rank, ranks, micros, 1);
+    case PassOrder::kZbH2:
+      return zero_bubble(rank, ranks, micros, 2);
+    case PassOrder::kZbV:
+      return zb_v(rank, ranks, micros);
+    case PassOrder::kAuto:
+      break;
+  }
+  ZERO_CHECK(false, "no order is chosen");
+}
+
 }  // namespace
 
 std::string_view name_of(PassOrder order) {
@@ -211,14 +231,8 @@ PipelinePlan build_pipeline(PassOrder order, int ranks, int sections, int micros
     const bool returns = order == PassOrder::kZbV && section >= ranks;
     plan.rank_of_section.push_back(returns ? 2 * ranks - 1 - section : section % ranks);
   }
-  for (int rank = 0; rank < ranks; ++rank) {
-    plan.passes.push_back(order == PassOrder::kGpipe         ? gpipe(rank, micros)
-                          : order == PassOrder::kInterleaved ? interleaved(rank, ranks, sections / ranks, micros)
-                          : order == PassOrder::kZbH1        ? zero_bubble(rank, ranks, micros, 1)
-                          : order == PassOrder::kZbH2        ? zero_bubble(rank, ranks, micros, 2)
-                          : order == PassOrder::kZbV         ? zb_v(rank, ranks, micros)
-                                                             : one_forward_one_backward(rank, ranks, micros, depth));
-  }
+  for (int rank = 0; rank < ranks; ++rank)
+    plan.passes.push_back(passes_of(order, rank, ranks, sections, micros, depth));
   return plan;
 }
 
