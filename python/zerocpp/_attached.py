@@ -61,7 +61,7 @@ class Given:
     options: dict[str, Any]  # as given, by a keyword or by the configuration
 
     def passed(self, names: Collection[str]) -> dict[str, Any]:
-        """The options with these names, and the optimizer, for the extension."""
+        """Local. Returns the options with these names, and the optimizer, for the extension."""
         chosen = {name: value for name, value in self.options.items() if name in names}
         rows = self.read.rows if self.tensors.trained() else None
         return dict(chosen, optimizer=(self.read.name, self.read.keys), groups=rows)
@@ -355,6 +355,7 @@ class Attached:
 
     @property
     def closed(self) -> bool:
+        """Local. Whether the engine has ended on this rank, by close() or after an exception."""
         return self._core.closed
 
     @_log.drains
@@ -408,7 +409,7 @@ class Attached:
 
     @property
     def clip(self) -> float:
-        """The norm to which step() clips gradients; 0: no clipping."""
+        """Local. The norm to which step() clips gradients; 0: no clipping."""
         return float(self.options.get("clip") or 0.0)
 
     @property
