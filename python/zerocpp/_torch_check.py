@@ -45,7 +45,7 @@ def _require_one_libtorch() -> None:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return
-    found = sorted({line.split()[-1] for line in maps.splitlines() if line.endswith("/libtorch_cpu.so")})
+    found = sorted({line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.endswith("/libtorch_cpu.so")})
     if len(found) > 1:
         raise ImportError(
             f"two copies of libtorch are loaded: {', '.join(found)}\n"
