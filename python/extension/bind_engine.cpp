@@ -21,7 +21,7 @@ namespace {
 using NoGil = py::call_guard<py::gil_scoped_release>;
 
 void bind_scopes(py::module_& module) {
-  py::class_<Scope>(module, "Scope")
+  py::class_<Scope>(module, "Scope", "A scope of an engine: begins and ends with `with`.")
       .def("__enter__", &Scope::enter, NoGil())
       .def("__exit__", [](Scope& self, const py::args&) {
         const py::gil_scoped_release no_gil;
@@ -36,7 +36,7 @@ std::map<std::string, std::int64_t> dict_of(const MemoryCount& count) {
 }
 
 void bind_reports(py::module_& module) {
-  py::class_<StepReport>(module, "StepReport", "The result of one step.")
+  py::class_<StepReport>(module, "StepReport", "The result of one step. Its values are Local.")
       .def_readonly("step", &StepReport::step, "Updates so far; skipped steps do not count.")
       .def_readonly("grad_norm", &StepReport::grad_norm, "Norm of the mean gradient over ranks, before clipping.")
       .def_readonly("skipped", &StepReport::skipped, "Whether nothing was updated.")
@@ -51,36 +51,50 @@ void bind_reports(py::module_& module) {
         return fmt::format("StepReport(step={}, grad_norm={:.6g}{})", self.step, self.grad_norm,
                            self.skipped ? fmt::format(", skipped: {}", name_of(self.reason)) : "");
       });
-  py::class_<EngineReport>(module, "Report", "Bytes and times of this rank. Sizes are in bytes, times in seconds.")
-      .def_readonly("world", &EngineReport::world)
-      .def_readonly("rank", &EngineReport::rank)
-      .def_readonly("stage", &EngineReport::stage)
-      .def_readonly("transport", &EngineReport::transport)
-      .def_readonly("peak_memory_bytes", &EngineReport::peak_memory_bytes)
-      .def_readonly("peak_host_memory_bytes", &EngineReport::peak_host_memory_bytes)
-      .def_readonly("sent_bytes_per_step", &EngineReport::sent_bytes_per_step)
-      .def_readonly("received_bytes_per_step", &EngineReport::received_bytes_per_step)
-      .def_readonly("planned_sent_bytes", &EngineReport::planned_sent_bytes)
-      .def_readonly("state_formula_bytes", &EngineReport::state_formula_bytes)
-      .def_readonly("sent_formula_bytes", &EngineReport::sent_formula_bytes)
-      .def_readonly("num_parameters", &EngineReport::num_parameters)
-      .def_readonly("skipped_steps", &EngineReport::skipped_steps)
-      .def_readonly("loss_scale", &EngineReport::loss_scale)
-      .def_readonly("replans", &EngineReport::replans)
-      .def_readonly("trace_mismatches", &EngineReport::trace_mismatches)
-      .def_readonly("padding_bytes", &EngineReport::padding_bytes)
-      .def_readonly("delayed_steps", &EngineReport::delayed_steps)
-      .def_readonly("moved_bytes", &EngineReport::moved_bytes)
+  py::class_<EngineReport>(module, "Report",
+                           "Bytes and times of this rank; its values are Local. Sizes are in bytes, times in seconds.")
+      .def_readonly("world", &EngineReport::world, "Number of ranks.")
+      .def_readonly("rank", &EngineReport::rank, "Number of this rank, from 0.")
+      .def_readonly("stage", &EngineReport::stage, "ZeRO stage, 0 to 3.")
+      .def_readonly("transport", &EngineReport::transport, "Name of the transport.")
+      .def_readonly("peak_memory_bytes", &EngineReport::peak_memory_bytes, "Largest sum over tags, on the device.")
+      .def_readonly("peak_host_memory_bytes", &EngineReport::peak_host_memory_bytes,
+                    "Largest sum over tags, on the host.")
+      .def_readonly("sent_bytes_per_step", &EngineReport::sent_bytes_per_step, "Sent in the last step.")
+      .def_readonly("received_bytes_per_step", &EngineReport::received_bytes_per_step, "Received in the last step.")
+      .def_readonly("planned_sent_bytes", &EngineReport::planned_sent_bytes,
+                    "Sent in a step of the current schedule; 0 before the first schedule.")
+      .def_readonly("state_formula_bytes", &EngineReport::state_formula_bytes,
+                    "States by the formula, without padding.")
+      .def_readonly("sent_formula_bytes", &EngineReport::sent_formula_bytes,
+                    "Sent in a step by the formula, without padding.")
+      .def_readonly("num_parameters", &EngineReport::num_parameters, "Number of elements of the model's parameters.")
+      .def_readonly("skipped_steps", &EngineReport::skipped_steps, "Number of steps that updated nothing.")
+      .def_readonly("loss_scale", &EngineReport::loss_scale, "Loss scale of the next step; None without one.")
+      .def_readonly("replans", &EngineReport::replans, "Number of times that states moved to another tier.")
+      .def_readonly("trace_mismatches", &EngineReport::trace_mismatches,
+                    "Number of steps that departed from their schedule.")
+      .def_readonly("padding_bytes", &EngineReport::padding_bytes, "Padding of all units, over all shards.")
+      .def_readonly("delayed_steps", &EngineReport::delayed_steps,
+                    "Number of updates whose gradient was applied a step late.")
+      .def_readonly("moved_bytes", &EngineReport::moved_bytes, "Moved by all replans.")
       .def_property_readonly(
           "copies", [](const EngineReport& self) { return self.copies.number; }, "Copies of the model.")
       .def_property_readonly(
           "memory", [](const EngineReport& self) { return dict_of(self.memory); },
           "On the device, just before the first update of the last step, by tag.")
-      .def_property_readonly("peak_memory", [](const EngineReport& self) { return dict_of(self.peak_memory); })
-      .def_property_readonly("host_memory", [](const EngineReport& self) { return dict_of(self.host_memory); })
-      .def_property_readonly("peak_host_memory",
-                             [](const EngineReport& self) { return dict_of(self.peak_host_memory); })
-      .def_property_readonly("disk_memory", [](const EngineReport& self) { return dict_of(self.disk_memory); })
+      .def_property_readonly(
+          "peak_memory", [](const EngineReport& self) { return dict_of(self.peak_memory); },
+          "Largest bytes on the device, by tag.")
+      .def_property_readonly(
+          "host_memory", [](const EngineReport& self) { return dict_of(self.host_memory); },
+          "On the host, at the same time as `memory`, by tag.")
+      .def_property_readonly(
+          "peak_host_memory", [](const EngineReport& self) { return dict_of(self.peak_host_memory); },
+          "Largest bytes on the host, by tag.")
+      .def_property_readonly(
+          "disk_memory", [](const EngineReport& self) { return dict_of(self.disk_memory); },
+          "On disk, at the same time as `memory`, by tag.")
       .def_property_readonly(
           "profile",
           [](const EngineReport& self) {
@@ -89,12 +103,15 @@ void bind_reports(py::module_& module) {
                                                  {"backward_seconds", profile.backward_seconds}};
           },
           "Seconds of the passes of the last step.")
-      .def_property_readonly("state_bytes", [](const EngineReport& self) {
-        std::map<std::string, std::int64_t> bytes;
-        for (const Tier tier : kAllTiers)
-          bytes.emplace(name_of(tier), self.state_bytes[static_cast<std::size_t>(tier)]);
-        return bytes;
-      });
+      .def_property_readonly(
+          "state_bytes",
+          [](const EngineReport& self) {
+            std::map<std::string, std::int64_t> bytes;
+            for (const Tier tier : kAllTiers)
+              bytes.emplace(name_of(tier), self.state_bytes[static_cast<std::size_t>(tier)]);
+            return bytes;
+          },
+          "States now, by tier.");
 }
 
 // The parameters of one unit, beginning with number `first`; and the number that comes next, or 0.

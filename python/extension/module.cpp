@@ -32,11 +32,14 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
 
 void bind_world(py::module_& module) {
   py::class_<World, std::shared_ptr<World>>(module, "World", "The ranks of this run.")
-      .def_property_readonly("rank", &World::rank)
-      .def_property_readonly("size", &World::size)
-      .def_property_readonly("local_size", &World::local_size, "Ranks on this machine.")
-      .def_property_readonly("transport", [](World& self) { return std::string(self.communicator().transport()); })
-      .def_property_readonly("source", &World::source, "Who started the ranks: torchrun, Open MPI, one process ...")
+      .def_property_readonly("rank", &World::rank, "Local. The number of this rank, from 0.")
+      .def_property_readonly("size", &World::size, "Local. The number of ranks.")
+      .def_property_readonly("local_size", &World::local_size, "Local. The number of ranks on this machine.")
+      .def_property_readonly(
+          "transport", [](World& self) { return std::string(self.communicator().transport()); },
+          "Local. The name of the transport, such as shared_memory.")
+      .def_property_readonly("source", &World::source,
+                             "Local. The starter of the ranks: torchrun, Open MPI, one process ...")
       .def(
           "barrier",
           [](World& self) {
@@ -102,10 +105,14 @@ PYBIND11_MODULE(_C, module) {
   bind_log(module);
   module.def("option_names", &option_names);
   module.def("leaves_of_rank", &leaves_of_rank);
-  module.def("keep_memory", [] {
-    zero::keep_heap();
-    zero::keep_large_blocks();
-  });
+  module.def(
+      "keep_memory",
+      [] {
+        zero::keep_heap();
+        zero::keep_large_blocks();
+      },
+      "Local. Keeps large blocks of freed memory for the next step, as `zero train` does; call it before the model is "
+      "made. The process keeps its largest size.");
   module.attr("built_for_torch") = TORCH_VERSION;
   module.attr("version") = ZERO_VERSION;
 }

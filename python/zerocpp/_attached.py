@@ -61,7 +61,7 @@ class Given:
     options: dict[str, Any]  # as given, by a keyword or by the configuration
 
     def passed(self, names: Collection[str]) -> dict[str, Any]:
-        """The options with these names, and the optimizer, for the extension."""
+        """Local. Returns the options with these names, and the optimizer, for the extension."""
         chosen = {name: value for name, value in self.options.items() if name in names}
         rows = self.read.rows if self.tensors.trained() else None
         return dict(chosen, optimizer=(self.read.name, self.read.keys), groups=rows)
@@ -209,7 +209,11 @@ class Attached:
         self._callbacks.append(callback)
 
     def averaged(self) -> _C.Scope:
-        """Collective at both ends. Replaces parameters by their moving averages (the option `ema`)."""
+        """Collective at both ends. Replaces parameters by their moving averages (the option `ema`).
+
+        With the option `local` the parameters are the weights that the copies share. Raises ConfigError without both
+        options, and between a backward pass and its step().
+        """
         return self._core.averaged()
 
     # ---- weights
@@ -298,7 +302,10 @@ class Attached:
 
     @_log.drains
     def load(self, path: str | PathLike[str]) -> Loaded:
-        """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype."""
+        """Collective; between steps. Reads a checkpoint of any world, stage, placement and dtype.
+
+        Raises ConfigError for a checkpoint of another model or optimizer, and IoError for a damaged one.
+        """
         self._finish_save()
         with self._buffers.synchronized("load", loads=True):
             found = self._core.load(fspath(path))
@@ -308,7 +315,8 @@ class Attached:
     def export(self, path: str | PathLike[str], full_precision: bool = False) -> None:
         """Collective. Writes weights and buffers into one safetensors file. Rank 0 writes it.
 
-        Buffers that are not persistent are left out, as in state_dict().
+        Buffers that are not persistent are left out, as in state_dict(). full_precision: weights in fp32, from the
+        master copies. Raises IoError on every rank if rank 0 cannot write.
         """
         with self._buffers.synchronized("export"):
             self._core.export_weights(fspath(path), full_precision, self._buffers.not_persistent())
@@ -337,7 +345,7 @@ class Attached:
         return self._core.report()
 
     def work_seconds(self) -> dict[str, float]:
-        """Local. Returns seconds of gathers, reductions, updates and waits since the last call."""
+        """Local. Returns seconds of gathers, reductions, updates and waits since the last call, by name."""
         return self._core.work_seconds()
 
     def plan_text(self) -> str:
@@ -355,6 +363,7 @@ class Attached:
 
     @property
     def closed(self) -> bool:
+        """Local. Whether the engine has ended on this rank, by close() or after an exception."""
         return self._core.closed
 
     @_log.drains
@@ -408,7 +417,7 @@ class Attached:
 
     @property
     def clip(self) -> float:
-        """The norm to which step() clips gradients; 0: no clipping."""
+        """Local. The norm to which step() clips gradients; 0: no clipping."""
         return float(self.options.get("clip") or 0.0)
 
     @property

@@ -29,6 +29,7 @@ class Config:
     keys: dict[str, str] = field(default_factory=dict)
 
     def set(self, key: str, option: str, value: Any) -> None:
+        """Local. Sets an option of attach(), and notes the `key` of the configuration that it comes from."""
         self.options[option] = value
         self.keys[option] = key
 

@@ -110,7 +110,11 @@ def refuse_average(key: str, options: Mapping[str, Any]) -> None:
 
 
 class Engine(_attached.Attached):
-    """The engine of one module. `with` closes it at the end."""
+    """The engine of one module. `with` closes it at the end.
+
+    Most functions raise ConfigError after close(), and for a name or a tensor that is no parameter of the model. Collective
+    functions raise CommError if a rank has ended, or is later than the world's timeout.
+    """
 
     _core: _C.Engine
 
@@ -125,7 +129,7 @@ class Engine(_attached.Attached):
         return self._core.scaled(loss)
 
     def micro_batch(self, number: int) -> None:
-        """Local. Assigns the passes from now on to the step's micro-batch `number`, from 0."""
+        """Local. Assigns the passes from now on to the step's micro-batch `number`: 0 to `accumulate` - 1."""
         self._core.micro_batch(number)
 
     def discard_gradients(self) -> None:
@@ -133,7 +137,10 @@ class Engine(_attached.Attached):
         self._core.discard_gradients()
 
     def merge_copies(self) -> None:
-        """Collective. With the option `local`: makes the outer step now, so all copies hold the same weights."""
+        """Collective; between steps. Makes the outer step of the option `local` now: all copies get the same weights.
+
+        Raises ConfigError without that option.
+        """
         self._core.merge_copies()
 
     # ---- scopes
@@ -161,19 +168,34 @@ class Engine(_attached.Attached):
     # ---- states
 
     def gradient(self, parameter: Parameter) -> torch.Tensor:
-        """Collective; between the last backward pass and step(). Returns the whole gradient before clipping, fp32."""
+        """Collective; between the last backward pass and step(), else ConfigError. Returns the unclipped gradient.
+
+        It has the parameter's shape, in fp32 on every rank: the mean over ranks. It is zero if no rank has a gradient.
+        A frozen parameter has none: ConfigError.
+        """
         return self._core.gradient(self._name(parameter))
 
     def grad_norms(self) -> dict[str, float]:
-        """Collective; between the last backward pass and step(). Returns the norm of each parameter's gradient."""
+        """Collective; between the last backward pass and step(), else ConfigError. Returns the norm of each gradient.
+
+        The sum of their squares is the square of the step's grad_norm.
+        """
         return self._core.grad_norms()
 
     def state(self, parameter: Parameter, name: str = "parameter") -> torch.Tensor:
-        """Collective; between steps. Returns a whole state in fp32: "parameter", or a moment such as "exp_avg"."""
+        """Collective; between steps. Returns a whole state in fp32: "parameter", or a moment such as "exp_avg".
+
+        It has the parameter's shape; Adafactor's "row_var" and "col_var" have one dimension. A parameter in 16 bits is
+        read from its master copy. Raises ConfigError for a state that the parameter has not.
+        """
         return self._core.full_state(self._name(parameter), name)
 
     def state_shard(self, parameter: Parameter, name: str = "parameter") -> tuple[int, torch.Tensor]:
-        """Collective; between steps. Returns the index of the first element of this rank's shard, and its values."""
+        """Collective; between steps. Returns the index of the first element of this rank's shard, and its values.
+
+        The index is that of the flattened parameter. The values have one dimension, in fp32. Raises ConfigError for a
+        state that the parameter has not, and with `shards="hash"`, because a rank then has several ranges.
+        """
         return self._core.state_shard(self._name(parameter), name)
 
     def state_names(self, parameter: Parameter | None = None) -> list[str]:

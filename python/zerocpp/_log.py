@@ -47,7 +47,7 @@ def drain() -> None:
 
 
 def drains(function: Callable[P, R]) -> Callable[P, R]:
-    """Makes a function that empties the queue at its end, also after an exception."""
+    """Local. Returns a function that empties the queue at its end, also after an exception."""
 
     @wraps(function)
     def draining(*arguments: P.args, **named: P.kwargs) -> R:

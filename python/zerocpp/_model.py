@@ -26,20 +26,20 @@ class ModelTensors:
     buffer_places: list[_buffers.Place] = field(default_factory=list)
 
     def names(self) -> dict[int, str]:
-        """The first name of each tensor, by id()."""
+        """Local. Returns the first name of each tensor, by id()."""
         found: dict[int, str] = {}
         for name, tensor in self.parameters:
             found.setdefault(id(tensor), name)
         return found
 
     def trained(self) -> list[str]:
-        """The first names of the trained parameters."""
+        """Local. Returns the first names of the trained parameters."""
         names = self.names()
         return [name for name, tensor in self.parameters if tensor.requires_grad and names[id(tensor)] == name]
 
 
 def tensors_of(model: nn.Module) -> ModelTensors:
-    """Returns the tensors of `model`, in the order in which they were registered. A shared module has all its names."""
+    """Local. Returns the tensors of `model`, in the order of their registration. A shared module has all its names."""
     found = ModelTensors()
     for path, module in model.named_modules(remove_duplicate=False):
         prefix = f"{path}." if path else ""
@@ -83,7 +83,7 @@ def hidden_matrices(model: nn.Module) -> set[int]:
 
 
 def was_left_empty(tensor: torch.Tensor) -> bool:
-    """Returns whether an engine left this parameter without values: reading its memory then says so."""
+    """Local. Returns whether an engine left this parameter without values: reading its memory then says so."""
     if _C.is_absent(tensor):  # a pipeline left it on another rank
         return True
     try:

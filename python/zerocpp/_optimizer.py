@@ -25,9 +25,11 @@ class Rule:
 
     @property
     def name(self) -> str:
+        """Local. The library's name of the rule, such as "adamw"."""
         return type(self).__name__.lower()
 
     def keys(self) -> dict[str, Any]:
+        """Local. Returns the hyper-parameters by name, with lr and weight_decay."""
         return asdict(self)
 
 
@@ -104,7 +106,7 @@ class GroupedRule:
 
 
 def without_decay_of_vectors(rule: Rule) -> GroupedRule:
-    """Returns the rule with the groups of `zero train`: parameters below two dimensions have no weight decay."""
+    """Local. Returns the rule with the groups of `zero train`: parameters below two dimensions have no weight decay."""
 
     def divide(parameters: dict[str, torch.Tensor]) -> Groups:
         matrices = [tensor for tensor in parameters.values() if tensor.ndim >= 2]
@@ -333,7 +335,7 @@ class ReadOptimizer:
         return {key: _number(group[key]) for key in _CONSTANTS if key in group}
 
     def require_constants(self) -> None:
-        """Raises ConfigError for a group or a parameter added since attach(), and for a changed hyper-parameter."""
+        """Local. Raises ConfigError for a group or a parameter added since attach(), or a changed hyper-parameter."""
         if isinstance(self.given, torch.optim.Optimizer) and self.given.param_groups is not self.groups:
             raise refuse(
                 "optimizer",
@@ -388,7 +390,7 @@ class EngineOptimizer(torch.optim.Optimizer):
 
     @property
     def has_betas(self) -> bool:
-        """Whether DeepSpeed's optimizer of this rule has betas in its `defaults`; that of Muon has not."""
+        """Local. Whether DeepSpeed's optimizer of this rule has betas in its `defaults`; that of Muon has not."""
         return "betas" in self._read.keys and self._read.name != "muon"
 
     def rates(self, lr: float | None = None) -> tuple[float, list[float], list[float]]:
@@ -428,11 +430,12 @@ class EngineOptimizer(torch.optim.Optimizer):
             self._read.given._opt_called = True  # type: ignore[attr-defined]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops the gradients of the running step. No-op before its first backward pass."""
+        """Local, and the same on every rank. Drops the running step's gradients, if it has any."""
         self._early = None  # an early step that step() has not ended
         _zero_grad.drop_or_clear((p for group in self.param_groups for p in group["params"]), set_to_none)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Local. Raises ConfigError: groups are fixed from attach() on."""
         if not hasattr(self, "_read"):  # still in the base's constructor
             super().add_param_group(param_group)
             return

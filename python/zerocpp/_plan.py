@@ -29,26 +29,26 @@ class Plan:
 
     @property
     def json(self) -> dict[str, Any]:
-        """All figures, as a dict for JSON."""
+        """Local. All figures, as a dict for JSON."""
         return {key: value for key, value in self._found.items() if key != "schedule"} | {
             "schedule": {key: value for key, value in self._found["schedule"].items() if key != "text"}
         }
 
     @property
     def bytes(self) -> dict[str, int]:
-        """Bytes of states by tier, and on the device also of gathered units and reductions."""
+        """Local. Bytes of states by tier, and on the device also of gathered units and reductions."""
         found = {tier: int(states["total"]) for tier, states in self._found["tiers"].items()}
         found["device"] += int(self._found["working_bytes"])
         return found
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes that a rank sends in a step of this schedule."""
+        """Local. Bytes that a rank sends in a step of this schedule."""
         return int(self._found["schedule"]["sent_bytes"])
 
     @property
     def schedule(self) -> str:
-        """The actions of a step, with a line for each event of the model."""
+        """Local. The actions of a step, with a line for each event of the model."""
         return str(self._found["schedule"]["text"])
 
     def __repr__(self) -> str:

@@ -58,6 +58,7 @@ class Parts:
         self._total = 0
 
     def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Local. Takes a tensor. Writes the earlier tensors first if a part with it would be too large."""
         if self._tensors and self._bytes + tensor.nbytes > self._most:
             self._write()
         self._tensors[name] = tensor
@@ -65,12 +66,12 @@ class Parts:
         self._total += tensor.nbytes
 
     def finish(self) -> None:
-        """Writes the last part."""
+        """Local. Writes the last part."""
         if self._tensors or not self._written:
             self._write()
 
     def publish(self) -> None:
-        """Names the parts as transformers does, and removes the parts of an earlier export."""
+        """Local. Names the parts as transformers does, and removes the parts of an earlier export."""
         count = len(self._written)
         names = (
             ["model.safetensors"]
@@ -88,7 +89,7 @@ class Parts:
             index.write_text(json.dumps(content, indent=2) + "\n")
 
     def drop(self) -> None:
-        """Removes unfinished files."""
+        """Local. Removes unfinished files."""
         for number in range(len(self._written) + 1):
             self._temporary(number).unlink(missing_ok=True)
 

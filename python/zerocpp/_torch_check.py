@@ -20,7 +20,10 @@ def _remedy(wanted: str | None) -> str:
 
 
 def require_torch() -> None:
-    """Imports torch. Raises ImportError without torch, or if its minor version differs from the extension's."""
+    """Local. Imports torch.
+
+    Raises ImportError without torch, for another minor version than the extension's, and for two copies of libtorch.
+    """
     try:
         import torch
     except ImportError as error:
@@ -42,7 +45,7 @@ def _require_one_libtorch() -> None:
         maps = Path("/proc/self/maps").read_text()
     except OSError:
         return
-    found = sorted({line.split()[-1] for line in maps.splitlines() if line.endswith("/libtorch_cpu.so")})
+    found = sorted({line.split(maxsplit=5)[-1] for line in maps.splitlines() if line.endswith("/libtorch_cpu.so")})
     if len(found) > 1:
         raise ImportError(
             f"two copies of libtorch are loaded: {', '.join(found)}\n"
@@ -51,7 +54,7 @@ def _require_one_libtorch() -> None:
 
 
 def version() -> str:
-    """Returns the version of the installed package, or of the extension in a build folder."""
+    """Local. Returns the version of the installed package, or of the extension in a build folder."""
     try:
         return version_of_package("zerocpp")
     except PackageNotFoundError:

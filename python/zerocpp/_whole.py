@@ -23,6 +23,7 @@ class Whole(nn.Module):
         self._autocast, self._convert = autocast, convert
 
     def forward(self, *arguments: Any, **named: Any) -> Any:
+        """Calls the module. Collective if its operators are. Returns the module's outputs, in fp32 with `convert`."""
         with self._autocast():
             result = self.module(*arguments, **named)
         return result if self._convert is None else self._convert(result)

@@ -18,7 +18,10 @@ _done = False
 
 
 def drop_or_clear(parameters: Iterable[torch.Tensor], set_to_none: bool) -> None:
-    """Drops the gradients of attached parameters in the running step, and clears `.grad` of others, as torch does."""
+    """Local, and the same on every rank. Drops gradients of attached parameters in the running step.
+
+    Clears `.grad` of other parameters, as torch does.
+    """
     attached: list[torch.Tensor] = []
     for parameter in parameters:
         if _C.is_attached(parameter):

@@ -131,7 +131,7 @@ class Accelerator(accelerate.Accelerator):
     # ---- a step
 
     def backward(self, loss: torch.Tensor, **kwargs: Any) -> None:
-        """Like accelerate's backward(): divides the loss by the accumulation. fp16 engines also scale it."""
+        """Collective if the model's operators are. Divides the loss by the accumulation. fp16 engines also scale it."""
         super().backward(self.engines[0].scaled(loss) if len(self.engines) == 1 else loss, **kwargs)
 
     def clip_grad_norm_(
@@ -179,7 +179,7 @@ class Accelerator(accelerate.Accelerator):
         raise refuse("clip_grad_norm_", "parameters", "their engine is not of this Accelerator", "call prepare()")
 
     def clip_grad_value_(self, parameters: Iterable[torch.Tensor], clip_value: float) -> None:
-        """Refused, because the engine clips the norm."""
+        """Local. Raises ConfigError for attached parameters, because the engine clips the norm."""
         given = list(parameters)
         if any(map(_C.is_attached, given)):
             raise refuse(

@@ -144,6 +144,7 @@ class ZeroStrategy(DDPStrategy):
             )
 
     def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Collective if the model's operators are. Scales the loss for fp16. Returns the loss without its graph."""
         loss = super().backward(
             self.engines[0].scaled(closure_loss) if len(self.engines) == 1 else closure_loss, optimizer, *args, **kwargs
         )
@@ -221,11 +222,13 @@ class ZeroStrategy(DDPStrategy):
             )
 
     def remove_checkpoint(self, filepath: Any) -> None:
+        """Local. Rank 0 deletes the file and the folder of the engines' states beside it."""
         super().remove_checkpoint(filepath)
         if self.is_global_zero:
             shutil.rmtree(_states_of(filepath, 0).parent, ignore_errors=True)
 
     def load_checkpoint(self, checkpoint_path: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Local. Returns Lightning's file. load_optimizer_state_dict() then reads the folder beside it."""
         self._loaded_from = os.path.realpath(checkpoint_path)
         return super().load_checkpoint(checkpoint_path, *args, **kwargs)
 
@@ -266,6 +269,7 @@ class ZeroStrategy(DDPStrategy):
 
     @classmethod
     def register_strategies(cls, strategy_registry: Any) -> None:
+        """Local. Registers the names zero and zero_stage_0 to zero_stage_3, unless they are registered already."""
         for name, options in (("zero", {}), *((f"zero_stage_{stage}", {"stage": stage}) for stage in range(4))):
             if name not in strategy_registry:
                 strategy_registry.register(name, cls, description="engines of zerocpp", **options)

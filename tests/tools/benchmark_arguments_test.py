@@ -18,6 +18,7 @@ sys.dont_write_bytecode = True
 
 import peer_steps  # noqa: E402
 import peer_workloads  # noqa: E402
+import python_install  # noqa: E402
 import python_steps  # noqa: E402
 import slow_link  # noqa: E402
 import stalls  # noqa: E402
@@ -67,6 +68,17 @@ class Arguments(unittest.TestCase):
             self.assertIn(option, said)
             self.assertIn("'foo'", said)
             self.assertIn(known, said)
+
+    def test_python_install_refuses_missing_wheels(self):
+        for option, remedy in (("--wheel", "leave the option out"), ("--torch", "folder with wheels")):
+            said = self.refused(python_install, option, "/no/such/place")
+            self.assertIn(f"{option} /no/such/place: no such ", said)
+            self.assertIn(remedy, " ".join(said.split()))
+        self.assertEqual(self.parsed(python_install, "--torch", str(ROOT), "--cold").torch, str(ROOT))
+        with tempfile.TemporaryDirectory() as folder:
+            wheel = Path(folder, "zerocpp-1-py3-none-any.whl")
+            wheel.touch()
+            self.assertIn("--cold", self.refused(python_install, "--wheel", str(wheel), "--cold"))
 
     def test_two_builds_finds_commands(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -500,9 +500,9 @@ class Scripts(MachineTest):
         self.assertRegex(result.stdout, r"build +FAILED")
         self.assertNotIn("--build", (self.root / "calls").read_text())
 
-    def run_quickstart(self, torch, configured=""):
+    def run_quickstart(self, torch, configured="", zero='echo "zero $*"'):
         """Runs quickstart.sh in a clone with fake programs. `torch`: the version that python3 has; empty: none."""
-        clone = self.write("clone/build/release/bin/zero", "#!/bin/sh\necho trains\n").parents[3]
+        clone = self.write("clone/build/release/bin/zero", f"#!/bin/sh\n{zero}\n").parents[3]
         (clone / "build/release/bin/zero").chmod(0o755)
         (clone / "quickstart.sh").write_text((ROOT / "quickstart.sh").read_text())
         (clone / "tools").symlink_to(ROOT / "tools")
@@ -526,23 +526,34 @@ class Scripts(MachineTest):
         )
 
     def test_quickstart_builds_the_package_for_torch(self):
-        for torch, configured, built in (
-            ("2.11.0+cpu", "", True),
-            ("", "", False),
-            ("2.12.0", "", False),
-            ("2.11.0", "-- Python package: not built, because there are no headers", False),
+        for torch, configured, reason in (
+            ("2.11.0+cpu", "", ""),
+            ("", "", "python3 has no torch 2.11. .* pip install 'torch==2.11.*'"),
+            ("2.12.0", "", "python3 has no torch 2.11. .* pip install 'torch==2.11.*'"),
+            ("2.11.0", "-- Python package: not built, because there are no headers", "there are no headers"),
         ):
+            built = not reason
             with self.subTest(torch=torch, configured=configured):
                 (self.root / "calls").unlink(missing_ok=True)
                 if (self.root / "clone/tools").is_symlink():
                     (self.root / "clone/tools").unlink()
                 result = self.run_quickstart(torch, configured)
                 self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertIn("trains", result.stdout)
                 self.assertEqual("zero_python_package" in (self.root / "calls").read_text(), built)
+                trains = r"zero train .*\.toml -n 2 --overwrite\n"
                 self.assertRegex(
-                    result.stdout, "export PYTHONPATH=" if built else "zerocpp is not built, .* pip install"
+                    result.stdout,
+                    rf"README(.*)\nzero launch -n 2 -- python3 train\.py\nPython: export PYTHONPATH=.*\n{trains}"
+                    if built
+                    else rf"zerocpp is not built, because {reason}.*\n{trains}",
                 )
+                self.assertEqual("zero launch" in result.stdout, built)
+
+    def test_quickstart_stops_if_the_example_fails(self):
+        result = self.run_quickstart("2.11.0", zero='echo "zero $*"; [ "$1" != launch ]')
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("its example failed", result.stderr)
+        self.assertNotIn("zero train", result.stdout)
 
     def test_help_says_what_is_installed(self):
         for script in ["quickstart.sh", "test.sh"]:

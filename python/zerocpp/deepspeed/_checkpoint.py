@@ -20,7 +20,7 @@ _TYPES |= {"BOOL": torch.bool, "C64": torch.complex64}
 
 
 def checkpoint_folder(load_dir: str | os.PathLike[str], tag: str | None = None) -> Path | None:
-    """Returns load_dir/tag, or the folder that the file `latest` names. None if there is no such folder."""
+    """Local. Returns load_dir/tag, or the folder that the file `latest` names. None if there is no such folder."""
     if tag is None:
         latest = Path(load_dir, "latest")
         if not latest.is_file():

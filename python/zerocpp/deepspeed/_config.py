@@ -30,7 +30,7 @@ def _parser() -> Any:
 
 
 def read_json(source: str | PathLike[str] | dict[str, Any]) -> dict[str, Any]:
-    """Returns the configuration: a dict, or the path of a JSON file."""
+    """Local. Returns the configuration: a dict, or the path of a JSON file."""
     if isinstance(source, dict):
         return source
 
@@ -78,6 +78,7 @@ class Config:
 
     @property
     def stage(self) -> int:
+        """Local. The ZeRO stage, 0 to 3."""
         return int(self.options["stage"])
 
 
@@ -96,6 +97,7 @@ class Reader:
         self.config = Config()
 
     def read(self) -> Config:
+        """Local. Returns the values of all keys. Raises ConfigError that names a misspelt or unsupported key."""
         self._sort_keys("", self._given)
         self._read_batches()
         config, given = self.config, self._given
@@ -494,7 +496,7 @@ _listed: set[tuple[str, ...]] = set()
 
 
 def list_ignored(config: Config, rank: int) -> None:
-    """Logs the ignored keys, as one table, once for each set of keys."""
+    """Local. Logs the ignored keys on rank 0, as one table, once for each set of keys."""
     names = tuple(name for name, _ in config.ignored)
     if rank != 0 or not names or names in _listed:
         return

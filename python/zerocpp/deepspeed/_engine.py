@@ -28,7 +28,7 @@ _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def pack_state(state: Any) -> Any:
-    """Returns client_state for JSON: unchanged if JSON can hold it, else as the bytes of torch.save()."""
+    """Local. Returns client_state for JSON: unchanged if JSON can hold it, else as the bytes of torch.save()."""
     try:
         if json.loads(json.dumps(state)) == state:
             return {"json": state}
@@ -49,6 +49,7 @@ def pack_state(state: Any) -> Any:
 
 
 def unpack_state(packed: Any) -> Any:
+    """Local. Returns the value that pack_state() packed."""
     if "json" in packed:
         return packed["json"]
     return torch.load(io.BytesIO(base64.b64decode(packed["torch"])), weights_only=True)
@@ -252,6 +253,7 @@ class DeepSpeedEngine(nn.Module):
             _log.info("step=%d, skipped=%d, lr=%s", self.global_steps, self.skipped_steps, self.get_lr())
 
     def zero_grad(self, set_to_none: bool = True) -> None:
+        """Local, and the same on every rank. Drops the gradients of the running step, as torch's does."""
         self.module.zero_grad(set_to_none)
 
     def allreduce_gradients(self, bucket_size: int = 0) -> None:
@@ -318,30 +320,40 @@ class DeepSpeedEngine(nn.Module):
     # ---- values
 
     def gradient_accumulation_steps(self) -> int:
+        """Local. Returns the micro-batches of a step."""
         return self.config.accumulate
 
     def train_micro_batch_size_per_gpu(self) -> int:
+        """Local. Returns the samples of a micro-batch on one rank."""
         return self.config.micro_batch
 
     def train_batch_size(self) -> int:
+        """Local. Returns the samples of a step on all ranks."""
         return self.config.micro_batch * self.config.accumulate * self.world.size
 
     def get_batch_info(self) -> tuple[int, int, int]:
+        """Local. Returns the samples of a step on all ranks, the samples of a micro-batch on one rank, and the
+        micro-batches of a step."""
         return self.train_batch_size(), self.config.micro_batch, self.config.accumulate
 
     def gradient_clipping(self) -> float:
+        """Local. Returns the norm to which step() clips gradients; 0: no clipping."""
         return self.config.clip
 
     def zero_optimization_stage(self) -> int:
+        """Local. Returns the ZeRO stage, 0 to 3."""
         return self.config.stage
 
     def zero_optimization(self) -> bool:
+        """Local. Returns whether the stage is above 0."""
         return self.config.stage > 0
 
     def fp16_enabled(self) -> bool:
+        """Local. Returns whether parameters are in fp16."""
         return self.config.dtype == "fp16"
 
     def bfloat16_enabled(self) -> bool:
+        """Local. Returns whether parameters are in bf16."""
         return self.config.dtype == "bf16"
 
     def was_step_applied(self) -> bool:
@@ -353,26 +365,32 @@ class DeepSpeedEngine(nn.Module):
         return self._grad_norm
 
     def get_lr(self) -> list[float]:
+        """Local. Returns the learning rate of each group; without an optimizer []."""
         return [float(group["lr"]) for group in self.optimizer.param_groups] if self.optimizer is not None else []
 
     def set_lr(self, lr: float) -> None:
+        """Local, and the same on every rank. Sets the learning rate of all groups, from the next step on."""
         for group in self.optimizer.param_groups if self.optimizer is not None else ():
             group["lr"] = lr
 
     @property
     def device(self) -> torch.device:
+        """Local. The device of the first parameter."""
         return next((p.device for p in self.module.parameters()), torch.device("cpu"))
 
     @property
     def global_rank(self) -> int:
+        """Local. The number of this rank in the world."""
         return self.world.rank
 
     @property
     def local_rank(self) -> int:
+        """Local. The number of this rank on its machine, from LOCAL_RANK; without it the rank in the world."""
         return int(os.environ.get("LOCAL_RANK", self.world.rank))
 
     @property
     def world_size(self) -> int:
+        """Local. The number of ranks."""
         return self.world.size
 
     dp_world_size = world_size
@@ -542,6 +560,7 @@ class DeepSpeedEngine(nn.Module):
         self.module.compile(**arguments)
 
     def offload_states(self, *arguments: Any, **named: Any) -> None:
+        """Local. Raises ConfigError: states have a fixed place during a run."""
         raise refuse(
             "offload_states",
             "()",

@@ -30,12 +30,12 @@ class DeepSpeedOptimizer(_optimizer.EngineOptimizer):
 
     @property
     def loss_scale(self) -> float:
-        """The loss scale of the next step; 1 without one."""
+        """Local. The loss scale of the next step; 1 without one."""
         return float(self._engine.report().loss_scale or 1.0)
 
     cur_scale = loss_scale
 
     @property
     def dynamic_loss_scale(self) -> bool:
-        """Whether the loss scale changes."""
+        """Local. Whether the loss scale changes."""
         return self._scale is not None and not isinstance(self._scale, float)

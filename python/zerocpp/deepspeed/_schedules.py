@@ -56,18 +56,22 @@ class Schedule:
         raise NotImplementedError
 
     def get_last_lr(self) -> list[float]:
+        """Local. Returns the rates of the groups that the last step() set."""
         return self._last_lr
 
     def step(self, last_batch_iteration: int | None = None) -> None:
+        """Local. Sets the rates of the next update. Without a number it follows the last batch."""
         self.last_batch_iteration = (
             self.last_batch_iteration + 1 if last_batch_iteration is None else last_batch_iteration
         )
         self._set(self.get_lr())
 
     def state_dict(self) -> dict[str, Any]:
+        """Local. Returns the last batch's number."""
         return {"last_batch_iteration": self.last_batch_iteration}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Local. Continues after the last batch of `state`. The next step() sets the rates."""
         self.last_batch_iteration = state["last_batch_iteration"]
 
 
@@ -114,6 +118,7 @@ class WarmupLR(Schedule):
         return 1.0
 
     def get_lr(self) -> list[float]:
+        """Local. Returns the rates of the groups for the next update."""
         return [low + (high - low) * self._factor() for low, high in zip(self.min_lrs, self.max_lrs)]
 
 
@@ -186,9 +191,11 @@ class LRRangeTest(Schedule):
         super().__init__(optimizer, last_batch_iteration)
 
     def first_lrs(self) -> list[float]:
+        """Local. Returns the rates of the first update: min_lr."""
         return self.min_lrs
 
     def get_lr(self) -> list[float]:
+        """Local. Returns the rates of the groups for the next update."""
         passed = (self.last_batch_iteration + 1) / self.step_size
         raised = 1 + self.step_rate * (math.floor(passed) if self.staircase else passed)
         return [rate * raised for rate in self.min_lrs]
@@ -254,6 +261,7 @@ class OneCycle(Schedule):
                 group["betas"] = (value, 0.99)
 
     def first_lrs(self) -> list[float]:
+        """Local. Returns the rates of the first update: cycle_min_lr."""
         return self.min_lrs
 
     def _height(self) -> float:
@@ -273,6 +281,7 @@ class OneCycle(Schedule):
         return 1.0 if self.decay_step_size == 0 else 1 + rate * (passed + 1) / self.decay_step_size
 
     def get_lr(self) -> list[float]:
+        """Local. Returns the rates of the groups for the next update."""
         growth = self._growth(self.decay_lr_rate)
         if growth is None:
             return [low + (high - low) * self._height() for low, high in zip(self.min_lrs, self.max_lrs)]
@@ -288,6 +297,7 @@ class OneCycle(Schedule):
         return [(high * growth, 0.99) for high in self.max_moms]
 
     def step(self, last_batch_iteration: int | None = None) -> None:
+        """Local. Sets the rates, and the betas if momentum follows the cycle, of the next update."""
         super().step(last_batch_iteration)
         self._set_moms([first for first, _ in self.get_mom() or []])
 

@@ -20,23 +20,9 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-# The example of README.md leaves out the model and the batches.
-PRELUDE = """
-import torch
+sys.path.insert(0, str(ROOT / "tools"))
 
-torch.manual_seed(1)
-
-class Net(torch.nn.Sequential):
-    def __init__(self):
-        super().__init__(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
-
-batches = [(torch.randn(6, 8), torch.randint(4, (6,))) for _ in range(5)]
-"""
-
-
-def readme_example() -> str:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    return next(block for block in blocks if "zero.attach" in block)
+from readme_example import program
 
 
 def make_environment(folder: Path) -> Path:
@@ -94,7 +80,7 @@ class Wheel(unittest.TestCase):
 
     def exported_by(self, *command: str | Path) -> str:
         """Trains the README's example, and returns a hash of the weights."""
-        (self.folder / "train.py").write_text(PRELUDE + readme_example())
+        (self.folder / "train.py").write_text(program())
         weights = self.folder / "model.safetensors"
         weights.unlink(missing_ok=True)
         self.run_in(self.folder, *command)

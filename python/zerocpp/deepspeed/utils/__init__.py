@@ -53,6 +53,7 @@ def safe_set_full_fp32_param(param: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def safe_set_full_grad(param: torch.Tensor, value: torch.Tensor) -> None:
+    """Local. Raises ConfigError: a reduced gradient cannot be written."""
     raise refuse(
         "safe_set_full_grad",
         f"a tensor of shape {tuple(param.shape)}",
@@ -62,6 +63,7 @@ def safe_set_full_grad(param: torch.Tensor, value: torch.Tensor) -> None:
 
 
 def safe_set_full_optimizer_state(param: torch.Tensor, value: torch.Tensor, optim_state_key: str) -> None:
+    """Local. Raises ConfigError: a moment cannot be written."""
     raise refuse(
         "safe_set_full_optimizer_state",
         optim_state_key,
@@ -92,18 +94,22 @@ def _refuse_write(name: str, param: torch.Tensor, what: str, remedy: str) -> Exc
 
 
 def safe_set_local_fp32_param(param: torch.Tensor, value: torch.Tensor) -> None:
+    """Local. Raises ConfigError: a shard cannot be written."""
     raise _refuse_write("safe_set_local_fp32_param", param, "a shard", "use safe_set_full_fp32_param()")
 
 
 def safe_set_local_grad(param: torch.Tensor, value: torch.Tensor) -> None:
+    """Local. Raises ConfigError: a reduced gradient cannot be written."""
     raise _refuse_write("safe_set_local_grad", param, "a reduced gradient", "use a hook: param.register_hook()")
 
 
 def safe_set_local_optimizer_state(param: torch.Tensor, value: torch.Tensor, optim_state_key: str) -> None:
+    """Local. Raises ConfigError: a moment cannot be written."""
     raise _refuse_write("safe_set_local_optimizer_state", param, "a moment", "use engine.load_checkpoint()")
 
 
 def safe_update_full_grad_vectorized(params: list[torch.Tensor], update_func: Any) -> None:
+    """Local. Raises ConfigError: a reduced gradient cannot be written."""
     raise _refuse_write(
         "safe_update_full_grad_vectorized", params[0], "a reduced gradient", "use a hook: param.register_hook()"
     )
