@@ -23,9 +23,11 @@
 // take_gradients() computes the postponed products.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/autograd/function.h>
@@ -79,8 +81,11 @@ class SectionPass final : public OperatorTaker {
   struct Received {
     at::Tensor tensor;
     at::Tensor gradient;
+    // Views of an alias: by the node of the parameter's view, and its output of this node.
+    std::map<std::pair<std::shared_ptr<torch::autograd::Node>, std::int64_t>, at::Tensor> views{};
   };
   class GradientKeeper;
+  class ViewOfAlias;
   class Part;  // an activation checkpoint
 
   void require_all_ran() const;
@@ -93,6 +98,7 @@ class SectionPass final : public OperatorTaker {
   // Returns the product of this operator, if its gradient of the matrix can wait.
   std::shared_ptr<WeightProduct> begin_product(const PlannedOperator& planned, int number, torch::jit::Stack& stack);
   at::Tensor alias_of(const at::Tensor& parameter, const ParameterHandle& handle);
+  static at::Tensor view_of_alias(const at::Tensor& whole, const at::Tensor& parameter);
   void receive(const at::Tensor& argument, int value);
   void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
   // Whether another section makes the value, and this one uses it.
