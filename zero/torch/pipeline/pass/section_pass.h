@@ -12,7 +12,9 @@
 //
 // Parameters that the lookup section also uses belong to that section's engine. The section with their other uses
 // replaces them by aliases, and gives the aliases' gradients to the lookup section. There autograd adds the part of the
-// lookups to them, as it does without a pipeline.
+// lookups to them, as it does without a pipeline. A view of such a parameter is replaced by a view of its alias. That
+// view has the sequence number of the first one, so autograd's order of sums does not change. A parameter that is used
+// without a gradient, such as a detached one, keeps its own tensor.
 //
 // A section that walks past an operator with random numbers draws as many numbers. So every section's generator has the
 // states that it has without a pipeline. The operators of an activation checkpoint belong to one section, which runs
