@@ -1,5 +1,6 @@
 // Modules that were not written for zero.cpp, in a pipeline: the bits of no pipeline, or an error that names the limit.
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,10 +33,6 @@ PipelinedRun train_module(const ForeignModule& module, int stage, int micros, co
                                 pipeline, module.between);
 }
 
-bool has_late_gradients(PassOrder order) {
-  return order == PassOrder::kZbH1 || order == PassOrder::kZbH2 || order == PassOrder::kZbV;
-}
-
 // ---- each module once ----------------------------------------------------------------------------------------------
 
 struct Drawn {
@@ -53,7 +50,7 @@ std::vector<Drawn> drawn_modules() {
     if (!module.same_every_step) continue;
     const std::size_t number = drawn.size();
     const PassOrder order = kOrders[number % kOrders.size()];
-    const bool is_refused = module.in_functions && has_late_gradients(order);
+    const bool is_refused = module.in_functions && splits_backward(order);
     drawn.push_back({.module = module,
                      .order = is_refused ? PassOrder::kOneForwardOneBackward : order,
                      .stage = kStages[(number / kOrders.size() + number) % kStages.size()]});
@@ -87,7 +84,7 @@ void expect_bits_or_refusal(const ForeignModule& module, int stage, int micros, 
     refusal = error.what();
   }
   if (refusal.empty()) return expect_same_bits(run, plain);
-  const bool is_late = has_late_gradients(pipeline.schedule);
+  const bool is_late = splits_backward(pipeline.schedule);
   EXPECT_TRUE(pipeline.pipeline > 2 || is_late) << "two sections are possible: " << refusal;
   const bool has_few_parts = refusal.starts_with("parallel.sections = ");
   const bool is_in_function = module.in_functions && is_late && refusal.find(kLateGradient) != refusal.npos;
@@ -135,27 +132,57 @@ TEST(ForeignPipeline, SkippedLayersAreRefused) {
       << text;
 }
 
-// Attention of libtorch compares its query with its key. The same tensor is equal without values. A copy may differ.
-TEST(ForeignPipeline, ComparedCopiesAreRefused) {
-  struct Net : torch::nn::Module {
-    Net() {
-      register_module("first", first);
-      register_module("attention", attention);
-    }
-    torch::nn::Linear first{8, 8};
-    torch::nn::MultiheadAttention attention{8, 2};
-  };
-  const std::string text = message_of<ConfigError>([] {
-    tests::on_every_rank(2, [](World& world) {
-      const auto net = std::make_shared<Net>();
+struct AttentionLayers : torch::nn::Module {
+  AttentionLayers() {
+    register_module("first", first);
+    register_module("attention", attention);
+  }
+  torch::nn::Linear first{8, 8};
+  torch::nn::MultiheadAttention attention{8, 2};
+};
+
+std::string refusal_of(const std::function<torch::Tensor(AttentionLayers&, const torch::Tensor&)>& loss) {
+  return message_of<ConfigError>([&] {
+    tests::on_every_rank(2, [&](World& world) {
+      const auto net = std::make_shared<AttentionLayers>();
       PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
-      engine.passes([&](int) {
-        const torch::Tensor x = net->first(torch::ones({5, 2, 8}));
-        return std::get<0>(net->attention(x, x.clone(), x)).mean();
-      });
+      engine.passes([&](int) { return loss(*net, net->first(torch::ones({5, 2, 8}))); });
     });
   });
-  EXPECT_TRUE(says(text, "passes = aten::equal: it needs values of a tensor that one section has")) << text;
+}
+
+// Attention of libtorch compares its query with its key. The same tensor is equal without values. A copy may differ.
+TEST(ForeignPipeline, ReadsOfValuesAreRefused) {
+  const std::string compares = refusal_of(
+      [](AttentionLayers& net, const torch::Tensor& x) { return std::get<0>(net.attention(x, x.clone(), x)).mean(); });
+  EXPECT_TRUE(says(compares, "passes = aten::equal: it needs values of a tensor that one section has")) << compares;
+  const std::string packs = refusal_of([](AttentionLayers& net, const torch::Tensor& x) {
+    const torch::Tensor packed = std::get<0>(torch::_pack_padded_sequence(x, torch::tensor({5, 3}), false));
+    return std::get<0>(net.attention(packed, packed, packed)).mean();
+  });
+  EXPECT_TRUE(says(packs, "passes = aten::_pack_padded_sequence: it needs values of a tensor that one section has"))
+      << packs;
+}
+
+TEST(ForeignPipeline, AttentionIsEvaluated) {
+  torch::set_num_threads(1);
+  using Net = tests::BetweenLayers<tests::TransformerNet>;
+  const std::vector<std::int64_t> sizes{5, 2, 8};
+  const torch::Tensor x = tests::inputs(sizes, 0, 0, 0);
+  std::vector<std::shared_ptr<Net>> nets;
+  for (int rank = 0; rank < 2; ++rank) {
+    torch::manual_seed(7);
+    nets.push_back(std::make_shared<Net>(sizes));
+  }
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor expected = nets.front()->forward(x);
+  tests::on_every_rank(2, [&](World& world) {
+    Net& net = *nets[static_cast<std::size_t>(world.rank())];
+    PipelineEngine engine = attach_pipeline(net, world, {.stage = 0}, {.pipeline = 2});
+    engine.prepare([&](int) { return net.forward(x).square().mean(); });
+    const std::vector<torch::Tensor> results = engine.evaluate([&] { return std::vector{net.forward(x)}; });
+    EXPECT_TRUE(torch::equal(results.front(), expected));
+  });
 }
 
 }  // namespace
