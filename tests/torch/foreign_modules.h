@@ -8,7 +8,10 @@ namespace zero::tests {
 struct ForeignModule {
   std::string name;
   MakeSubject make;
-  bool same_every_step = true;  // the same operators in the same order, so no step has a trace mismatch
+  MakeSubject between;            // the module between two layers, so it has computed inputs
+  bool same_every_step = true;    // the same operators in the same order, so no step has a trace mismatch
+  bool in_functions = false;      // custom autograd functions use its parameters
+  bool keeps_statistics = false;  // it has running statistics
 };
 
 // Numbers that depend on step, micro-batch and rank.
@@ -28,6 +31,35 @@ Subject subject_of(std::shared_ptr<Net> net, const std::vector<std::int64_t>& si
 template <typename Net>
 MakeSubject maker(const std::vector<std::int64_t>& sizes) {
   return [sizes] { return subject_of(std::make_shared<Net>(), sizes); };
+}
+
+// A pipeline can be cut before and after `net`.
+template <typename Net>
+struct BetweenLayers : torch::nn::Module {
+  explicit BetweenLayers(const std::vector<std::int64_t>& sizes)
+      : first(sizes.back(), sizes.back()), net(std::make_shared<Net>()), last(width_of_result(*net, sizes), 3) {
+    register_module("first", first);
+    register_module("net", net);
+    register_module("last", last);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return last(net->forward(first(x))); }
+  static std::int64_t width_of_result(Net& net, const std::vector<std::int64_t>& sizes) {
+    const torch::NoGradGuard no_gradients;
+    net.eval();
+    const std::int64_t width = net.forward(inputs(sizes, 0, 0, 0)).size(-1);
+    net.train();
+    return width;
+  }
+  torch::nn::Linear first;
+  std::shared_ptr<Net> net;
+  torch::nn::Linear last;
+};
+
+template <typename Net>
+ForeignModule foreign(const std::string& name, const std::vector<std::int64_t>& sizes) {
+  return {.name = name, .make = maker<Net>(sizes), .between = [sizes] {
+            return subject_of(std::make_shared<BetweenLayers<Net>>(sizes), sizes);
+          }};
 }
 
 // ---- torch's own modules, wrapped to take one tensor and return one ------------------------------------------------
@@ -209,6 +241,22 @@ struct CustomFunctionNet : torch::nn::Module {
   torch::Tensor weight;
 };
 
+// The second function uses the result of the first. An operator of another parameter runs between them.
+struct ChainedFunctionsNet : torch::nn::Module {
+  ChainedFunctionsNet()
+      : weight(register_parameter("weight", torch::rand({5}))), other(register_parameter("other", torch::rand({5}))) {
+    register_module("in", in);
+    register_module("out", out);
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const torch::Tensor once = ScaledTanh::apply(in(x), weight);
+    const torch::Tensor scale = torch::sigmoid(other);
+    return out(ScaledTanh::apply(once, scale));
+  }
+  torch::nn::Linear in{4, 5}, out{5, 3};
+  torch::Tensor weight, other;
+};
+
 using Segment = std::function<torch::Tensor(const torch::Tensor&)>;
 
 // Activation checkpointing: the segment runs without a graph, and again with a graph inside the backward pass.
@@ -263,6 +311,18 @@ struct PlainLayers : torch::nn::Module {
   torch::Tensor temperature;
 };
 
+// Uses each weight with a gradient, and before and after that without one.
+struct DetachedNet : PlainLayers {
+  torch::Tensor forward(torch::Tensor x) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      const torch::Tensor before = layer(i).weight.detach().mean(0);
+      x = torch::tanh(layer(i).forward(x) - before);
+      x = x * layer(i).weight.detach().select(0, 1);
+    }
+    return x * temperature.exp();
+  }
+};
+
 inline Subject used_in_the_loss() {
   auto net = std::make_shared<PlainLayers>();
   return {net, [net](int step, int micro, int rank) {
@@ -285,24 +345,33 @@ inline Subject skipped_every_other_step() {
 }
 
 inline std::vector<ForeignModule> foreign_modules() {
-  return {{"Gru", maker<GruNet>({5, 2, 4})},
-          {"Lstm", maker<LstmNet>({5, 2, 4})},
-          {"MultiheadAttention", maker<AttentionNet>({5, 2, 8})},
-          {"TransformerEncoder", maker<TransformerNet>({5, 2, 8})},
-          {"Bilinear", maker<BilinearNet>({3, 4})},
-          {"ConvTranspose", maker<ConvTransposeNet>({2, 3, 5})},
-          {"BatchNorm", maker<BatchNormNet>({3, 3, 6})},
-          {"SparseEmbedding", maker<SparseEmbeddingNet>({2, 5})},
-          {"NestedModuleDict", maker<DictNet>({3, 4})},
-          {"SameTensorInTwoModules", maker<SameTensorTwiceNet>({3, 5})},
-          {"SameModuleTwice", maker<SameModuleTwiceNet>({3, 4})},
-          {"ParameterUsedTwice", maker<UsedTwiceNet>({2, 4})},
-          {"WeightNorm", maker<WeightNormNet>({3, 4})},
-          {"FrozenAndEmpty", maker<FrozenNet>({3, 4})},
-          {"CustomFunction", maker<CustomFunctionNet>({3, 4})},
-          {"Checkpoint", maker<CheckpointNet>({3, 4})},
-          {"UsedInTheLoss", used_in_the_loss},
-          {"SkippedEveryOtherStep", skipped_every_other_step, false}};
+  std::vector<ForeignModule> modules{foreign<GruNet>("Gru", {5, 2, 4}),
+                                     foreign<LstmNet>("Lstm", {5, 2, 4}),
+                                     foreign<AttentionNet>("MultiheadAttention", {5, 2, 8}),
+                                     foreign<TransformerNet>("TransformerEncoder", {5, 2, 8}),
+                                     foreign<BilinearNet>("Bilinear", {3, 4}),
+                                     foreign<ConvTransposeNet>("ConvTranspose", {2, 3, 5}),
+                                     foreign<BatchNormNet>("BatchNorm", {3, 3, 6}),
+                                     foreign<SparseEmbeddingNet>("SparseEmbedding", {2, 5}),
+                                     foreign<DictNet>("NestedModuleDict", {3, 4}),
+                                     foreign<SameTensorTwiceNet>("SameTensorInTwoModules", {3, 5}),
+                                     foreign<SameModuleTwiceNet>("SameModuleTwice", {3, 4}),
+                                     foreign<UsedTwiceNet>("ParameterUsedTwice", {2, 4}),
+                                     foreign<WeightNormNet>("WeightNorm", {3, 4}),
+                                     foreign<DetachedNet>("DetachedWeight", {3, 4}),
+                                     foreign<FrozenNet>("FrozenAndEmpty", {3, 4}),
+                                     foreign<CustomFunctionNet>("CustomFunction", {3, 4}),
+                                     foreign<ChainedFunctionsNet>("ChainedFunctions", {3, 4}),
+                                     foreign<CheckpointNet>("Checkpoint", {3, 4}),
+                                     {"UsedInTheLoss", used_in_the_loss, used_in_the_loss},
+                                     {"SkippedEveryOtherStep", skipped_every_other_step, skipped_every_other_step,
+                                      /*same_every_step=*/false}};
+  for (ForeignModule& module : modules) {
+    module.in_functions =
+        module.name == "CustomFunction" || module.name == "ChainedFunctions" || module.name == "Checkpoint";
+    module.keeps_statistics = module.name == "BatchNorm";
+  }
+  return modules;
 }
 
 }  // namespace zero::tests

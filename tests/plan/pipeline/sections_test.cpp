@@ -93,6 +93,32 @@ TEST(Sections, TiedLookupsFollowHead) {
   EXPECT_EQ(sections.home_of_param, (std::vector<int>{0, 1, 2, 2}));
 }
 
+// Operator 0 is a layer. Its matrix w0 is also used in the loss, so the operator moves with w0 and its bias. A cut just
+// after the operator would leave section 0 without a parameter.
+TEST(Sections, LookupsTakeTheirParametersAlong) {
+  ForwardGraph graph = chain({4, 4, 1, 1, 1, 1});
+  graph.params.push_back("bias");
+  graph.operators[0].params = {0, 6};
+  graph.operators[5].params = {5, 0};
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 1, 2, 2, 2, 2}));
+  EXPECT_EQ(sections.home_of_param, (std::vector<int>{0, 1, 2, 2, 2, 2, 0}));
+}
+
+// Operator 1 is a lookup of the bias of operator 0, which moves.
+TEST(Sections, SharedParametersMoveTheirLookups) {
+  ForwardGraph graph = chain({1, 1, 4, 4, 1});
+  graph.params.push_back("bias");
+  graph.operators[0].params = {0, 5};
+  graph.operators[1].params = {5};
+  graph.operators[1].inputs = {};
+  graph.operators[2].inputs = {0, 1};
+  graph.operators[4].params = {4, 0};
+  const Sections sections = cut_sections(graph, 2);
+  EXPECT_EQ(sections.of_operator, (std::vector<int>{0, 0, 1, 2, 2}));
+  EXPECT_EQ(sections.home_of_param, (std::vector<int>{0, 2, 1, 2, 2, 0}));
+}
+
 // Only a lookup can be computed apart. This operator needs the previous value.
 TEST(Sections, SharedParametersKeepUsesTogether) {
   ForwardGraph graph = chain({1, 1, 1, 1});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -148,11 +149,12 @@ class Cutter {
     if (graph_.loss >= 0) forbid(last_written_[static_cast<std::size_t>(graph_.loss)], size_);
   }
 
-  // The last use of an operator's parameters, if they are moved to their last use; else the operator itself.
+  // The last use of an operator's parameters, if they are moved to their last use; else the operator itself. A lookup
+  // with several parameters moves if one of them has a use in a later section.
   std::size_t home_of(std::size_t op) const {
-    if (!is_lookup(op)) return op;
-    std::size_t home = size_;
-    for (const int param : graph_.operators[op].params) home = std::min(home, uses_of(param).back());
+    std::size_t home = op;
+    if (!is_lookup(op)) return home;
+    for (const int param : graph_.operators[op].params) home = std::max(home, uses_of(param).back());
     return home;
   }
 
@@ -256,17 +258,20 @@ class Cutter {
 };
 
 void move_lookups(const ForwardGraph& graph, const Cutter& cutter, Sections& sections) {
+  const auto refuse = [&](std::size_t param) {
+    throw ConfigError("parallel.sections", fmt::format("{}", sections.has_lookup ? sections.count - 1 : sections.count),
+                      fmt::format("{} is also used in an earlier section, and so is a parameter of another section",
+                                  graph.params[param]),
+                      "use fewer sections, so that the parameters that are used twice share one section");
+  };
+  const auto section_of = [&](std::size_t op) -> int& { return sections.of_operator[op]; };
   int home = -1;
   for (std::size_t param = 0; param < graph.params.size(); ++param) {
     const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
     if (uses.empty()) continue;
-    const int first = sections.of_operator[uses.front()], last = sections.of_operator[uses.back()];
+    const int first = section_of(uses.front()), last = section_of(uses.back());
     if (first == last) continue;
-    if (home >= 0 && home != last)
-      throw ConfigError("parallel.sections", fmt::format("{}", sections.count),
-                        fmt::format("{} is also used in an earlier section, and so is a parameter of another section",
-                                    graph.params[param]),
-                        "use fewer sections, so that the parameters that are used twice share one section");
+    if (home >= 0 && home != last) refuse(param);
     home = last;
   }
   if (home < 0) return;
@@ -276,15 +281,21 @@ void move_lookups(const ForwardGraph& graph, const Cutter& cutter, Sections& sec
   ++sections.count;
   sections.has_lookup = true;
   sections.home_of_lookup = home + 1;
-  for (std::size_t param = 0; param < graph.params.size(); ++param) {
-    const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
-    if (uses.empty() || sections.of_operator[uses.front()] == sections.of_operator[uses.back()]) continue;
-    for (const std::size_t op : uses) {
-      if (!cutter.is_lookup(op) || sections.of_operator[op] == sections.home_of_lookup) continue;
-      const double work = graph.operators[op].work;
-      sections.work[static_cast<std::size_t>(sections.of_operator[op])] -= work;
-      sections.work[0] += work;
-      sections.of_operator[op] = 0;
+  // A lookup takes all its parameters along, and these take their other lookups.
+  for (bool moved = true; std::exchange(moved, false);) {
+    for (std::size_t param = 0; param < graph.params.size(); ++param) {
+      const std::vector<std::size_t>& uses = cutter.uses_of(static_cast<int>(param));
+      if (std::ranges::all_of(uses, [&](std::size_t op) { return section_of(op) == section_of(uses.front()); }))
+        continue;
+      for (const std::size_t op : uses) {
+        if (section_of(op) == sections.home_of_lookup || section_of(op) == 0) continue;
+        if (!cutter.is_lookup(op)) refuse(param);
+        const double work = graph.operators[op].work;
+        sections.work[static_cast<std::size_t>(section_of(op))] -= work;
+        sections.work[0] += work;
+        section_of(op) = 0;
+        moved = true;
+      }
     }
   }
 }

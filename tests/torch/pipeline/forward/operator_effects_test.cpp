@@ -38,6 +38,20 @@ TEST(OperatorEffects, InPlaceOperatorsWriteArguments) {
   EXPECT_TRUE(written_arguments(operator_of("aten::add", "Tensor"), {x, x, 1}).empty());
 }
 
+TEST(OperatorEffects, EqualMayCompareWithItself) {
+  const c10::OperatorHandle equal = operator_of("aten::equal");
+  const at::Tensor x = torch::zeros({2, 3});
+  EXPECT_TRUE(compares_with_itself(equal, {x, x}));
+  EXPECT_TRUE(compares_with_itself(equal, {x, x.detach()}));
+  EXPECT_FALSE(compares_with_itself(equal, {x, x.clone()}));
+  EXPECT_FALSE(compares_with_itself(equal, {x, x.view({3, 2})}));
+  EXPECT_FALSE(compares_with_itself(operator_of("aten::add", "Tensor"), {x, x, 1}));
+  torch::jit::Stack stack{x, x};
+  answer_true(stack);
+  ASSERT_EQ(stack.size(), 1U);
+  EXPECT_TRUE(stack.back().toBool());
+}
+
 TEST(OperatorEffects, DropoutDrawsOnlyInTraining) {
   const c10::OperatorHandle dropout = operator_of("aten::native_dropout");
   EXPECT_TRUE(draws_numbers(dropout, {torch::ones({3}), 0.5, true}));

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,9 @@ struct ForwardPlan {
   std::vector<int> params_of_functions;  // trained parameters that custom autograd functions use; may repeat
   std::vector<int> section_buffers;      // buffers that operators of one section write
   std::vector<int> common_buffers;       // buffers that every rank writes, such as a count of batches
+  // Operators before which aten::equal compared a value with itself, as attention of libtorch does. The comparison is
+  // true in every section, also of NaN.
+  std::set<int> equal_to_itself;
   ForwardGraph graph;
   Sections sections;
 

@@ -116,7 +116,7 @@ class ForwardLearner final : public OperatorTaker {
                           "write parameters between steps");
       } else if (const auto value = absent_value(tensor)) {
         described.inputs.push_back(*value);
-        if (c10::GradMode::is_enabled() && is_made_by_function(tensor))
+        if (is_made_by_function(tensor))
           keep_function_together(op.schema().name(), tensor, *value, static_cast<int>(plan_.operators.size()) + 1);
         if (is_written) written.push_back(*value);
       } else if (buffers_.has(tensor)) {
@@ -231,6 +231,10 @@ class ForwardLearner final : public OperatorTaker {
   // Runs an operator that returns no tensor. With a buffer of a section it runs on the meta device. Only that section
   // has the buffer's values, so an operator that needs them fails.
   void run_query(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+    if (compares_with_itself(op, stack) && absent_value(stack.back().toTensor())) {
+      plan_.equal_to_itself.insert(next_number());
+      return answer_true(stack);
+    }
     std::vector<int> of_section;
     for_each_argument(op, stack, [&](const at::Tensor& tensor, bool) {
       if (buffers_.has(tensor)) buffers_.use(tensor, next_number() - 1, of_section);

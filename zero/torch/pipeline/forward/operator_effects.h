@@ -23,6 +23,12 @@ bool draws_by_sizes(const c10::OperatorHandle& op);
 // Whether the shape of the result depends on values: true for a boolean mask, false for an index of whole numbers.
 bool has_dynamic_shape(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
+// Whether the operator is aten::equal of two tensors with the same memory and layout. Then only a NaN would make it
+// false.
+bool compares_with_itself(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+// Replaces both arguments of aten::equal by the result true.
+void answer_true(torch::jit::Stack& stack);
+
 // Whether the operator has running statistics as arguments, as batch norms do.
 bool has_statistics(const c10::OperatorHandle& op);
 // Returns the statistics that the operator updates: none in evaluation mode. Most schemas do not mark these arguments

@@ -39,7 +39,7 @@ void SectionPass::Part::receive(const std::vector<at::Tensor>& inputs) {
   const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
   for (const at::Tensor& input : inputs) {
     const auto value = input.defined() ? absent_value(input) : std::nullopt;
-    if (value && !is_filled(input) && pass_.comes_here(*value)) pass_.receive(input, *value);
+    if (value && *value >= 0 && !is_filled(input) && pass_.comes_here(*value)) pass_.receive(input, *value);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -29,6 +30,20 @@ bool is_transpose_of(const at::Tensor& view, const at::Tensor& whole) {
   return whole.dim() == 2 && view.dim() == 2 && view.storage_offset() == whole.storage_offset() &&
          view.size(0) == whole.size(1) && view.size(1) == whole.size(0) && view.stride(0) == whole.stride(1) &&
          view.stride(1) == whole.stride(0);
+}
+
+// Whether no two elements have the same address.
+bool has_own_elements(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& strides) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> dims;  // strides and sizes
+  for (std::size_t dim = 0; dim < sizes.size(); ++dim)
+    if (sizes[dim] > 1) dims.emplace_back(strides[dim], sizes[dim]);
+  std::ranges::sort(dims);
+  std::int64_t last = 0;  // address of the last element in the dimensions so far
+  for (const auto& [stride, size] : dims) {
+    if (stride <= last) return false;
+    last += (size - 1) * stride;
+  }
+  return true;
 }
 
 // Draws as many random numbers as the operator, into memory that is then freed. Absent tensors count as zeros: they may
@@ -62,6 +77,39 @@ class SectionPass::GradientKeeper final : public torch::autograd::Node {
 
  private:
   at::Tensor& gradient_;
+};
+
+// The node of an alias's view in autograd's graph. It has the sequence number of the parameter's view. So autograd adds
+// the gradients of a parameter's uses in the same order as without aliases.
+class SectionPass::ViewOfAlias final : public torch::autograd::Node {
+ public:
+  // `view`: of the parameter. Its elements have addresses of their own, except in expanded dimensions.
+  ViewOfAlias(const at::Tensor& whole, const at::Tensor& view)
+      : Node(view.grad_fn()->sequence_nr(), torch::autograd::collect_next_edges(whole)),
+        whole_sizes_(whole.sizes().vec()),
+        sizes_(view.sizes().vec()),
+        strides_(view.strides().vec()),
+        offset_(view.storage_offset()),
+        is_transpose_(is_transpose_of(view, whole)) {
+    for (std::size_t dim = 0; dim < sizes_.size(); ++dim)
+      if (strides_[dim] == 0) sizes_[dim] = std::min<std::int64_t>(sizes_[dim], 1);
+  }
+  bool is_possible() const { return has_own_elements(sizes_, strides_); }
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor& gradient = gradients.front();
+    if (!gradient.defined()) return {at::Tensor()};
+    if (is_transpose_) return {gradient.t()};
+    at::Tensor of_whole = at::zeros(whole_sizes_, gradient.options());
+    of_whole.as_strided(sizes_, strides_, offset_).copy_(gradient.sum_to_size(sizes_));
+    return {of_whole};
+  }
+
+ private:
+  const std::vector<std::int64_t> whole_sizes_;
+  std::vector<std::int64_t> sizes_;  // expanded dimensions have one element
+  const std::vector<std::int64_t> strides_;
+  const std::int64_t offset_;
+  const bool is_transpose_;
 };
 
 SectionPass::SectionPass(const ForwardPlan& plan, Crossings& crossings, int section, int micro,
@@ -116,6 +164,7 @@ void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   }
   const c10::impl::ExcludeDispatchKeyGuard outermost_only(kParameterKey);
   if (returns_no_tensor(op)) {
+    if (plan_.equal_to_itself.contains(number_) && compares_with_itself(op, stack)) return answer_true(stack);
     op.redispatchBoxed(below_parameter_key(keys), &stack);
     return;
   }
@@ -204,6 +253,12 @@ void SectionPass::walk_past(const PlannedOperator& planned, c10::DispatchKeySet 
 }
 
 void SectionPass::receive(const at::Tensor& argument, int value) {
+  if (value < 0)
+    throw ConfigError("passes", plan_.operators[static_cast<std::size_t>(number_ - 1)].text(),
+                      fmt::format("operator {} of the forward pass of micro-batch {} uses a parameter {} of another "
+                                  "section, and in the planned pass it used a parameter of this section",
+                                  number_ - 1, micro_, TensorLayout::of(argument).text()),
+                      "use the same parameters in every pass");
   const auto found = received_.find(value);
   ZERO_CHECK(found != received_.end(), "value {} of {} does not come to section {}", value,
              TensorLayout::of(argument).text(), section_);
@@ -223,17 +278,31 @@ at::Tensor SectionPass::alias_of(const at::Tensor& parameter, const ParameterHan
   const at::Tensor& whole = alias->tensor;
   const bool is_whole = whole.sizes() == parameter.sizes() && whole.strides() == parameter.strides();
   if (is_whole && parameter.storage_offset() == 0) return whole;
-  if (is_transpose_of(parameter, whole)) return whole.t();
+  if (parameter.grad_fn() != nullptr) {
+    at::Tensor& view = alias->views[{parameter.grad_fn(), parameter.output_nr()}];
+    if (!view.defined()) view = view_of_alias(whole, parameter);
+    if (view.sizes() == parameter.sizes() && view.strides() == parameter.strides()) return view;
+  }
   return whole.as_strided(parameter.sizes(), parameter.strides(), parameter.storage_offset());
 }
 
+at::Tensor SectionPass::view_of_alias(const at::Tensor& whole, const at::Tensor& parameter) {
+  const std::shared_ptr<ViewOfAlias> node(new ViewOfAlias(whole, parameter), torch::autograd::deleteNode);
+  if (!node->is_possible()) return whole.as_strided(parameter.sizes(), parameter.strides(), parameter.storage_offset());
+  at::Tensor view = tensor_over(whole.storage(), whole.sizes().vec(), whole.scalar_type(), /*keyed=*/true);
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(parameter.sizes(), parameter.strides(), parameter.storage_offset());
+  torch::autograd::set_history(view, node);
+  return view;
+}
+
+// A tensor without a gradient, such as a detached parameter, needs no alias.
 at::Tensor SectionPass::ready(const at::Tensor& argument) {
   if (!argument.defined()) return argument;
   if (const auto value = absent_value(argument)) {
     if (!is_filled(argument)) receive(argument, *value);
     return argument;
   }
-  if (shared_ == nullptr && split_ == nullptr) return argument;
+  if ((shared_ == nullptr && split_ == nullptr) || !argument.requires_grad()) return argument;
   const ParameterHandle* const handle = ParameterStorage::of(argument);
   const bool has_alias = handle != nullptr && (handle->owner == shared_ || handle->owner == split_);
   return has_alias ? alias_of(argument, *handle) : argument;

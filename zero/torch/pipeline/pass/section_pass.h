@@ -12,7 +12,9 @@
 //
 // Parameters that the lookup section also uses belong to that section's engine. The section with their other uses
 // replaces them by aliases, and gives the aliases' gradients to the lookup section. There autograd adds the part of the
-// lookups to them, as it does without a pipeline.
+// lookups to them, as it does without a pipeline. A view of such a parameter is replaced by a view of its alias. That
+// view has the sequence number of the first one, so autograd's order of sums does not change. A parameter that is used
+// without a gradient, such as a detached one, keeps its own tensor.
 //
 // A section that walks past an operator with random numbers draws as many numbers. So every section's generator has the
 // states that it has without a pipeline. The operators of an activation checkpoint belong to one section, which runs
@@ -23,9 +25,11 @@
 // take_gradients() computes the postponed products.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/autograd/function.h>
@@ -79,8 +83,11 @@ class SectionPass final : public OperatorTaker {
   struct Received {
     at::Tensor tensor;
     at::Tensor gradient;
+    // Views of an alias: by the node of the parameter's view, and its output of this node.
+    std::map<std::pair<std::shared_ptr<torch::autograd::Node>, std::int64_t>, at::Tensor> views{};
   };
   class GradientKeeper;
+  class ViewOfAlias;
   class Part;  // an activation checkpoint
 
   void require_all_ran() const;
@@ -93,6 +100,7 @@ class SectionPass final : public OperatorTaker {
   // Returns the product of this operator, if its gradient of the matrix can wait.
   std::shared_ptr<WeightProduct> begin_product(const PlannedOperator& planned, int number, torch::jit::Stack& stack);
   at::Tensor alias_of(const at::Tensor& parameter, const ParameterHandle& handle);
+  static at::Tensor view_of_alias(const at::Tensor& whole, const at::Tensor& parameter);
   void receive(const at::Tensor& argument, int value);
   void note_results(const PlannedOperator& planned, int number, const torch::jit::Stack& stack);
   // Whether another section makes the value, and this one uses it.
