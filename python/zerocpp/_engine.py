@@ -112,8 +112,8 @@ def refuse_average(key: str, options: Mapping[str, Any]) -> None:
 class Engine(_attached.Attached):
     """The engine of one module. `with` closes it at the end.
 
-    Most functions raise ConfigError after close(), and for a name or a tensor that is no parameter of the model. Collective
-    functions raise CommError if a rank has ended, or is later than the world's timeout.
+    Most functions raise ConfigError after close(), and for a name or a tensor that is no parameter of the model.
+    Collective functions raise CommError if a rank has ended, or is later than the world's timeout.
     """
 
     _core: _C.Engine
