@@ -61,7 +61,7 @@ TEST(Deferred, WeightsDependOnSeedAndName) {
 }
 
 // The device of a recorded tensor, as transformers constructs a mamba, and a device that a constructor names.
-TEST(Deferred, NamedDevicesAreBuiltOnTheCpu) {
+TEST(Deferred, NamedDevicesBecomeTheCpu) {
   const torch::Tensor wanted = torch::tensor({0.0, 1.0, 2.0}, torch::kDouble);
   for (const bool of_tensor : {true, false}) {
     const torch::Tensor made = deferred([&] {
