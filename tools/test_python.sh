@@ -7,7 +7,7 @@
 #                            tools/format.sh calls it. Fails if there is none
 #
 # It is in the cache, beside libtorch: 6 GB, because PyTorch's package of Python needs the libraries of CUDA even
-# without a GPU. If it cannot be installed, the tests skip, and say so.
+# without a GPU. If it cannot be installed, the tests skip, and say so; the full tier then fails.
 test_python="$zero_cache/python-$libtorch_version"
 test_deepspeed="$zero_cache/deepspeed-0.19.8"
 test_modules=("torch==$libtorch_version" "transformers==5.24.*" safetensors tensorboard pillow numpy

@@ -14,7 +14,7 @@ from typing import Any
 
 import ranks
 from plain_torch import mlp, optimizer_of, refusal, squares
-from training_test import hash_of
+from training_test import TIERS, hash_of
 
 
 def train(world: Any, stage: int) -> str:
@@ -41,9 +41,43 @@ def over_both() -> dict[str, Any]:
     found = {
         "ranks": [group.rank, group.size, group.local_size],
         "transports": [own.transport, group.transport],
-        "equal": [train(own, stage) == train(group, stage) for stage in (0, 3)],
+        "equal": [train(own, stage) == train(group, stage) for stage in range(4)],
         "hash": train(group, 3),
     }
+    dist.destroy_process_group()
+    return found
+
+
+def train_model(world: Any, kind: str, **options: Any) -> str:
+    """The hash of the weights of a model of small_models.py after some steps."""
+    import torch
+    import zerocpp as zero
+    from small_models import batch, loss_of, make, part_of
+
+    model = make(kind)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
+    with zero.attach(model, optimizer, world=world, **options) as engine:
+        for step in range(3):
+            loss_of(kind, model, part_of(batch(kind, step), world.rank, world.size)).backward()
+            engine.step()
+        return hash_of(engine.state_dict())
+
+
+def models_over_both(kinds: list[str]) -> dict[str, bool]:
+    """For each model at two stages, on two tiers: whether the weights have the bits of shared memory."""
+    import torch.distributed as dist
+    import zerocpp as zero
+
+    dist.init_process_group("gloo")
+    own, group = zero.world(), zero.World.from_process_group()
+    found: dict[str, bool] = {}
+    with tempfile.TemporaryDirectory() as disk:
+        for number, kind in enumerate(kinds):
+            for stage in (number % 3, 3):
+                tier = list(TIERS)[(number + stage) % len(TIERS)]
+                options = {"stage": stage, "disk": disk if tier == "disk" else None, **TIERS[tier]}
+                hashes = [train_model(world, kind, **options) for world in (own, group)]
+                found[f"{kind} {stage} {tier}"] = hashes[0] == hashes[1]
     dist.destroy_process_group()
     return found
 
@@ -153,12 +187,22 @@ class ProcessGroups(ranks.PackageTest):
         for rank, found in enumerate(results):
             self.assertEqual(found["ranks"], [rank, len(results), len(results)])
             self.assertEqual(found["transports"], ["shared_memory", "c10d"])
-            self.assertEqual(found["equal"], [True, True])
+            self.assertEqual(found["equal"], [True] * 4)
             self.assertEqual(found["hash"], results[0]["hash"])
 
     def test_bits_are_those_of_shared_memory(self) -> None:
         for number in (2, 3):
             self.check(ranks.run(over_both, ranks=number))
+
+    @ranks.needs("transformers", "peft")
+    @ranks.whole
+    def test_every_model_has_these_bits(self) -> None:
+        from small_models import FAMILIES
+
+        kinds = ["mixed", "adapters", *FAMILIES]
+        for found in ranks.run(models_over_both, kinds=kinds):
+            self.assertEqual(len(found), 2 * len(kinds))
+            self.assertEqual([way for way, equal in found.items() if not equal], [])
 
     def test_ranks_of_torchrun(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

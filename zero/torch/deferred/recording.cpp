@@ -162,7 +162,11 @@ void Recorder::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torc
     if (writes) for_each_tensor(value, [&](const at::Tensor& tensor) { refuse_constant(op, tensor); });
     make_meta(value);
     if (writes) step.writes.insert(step.writes.end(), storages.begin(), storages.end());
-    if (arguments[i].name() == "device") value = c10::Device(c10::DeviceType::Meta);
+    if (arguments[i].name() == "device") {
+      // replay() runs on the CPU. A recorded tensor has the device meta: torch.arange(4, device=weight.device).
+      if (value.isDevice()) step.arguments.back().value = c10::Device(c10::kCPU);
+      value = c10::Device(c10::DeviceType::Meta);
+    }
     if (arguments[i].name() == "pin_memory") value = c10::IValue();
   }
   try {
