@@ -179,7 +179,7 @@ class AllowedSkips(MachineTest):
                     self.assertRegex(printed, rf"skipped, \d+ x: {reason}")
                     self.assertTrue(printed.endswith(f"\nstatus {status}\n"), printed)
 
-    def test_a_part_of_the_build_may_skip(self):
+    def test_parts_of_the_build_may_skip(self):
         logs = "build/asan/Testing/Temporary"
         self.program("ctest", f'mkdir -p {logs} && echo "skipped: no libtorch" >{logs}/LastTest.log')
         self.assertRegex(self.run_stage("full", "suites build/asan"), r"skipped, 1 x: no libtorch\n(?s:.*)status 0\n")
