@@ -266,6 +266,61 @@ class Charts(Page):
         )
         self.assertEqual(found["names"], ["forward", "step", "wait"])
 
+    def test_passes_of_a_pipeline_have_labels(self):
+        """Spans in percent of a step. The first backward pass is too short for a label."""
+        run = write_run(self.root / "pipeline", 50, 0.1, 3, True)
+        spans = [
+            (0, "forward 0.0", 0, 20),
+            (0, "forward 3.0", 20, 40),
+            (0, "wait section", 40, 60),
+            (0, "backward 0.0", 60, 61),
+            (0, "backward 1.0", 61, 85),
+            (0, "step", 90, 100),
+            (1, "forward 3.1", 20, 40),
+            (1, "backward inputs 0.1", 40, 60),
+            (1, "backward weights 0.1", 60, 80),
+            (1, "step", 90, 100),
+        ]
+        rows = [
+            {"ph": "M", "name": "thread_name", "pid": rank, "tid": 1000, "args": {"name": "compute"}} for rank in (0, 1)
+        ]
+        events = [
+            {"ph": "X", "pid": rank, "tid": 1000, "name": name, "ts": 1e3 * begin, "dur": 1e3 * (end - begin)}
+            for rank, name, begin, end in spans
+        ]
+        (run / "t.json").write_text(json.dumps({"traceEvents": rows + events}))
+        found = self.look(
+            [run],
+            """
+            const passes = all(".timeline rect");
+            found.labels = all(".timeline text").filter((node) => node.style.pointerEvents === "none").map((label) => {
+              const box = label.getBoundingClientRect(), x = box.left + box.width / 2, y = box.top + box.height / 2;
+              const below = passes.find((node) => {
+                const pass = node.getBoundingClientRect();
+                return pass.left < x && x < pass.right && pass.top < y && y < pass.bottom;
+              });
+              return [label.textContent, below.dataset.say.split(":")[0]];
+            });
+            found.spans = passes.length;
+            found.rows = all(".timeline text").map((node) => node.textContent).filter((text) => /^rank/.test(text));
+            found.legend = [...one(".timeline").parentElement.parentElement.querySelectorAll(".legend span")]
+              .map((node) => node.textContent).filter(Boolean);""",
+        )
+        self.assertEqual(
+            sorted(found["labels"]),
+            [
+                ["B1.0", "backward 1.0"],
+                ["F0.0", "forward 0.0"],
+                ["F3.0", "forward 3.0"],
+                ["F3.1", "forward 3.1"],
+                ["I0.1", "backward inputs 0.1"],
+                ["W0.1", "backward weights 0.1"],
+            ],
+        )
+        self.assertEqual(found["spans"], len(spans))
+        self.assertEqual(found["rows"], ["rank 0", "rank 1"])
+        self.assertEqual(found["legend"], ["forward", "backward", "step", "wait"])
+
     def test_each_tier_has_a_memory_chart(self):
         titles = 'found.titles = view.charts.map((chart) => chart.root.querySelector("h3").textContent);'
         found = self.look(

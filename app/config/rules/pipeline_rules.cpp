@@ -73,6 +73,7 @@ void check_run(const PipelineRefusals& refuse, const Config& config) {
   constexpr std::string_view kCodes = "codes depend on a unit's number, and each section numbers its own";
   refuse.unless(config.engine.wire.gather == WireCodec::kNone, "comm.gather_wire", kCodes, "use none");
   refuse.unless(config.engine.wire.reduce == WireCodec::kNone, "comm.reduce_wire", kCodes, "use none");
+  refuse.unless(config.engine.wire.outer == WireCodec::kNone, "comm.outer_wire", kCodes, "use none");
 }
 
 }  // namespace

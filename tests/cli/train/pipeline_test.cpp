@@ -1,10 +1,16 @@
 // `[parallel]`: processes share one model as a pipeline, over shared memory, gloo and MPI. Also plans and refused keys.
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+
+#include "zero/base/text/bytes.h"
 
 #include "tests/cli/training_test.h"
 #include "tests/support/expect_contains.h"
@@ -188,6 +194,86 @@ TEST_F(Pipelines, PlanHasSectionsAndOrder) {
   EXPECT_GT(plan.at("crossings").at(0).at("bytes"), 0);
 }
 
+// A plan of two positions, as text and as JSON.
+struct PrintedPlan {
+  std::string text;
+  Json json;
+};
+PrintedPlan printed_plan(const Folder& folder, const std::string& flags) {
+  const std::string plan = "plan c.toml -n 2 --parallel.pipeline 2 " + flags;
+  const Ran text = folder.zero(plan, "timeout 60"), json = folder.zero(plan + " --json", "timeout 60");
+  EXPECT_EQ(text.status, 0) << flags << text.errors;
+  EXPECT_EQ(json.status, 0) << flags << json.errors;
+  return {text.output, Json::parse(json.output, nullptr, /*allow_exceptions=*/false)};
+}
+
+// The shorter of two sections has the share m of the model's work, in each kind of pass. The formula of gpipe and 1f1b
+// is one micro-batch of this section, so m follows from the printed bubble: the same m for each number K of
+// micro-batches. zb-h1 hides the products of weights, and no other gradients of weights.
+TEST_F(Pipelines, PlannedBubbleFollowsTheFormula) {
+  const auto bubble = [this](const std::string& order, int micros) {
+    const auto [text, json] = printed_plan(
+        folder_, fmt::format("--model.layers 8 --parallel.schedule {} --train.accumulate {}", order, micros));
+    const double share = json.at("bubble").get<double>();
+    EXPECT_TRUE(says(text, fmt::format("order {}, {} micro-batches of 2 samples; bubble {:.1f} % of a step, by the "
+                                       "operators' work\n",
+                                       order, micros, 100 * share)))
+        << text;
+    return share;
+  };
+  const auto shorter = [](double share, int micros) { return share * micros / (1 + share * (micros - 1)); };
+  const double m = shorter(bubble("gpipe", 4), 4), of_1f1b = bubble("1f1b", 4);
+  EXPECT_GT(m, 0.45) << "the cut balances the work";
+  EXPECT_LE(m, 0.5);
+  EXPECT_NEAR(shorter(of_1f1b, 4), m, 1e-9);
+  EXPECT_NEAR(shorter(bubble("gpipe", 8), 8), m, 1e-9);
+  EXPECT_NEAR(shorter(bubble("1f1b", 8), 8), m, 1e-9);
+  const double of_zb_h1 = bubble("zb-h1", 4);
+  EXPECT_LT(of_zb_h1, of_1f1b);
+  EXPECT_GT(of_zb_h1, m / (3 * 4 * (1 - m) + m));
+}
+
+// Before block h.1 only the result of h.0 crosses, and the lookups of the tied embedding do: each has a number for each
+// token and feature. Each position sends one of them forward, and the gradient of the other back.
+TEST_F(Pipelines, PlannedCrossingsFollowTheFormula) {
+  for (const auto& [dtype, width] : {std::pair("fp32", 4), std::pair("bf16", 2)}) {
+    SCOPED_TRACE(dtype);
+    constexpr std::int64_t kBatch = 2, kContext = 16, kWidth = 16, kMicros = 4;
+    const std::int64_t bytes = kBatch * kContext * kWidth * width;
+    const auto [text, json] =
+        printed_plan(folder_, std::string("--model.layers 2 --parallel.cut '[\"h.1\"]' --train.dtype ") + dtype);
+    ASSERT_EQ(json.at("crossings").size(), 2U) << text;
+    for (std::size_t section = 0; section < 2; ++section) {
+      const Json& crossing = json.at("crossings").at(section);
+      EXPECT_EQ(crossing.at("from"), section);
+      EXPECT_EQ(crossing.at("to"), Json::array({section + 1}));
+      EXPECT_EQ(crossing.at("bytes"), bytes);
+      EXPECT_TRUE(says(text, fmt::format("from section {} to {}: result of {}, {} a micro-batch\n", section,
+                                         section + 1, crossing.at("operator").get<std::string>(), format_bytes(bytes))))
+          << text;
+      EXPECT_EQ(json.at("positions").at(section).at("sent_crossing_bytes"), 2 * bytes * kMicros);
+    }
+  }
+}
+
+// Each number of the table is that of the JSON.
+TEST_F(Pipelines, PlanTextEqualsJson) {
+  const auto [text, json] = printed_plan(folder_, "--zero.stage 2 --parallel.schedule zb-v --model.layers 2");
+  ASSERT_EQ(json.at("positions").size(), 2U) << text;
+  for (std::size_t position = 0; position < 2; ++position) {
+    const Json& rank = json.at("positions").at(position);
+    const auto bytes = [&rank](const char* key) { return format_bytes(rank.at(key).get<std::int64_t>()); };
+    EXPECT_TRUE(
+        says(text, fmt::format("{:>8} {:>9} {:>11} {:>10} {:>10} {:>10} {:>12} {:>10} {:>12} {:>11}\n", position,
+                               fmt::format("{}", fmt::join(rank.at("sections").get<std::vector<int>>(), ", ")),
+                               format_count(rank.at("parameters").get<std::int64_t>()), bytes("state_bytes"),
+                               bytes("gathered_bytes"), bytes("staging_bytes"), bytes("most_activation_bytes"),
+                               bytes("total_bytes"), bytes("sent_crossing_bytes"), bytes("sent_state_bytes"))))
+        << text;
+    EXPECT_TRUE(says(text, fmt::format("position {}: {}\n", position, rank.at("passes").get<std::string>()))) << text;
+  }
+}
+
 // Where all units fit, a step gathers each once; under the min budget it gathers twice for each of 4 micro-batches.
 TEST_F(PipelinesSlow, PlannedGathersFollowTheBudget) {
   const auto sent = [this](const std::string& flags) {
@@ -290,18 +376,53 @@ TEST_F(Pipelines, PlanHasNotes) {
   EXPECT_EQ(Json::parse(json.output, nullptr, false).at("notes"), Json::array()) << json.output;
 }
 
+// The run and its plan refuse the same.
 TEST_F(Pipelines, WrongNumbersEndWithStatusTwo) {
   for (const auto& [flags, start] :
        {std::pair("-n 3 --parallel.pipeline 2", "parallel.pipeline = 2: it must divide the number of ranks"),
-        std::pair("-n 2 --parallel.pipeline 2 --train.gradient_noise 0.1", "train.gradient_noise = 0.1: "),
         std::pair("-n 2 --parallel.pipeline 2 --parallel.sections 3", "parallel.sections = 3: "),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule interleaved --parallel.sections 40",
+                  "parallel.sections = 40: the model can be cut into at most "),
+        std::pair("-n 3 --parallel.pipeline 3 --parallel.schedule interleaved",
+                  "train.accumulate = 4: parallel.schedule = interleaved needs a multiple of parallel.pipeline = 3"),
+        std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule breadth",
+                  "parallel.schedule = breadth: not an allowed value"),
         std::pair("-n 2 --parallel.pipeline 2 --parallel.schedule auto --parallel.activation_memory 100B",
                   "parallel.activation_memory = 100 B: "),
         std::pair("-n 2 --parallel.pipeline 2 --parallel.cut '[\"h.9\"]'",
-                  "parallel.cut = h.9: the model has no such unit")}) {
-    const Ran ran = folder_.zero(std::string("train c.toml ") + flags, "timeout 60");
+                  "parallel.cut = h.9: the model has no such unit"),
+        std::pair("-n 3 --parallel.pipeline 3 --parallel.cut '[\"h.1\", \"h.0\"]' --model.layers 2",
+                  "parallel.cut = h.0: the forward pass uses it before the unit that is named before it"),
+        std::pair("-n 4 --parallel.pipeline 2 --train.leaves 4",
+                  "train.accumulate = 4: 2 ranks compute train.leaves = 4 in 2 micro-batches each"),
+        std::pair("-n 6 --parallel.pipeline 2 --train.leaves 7 --train.accumulate 3 --train.reduce each",
+                  "train.leaves = 7: after each micro-batch 3 ranks would not sum an aligned part of the tree"),
+        std::pair("-n 2 --parallel.pipeline 2 --train.leaves 3 --train.accumulate 3 --train.global_batch 16",
+                  "train.leaves = 3: does not divide train.global_batch = 16")}) {
+    for (const std::string verb : {"plan", "train"}) {
+      const Ran ran = folder_.zero(verb + " c.toml " + flags, "timeout 60");
+      EXPECT_EQ(ran.status, 2) << verb << " " << flags << ran.errors;
+      EXPECT_TRUE(says(ran.errors, start)) << ran.errors;
+    }
+  }
+}
+
+// Each error names the key, its value, and both remedies.
+TEST_F(Pipelines, OptionsOfOtherRunsAreRefused) {
+  for (const auto& [flags, start, remedy] :
+       {std::tuple("--sync.servers 1", "sync.servers = 1: ", "use 0"),
+        std::tuple("--sync.mode local", "sync.mode = \"local\": ", "use sync.mode sync"),
+        std::tuple("--zero.delayed_update true", "zero.delayed_update = true: ", "use false"),
+        std::tuple("--train.gradient_noise 0.1", "train.gradient_noise = 0.1: ", "use 0"),
+        std::tuple("--train.share auto", "train.share = \"auto\": ", "use equal"),
+        std::tuple("--checkpoint.memory_every 1", "checkpoint.memory_every = 1: ", "use 0, and checkpoint.every"),
+        std::tuple("--comm.gather_wire int8", "comm.gather_wire = \"int8\": ", "use none"),
+        std::tuple("--comm.reduce_wire int8", "comm.reduce_wire = \"int8\": ", "use none"),
+        std::tuple("--zero.group 2 --comm.outer_wire int8", "comm.outer_wire = \"int8\": ", "use none")}) {
+    const Ran ran = folder_.zero(std::string("train c.toml -n 8 --parallel.pipeline 2 ") + flags, "timeout 60");
     EXPECT_EQ(ran.status, 2) << flags << ran.errors;
-    EXPECT_TRUE(says(ran.errors, start)) << ran.errors;
+    EXPECT_TRUE(says(ran.errors, start) && says(ran.errors, "(parallel.pipeline = 2)")) << ran.errors;
+    EXPECT_TRUE(says(ran.errors, std::string(remedy) + ", or set parallel.pipeline = 1")) << ran.errors;
   }
 }
 

@@ -12,6 +12,7 @@
 #include "zero/torch/activations/checkpoint.h"
 #include "zero/torch/module/module_parameters.h"
 #include "zero/torch/pipeline/forward/forward_plan.h"
+#include "zero/torch/pipeline/forward/held_layouts.h"
 
 #include "tests/torch/pipeline/own_processes.h"
 #include "tests/torch/pipeline/pipeline_run.h"
@@ -126,8 +127,10 @@ Subject net_of(const NetOptions& options) {
           }};
 }
 
-std::vector<std::int64_t> planned_bytes(const Subject& subject, const PipelineOptions& pipeline) {
-  const ModuleParameters parameters = parameters_of(*subject.module, std::nullopt);
+std::vector<std::int64_t> planned_bytes(const Subject& subject, const PipelineOptions& pipeline,
+                                        const AttachOptions& options) {
+  const ModuleParameters parameters = parameters_of(*subject.module, options.dtype);
+  const HeldLayouts layouts(parameters);
   const ForwardPlan forward = learn_forward(parameters, [&] { return subject.loss(0, 0, 0); });
   std::vector<std::int64_t> bytes;
   for (const RankTime& rank : plan_passes(forward.graph, pipeline, kMicros, {}).time.ranks)
@@ -141,10 +144,11 @@ struct Measured {
 };
 
 // Bytes of a rank during passes(), beyond those before. A first step allocates what the engine keeps.
-Measured measure(World& world, const Subject& subject, const PipelineOptions& pipeline) {
+Measured measure(World& world, const Subject& subject, const PipelineOptions& pipeline, AttachOptions options) {
   Timeline timeline;
-  PipelineEngine engine =
-      attach_pipeline(*subject.module, world, {.stage = 0, .accumulate = kMicros, .timeline = &timeline}, pipeline);
+  options.accumulate = kMicros;
+  options.timeline = &timeline;
+  PipelineEngine engine = attach_pipeline(*subject.module, world, options, pipeline);
   Measured measured;
   for (int step = 0; step < 2; ++step) {
     const auto held = std::make_shared<BytesOverTime>();
@@ -178,35 +182,60 @@ void expect_near(const Measured& measured, std::int64_t planned, const PipelineO
   EXPECT_LT(static_cast<double>(measured.peak - planned), kOfPass * static_cast<double>(kResult)) << where();
 }
 
-void expect_planned_bytes(const NetOptions& options, const std::vector<PassOrder>& orders) {
-  for (const PassOrder order : orders) {
-    const PipelineOptions pipeline{.pipeline = 2, .schedule = order};
-    std::vector<Subject> subjects{net_of(options), net_of(options)};
-    const std::vector<std::int64_t> planned = planned_bytes(subjects[0], pipeline);
-    std::vector<Measured> measured(2);
-    tests::on_every_rank(2, [&](World& world) {
-      const auto rank = static_cast<std::size_t>(world.rank());
-      measured[rank] = measure(world, subjects[rank], pipeline);
-    });
-    for (int rank = 0; rank < 2; ++rank)
-      expect_near(measured[static_cast<std::size_t>(rank)], planned[static_cast<std::size_t>(rank)], pipeline, rank,
-                  options.checkpoints);
-  }
+void expect_planned_bytes(const NetOptions& net, const PipelineOptions& pipeline,
+                          const AttachOptions& options = {.stage = 0}, int lines = 1) {
+  const int world = lines * pipeline.pipeline;
+  std::vector<Subject> subjects;
+  for (int rank = 0; rank < world; ++rank) subjects.push_back(net_of(net));
+  const std::vector<std::int64_t> planned = planned_bytes(subjects[0], pipeline, options);
+  std::vector<Measured> measured(static_cast<std::size_t>(world));
+  tests::on_every_rank(world, [&](World& mine) {
+    const auto rank = static_cast<std::size_t>(mine.rank());
+    measured[rank] = measure(mine, subjects[rank], pipeline, options);
+  });
+  for (int rank = 0; rank < world; ++rank)
+    expect_near(measured[static_cast<std::size_t>(rank)], planned.at(static_cast<std::size_t>(rank / lines)), pipeline,
+                rank, net.checkpoints);
 }
 
-const std::vector<PassOrder> kOrders{PassOrder::kGpipe, PassOrder::kOneForwardOneBackward, PassOrder::kInterleaved,
-                                     PassOrder::kZbH1, PassOrder::kZbV};
+void expect_in_orders(const NetOptions& net, const std::vector<PassOrder>& orders) {
+  for (const PassOrder order : orders) expect_planned_bytes(net, {.pipeline = 2, .schedule = order});
+}
+
+const std::vector<PassOrder> kOrders{PassOrder::kGpipe,       PassOrder::kOneForwardOneBackward,
+                                     PassOrder::kInterleaved, PassOrder::kZbH1,
+                                     PassOrder::kZbH2,        PassOrder::kZbV};
 
 TEST(ActivationBytes, AreThoseOfTheAllocator) {
-  expect_planned_bytes({}, kOrders);
+  expect_in_orders({}, kOrders);
 }
 
 TEST(ActivationBytes, CheckpointsAreCounted) {
-  expect_planned_bytes({.checkpoints = true}, kOrders);
+  expect_in_orders({.checkpoints = true}, kOrders);
 }
 
 TEST(ActivationBytes, TiedGradientsAreCounted) {
-  expect_planned_bytes({.tied = true}, kOrders);
+  expect_in_orders({.tied = true}, kOrders);
+}
+
+// The middle position receives and sends in both directions. The embedding crosses to all later sections.
+TEST(ActivationBytes, ThreePositionsHoldPlannedBytes) {
+  for (const PassOrder order : kOrders) expect_planned_bytes({}, {.pipeline = 3, .schedule = order});
+}
+
+TEST(ActivationBytes, DepthIsCounted) {
+  for (const int depth : {1, 2}) expect_planned_bytes({}, {.pipeline = 2, .depth = depth});
+}
+
+TEST(ActivationBytes, HalfPrecisionIsCounted) {
+  for (const PassOrder order : {PassOrder::kOneForwardOneBackward, PassOrder::kZbH1})
+    expect_planned_bytes({}, {.pipeline = 2, .schedule = order}, {.stage = 0, .dtype = DType::kBFloat16});
+}
+
+// Gathered weights and sharded states are no activations.
+TEST(ActivationBytes, ShardsChangeNone) {
+  for (const PassOrder order : {PassOrder::kOneForwardOneBackward, PassOrder::kZbH1})
+    expect_planned_bytes({}, {.pipeline = 2, .schedule = order}, {.stage = 3}, /*lines=*/2);
 }
 
 TEST(PipelineRank, HoldsPlannedBytes) {
@@ -218,8 +247,9 @@ TEST(PipelineRank, HoldsPlannedBytes) {
     const PipelineOptions pipeline{.pipeline = 2, .schedule = order};
     torch::manual_seed(7);
     const Subject subject = net_of({.drop = .1});
-    const std::vector<std::int64_t> planned = planned_bytes(subject, pipeline);
-    expect_near(measure(world, subject, pipeline), planned[static_cast<std::size_t>(*rank)], pipeline, *rank,
+    const AttachOptions options{.stage = 0};
+    const std::vector<std::int64_t> planned = planned_bytes(subject, pipeline, options);
+    expect_near(measure(world, subject, pipeline, options), planned[static_cast<std::size_t>(*rank)], pipeline, *rank,
                 /*has_checkpoints=*/false);
   }
 }

@@ -295,6 +295,24 @@ TEST(AttachPipeline, ReadsInEvaluationsNameTheSection) {
   });
 }
 
+// After learning, only rank 1 has values of section 1.
+TEST(AttachPipeline, LateReadsNameTheSection) {
+  const std::string text = message_of<c10::Error>([] {
+    tests::on_every_rank(2, [](World& world) {
+      torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+      PipelineEngine engine = attach_pipeline(*net, world, {.stage = 0}, {.pipeline = 2});
+      const auto loss = [&] { return net->forward(torch::ones({2, 4})).sum(); };
+      engine.prepare([&](int) { return loss(); });
+      engine.passes([&](int) {
+        torch::Tensor value = loss();
+        if (value.item<double>() > 1e6) value = value.detach();
+        return value;
+      });
+    });
+  });
+  EXPECT_TRUE(says(text, " in section 1: another section of the pipeline has this tensor")) << text;
+}
+
 TEST(AttachPipeline, MemoryOfAbsentTensorsIsRefused) {
   tests::on_every_rank(2, [&](World& world) {
     torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
@@ -425,6 +443,10 @@ TEST(AttachPipeline, ImpossibleOptionsAreRefused) {
             "parallel.pipeline = 2: it must divide the number of ranks, which is 3\n"
             "  use a divisor of that number; 1: no pipeline");
   EXPECT_TRUE(says(attach_to(2, {.stage = 0, .delayed_update = true}, {.pipeline = 2}), "zero.delayed_update = true"));
+  const AttachOptions coded{.stage = 1, .group = 1, .wire = {.outer = WireCodec::kInt8}};
+  EXPECT_EQ(attach_to(4, coded, {.pipeline = 2}),
+            "comm.outer_wire = int8: a pipeline does not support this option yet\n"
+            "  leave it out, or set parallel.pipeline = 1");
 }
 
 AttachOptions with_group(const std::string& module) {

@@ -57,6 +57,7 @@ void require_pipeline_options(const AttachOptions& options, const std::vector<to
   if (options.wire.gather != WireCodec::kNone)  // codes depend on a unit's number, which each section's engine assigns
     refuse_with_pipeline("comm.gather_wire", name_of(options.wire.gather));
   if (options.wire.reduce != WireCodec::kNone) refuse_with_pipeline("comm.reduce_wire", name_of(options.wire.reduce));
+  if (options.wire.outer != WireCodec::kNone) refuse_with_pipeline("comm.outer_wire", name_of(options.wire.outer));
   if (!options.device.empty() && options.device != "cpu") refuse_with_pipeline("run.device", options.device);
   for (const torch::Tensor& tensor : parameters)
     if (tensor.is_cuda()) refuse_with_pipeline("run.device", tensor.device().str());

@@ -26,7 +26,7 @@ void require_same_pipeline(Communicator& run, const PipelineOptions& pipeline, c
                            const ModelTensors& model);
 
 // Throws ConfigError under the name of the first option that a pipeline cannot have: "sync.servers", "sync.mode",
-// "zero.delayed_update", "comm.gather_wire", "comm.reduce_wire" or "run.device".
+// "zero.delayed_update", "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "run.device".
 void require_pipeline_options(const AttachOptions& options, const std::vector<torch::Tensor>& parameters);
 
 // Returns the options with the loss scale that attach() would choose for a model with these parameters. Then sections

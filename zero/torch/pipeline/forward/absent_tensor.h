@@ -28,8 +28,8 @@ struct TensorLayout {
   std::string text() const;  // "[4, 128] Float"
 };
 
-// `value`: the tensor's number in the plan of the forward pass; -1: a parameter. `made_by`: the name of the operator or
-// parameter, for the error text.
+// `value`: the tensor's number in the plan of the forward pass; -1: a parameter. `made_by`: the name of the operator,
+// with its section if the model is cut, or of the parameter; for the error text.
 at::Tensor absent_tensor(int value, const TensorLayout& layout, const std::string& made_by);
 
 // Returns the number of the value, also after the tensor was filled. Returns nullopt for any other tensor.

@@ -178,7 +178,7 @@ void SectionPass::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, t
   } else if (section == kEverywhere) {
     op.redispatchBoxed(below_parameter_key(keys), &stack);
   } else {
-    walk_past(planned, keys, stack);
+    walk_past(planned, number, keys, stack);
   }
 }
 
@@ -217,9 +217,11 @@ void SectionPass::set_keeper(const at::Tensor& tensor, at::Tensor& gradient, boo
   torch::autograd::set_history(tensor, node);
 }
 
-at::Tensor SectionPass::absent_result(const PlannedOperator& planned, const PlannedTensor& tensor) {
+at::Tensor SectionPass::absent_result(const PlannedOperator& planned, int number, const PlannedTensor& tensor) {
   const TensorLayout& layout = plan_.values[static_cast<std::size_t>(tensor.value)];
-  at::Tensor absent = absent_tensor(tensor.value, layout, planned.op.schema().name());
+  const int section = plan_.sections.of_operator[static_cast<std::size_t>(number)];
+  at::Tensor absent =
+      absent_tensor(tensor.value, layout, fmt::format("{} in section {}", planned.op.schema().name(), section));
   if (!comes_here(tensor.value)) {
     // Composite operators may ask whether a tensor needs a gradient.
     if (layout.requires_grad) set_keeper(absent, not_needed_);
@@ -232,14 +234,15 @@ at::Tensor SectionPass::absent_result(const PlannedOperator& planned, const Plan
   return absent;
 }
 
-void SectionPass::walk_past(const PlannedOperator& planned, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+void SectionPass::walk_past(const PlannedOperator& planned, int number, c10::DispatchKeySet keys,
+                            torch::jit::Stack& stack) {
   if (planned.draws) draw_as_many(planned.op, keys, stack);
   std::vector<at::Tensor> arguments;
   for_each_argument(planned.op, stack, [&](const at::Tensor& tensor, bool) { arguments.push_back(tensor); });
   torch::jit::drop(stack, planned.op.schema().arguments().size());
   const auto result = [&](const PlannedTensor& tensor) {
     if (tensor.same_as >= 0) return arguments[static_cast<std::size_t>(tensor.same_as)];
-    return tensor.value < 0 ? at::Tensor() : absent_result(planned, tensor);
+    return tensor.value < 0 ? at::Tensor() : absent_result(planned, number, tensor);
   };
   for (const PlannedReturn& planned_return : planned.returns) {
     if (!planned_return.is_list) {

@@ -93,8 +93,9 @@ class SectionPass final : public OperatorTaker {
   void require_all_ran() const;
   const PlannedOperator& next(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   void compute(const PlannedOperator& planned, int number, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  void walk_past(const PlannedOperator& planned, c10::DispatchKeySet keys, torch::jit::Stack& stack);
-  at::Tensor absent_result(const PlannedOperator& planned, const PlannedTensor& tensor);
+  // `number`: of the operator.
+  void walk_past(const PlannedOperator& planned, int number, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  at::Tensor absent_result(const PlannedOperator& planned, int number, const PlannedTensor& tensor);
   at::Tensor ready(const at::Tensor& argument);
   const ParameterHandle* own_parameter(const at::Tensor& argument) const;
   // Returns the product of this operator, if its gradient of the matrix can wait.
