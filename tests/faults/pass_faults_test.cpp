@@ -22,6 +22,8 @@
 namespace zero {
 namespace {
 
+constexpr std::chrono::seconds kTimeoutOfRanks{3};
+
 // A pass of weights of the lookups computes nothing, so nothing can strike in it.
 std::vector<StruckPass> struck_passes(std::string_view order, int ranks) {
   if (!in_full_tier()) {

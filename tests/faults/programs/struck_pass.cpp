@@ -9,12 +9,13 @@
 //            gather, or sum, of a unit
 //   lines    number of lines, 1 by default; the rank of the last line strikes
 //   tied     1 by default: the embedding is also the head, and its lookups are section 0. 0: there is no such section
-//   stage, micros, transport     2, 4 and auto by default
+//   stage, micros, transport, timeout     2, 4, auto and 3 (seconds) by default
 //   evaluates                    1: each step evaluates
 //
 // Each step saves, and a run continues from CHECKPOINT. In step 3 the rank of the section sends itself SIGNAL, but only
 // before a restart. It first prints "rank R strikes". At the end rank 0 prints "weights HASH". Ends with status 3 if a
 // peer fails.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -48,7 +49,6 @@ namespace {
 constexpr int kLayers = 4, kWidth = 16, kWords = 11, kSamples = 8;
 constexpr int kSteps = 6, kStruckStep = 3;
 constexpr int kPassOfKind = 2, kOperatorOfPass = 2;
-constexpr std::chrono::milliseconds kTimeout{3000};  // ranks of a slow machine also meet in it
 
 enum class Moment { kPass, kEvaluation, kGather, kReduction };
 
@@ -66,6 +66,7 @@ struct Options {
   int lines = 1, micros = 4, stage = 2;
   bool is_tied = true, evaluates = false;
   std::string transport = "auto";
+  std::chrono::seconds timeout{3};  // ranks of a slow machine also meet in it
 };
 
 void strike_now(int rank, int signal) {
@@ -187,6 +188,8 @@ Options parse(const std::vector<std::string>& words) {
         options.micros = value;
       } else if (name == "stage") {
         options.stage = value;
+      } else if (name == "timeout") {
+        options.timeout = std::chrono::seconds(value);
       } else if (name == "tied") {
         options.is_tied = value != 0;
       } else if (name == "evaluates") {
@@ -291,10 +294,11 @@ void train(World& world, const Options& options, StruckCollective& collective) {
 World open_world(const Options& options, StruckCollective& collective) {
   const Moment moment = options.strike.moment;
   if (moment != Moment::kGather && moment != Moment::kReduction)
-    return World::from_environment({.transport = options.transport, .timeout = kTimeout});
+    return World::from_environment({.transport = options.transport, .timeout = options.timeout});
   const RankEnvironment ranks = detect_ranks({}, [](const char* name) { return std::getenv(name); });
-  return World(std::make_unique<StruckCommunicator>(open_transport(options.transport, ranks, kTimeout), collective),
-               ranks.local_world, ranks.source, ranks.run_id);
+  return World(
+      std::make_unique<StruckCommunicator>(open_transport(options.transport, ranks, options.timeout), collective),
+      ranks.local_world, ranks.source, ranks.run_id);
 }
 
 int run_rank(const std::vector<std::string>& words) {

@@ -178,6 +178,7 @@ void Crossings::post(Sent sent) {
 bool Crossings::receive_arrived(Mailbox& mailbox) {
   bool any = false;
   for (int position = 0; position < plan_.ranks; ++position) {
+    if (position == awaited_) continue;
     const auto at = static_cast<std::size_t>(position);
     while (next_[at] < expected_[at].size() && mailbox.has_message(grid_.rank_at(position))) {
       receive_next(position, nullptr);
@@ -256,7 +257,9 @@ at::Tensor Crossings::take(const Key& key, int from) {
   auto found = kept_.find(key);
   while (found == kept_.end()) {
     ZERO_CHECK(from != grid_.position, "a tensor of this rank is taken before it is made");
+    awaited_ = from;
     receive_next(from, timeline_);
+    awaited_ = -1;
     found = kept_.find(key);
   }
   at::Tensor tensor = found->second.tensor;

@@ -117,6 +117,7 @@ class Crossings {
   std::vector<std::size_t> next_;               // by position: number of the next message
   std::map<Key, Kept> kept_;
   std::vector<Sent> sent_;
+  int awaited_ = -1;  // position for whose next message this rank waits; -1: none
   std::int64_t sent_bytes_ = 0;
 };
 
