@@ -117,9 +117,10 @@ class StruckPassTest : public StruckRunTest {
     ASSERT_TRUE(command.wait_for(words_of_end(pass))) << command.text();
     const bool waits = pass.is_stop() || pass.is_gloo;
     EXPECT_LT(Clock::now() - struck, kNamed + (waits ? pass.timeout() : std::chrono::seconds(0)));
-    if (pass.is_named())
+    if (pass.is_named()) {
       EXPECT_SAYS(command, pass.is_stop() ? fmt::format("rank {}: ", pass.rank())
                                           : fmt::format("rank {} of {} failed with", pass.rank(), pass.ranks()));
+    }
     EXPECT_EQ(command.finish(), 0) << command.text();
     EXPECT_EQ(weights_in(command.text()), weights) << command.text();
     if (pass.is_named()) expect_only_named(command, pass.rank(), pass.ranks());
