@@ -88,6 +88,23 @@ TEST_F(ElasticFaults, PipelineContinuesWithFewerLines) {
     EXPECT_NEAR(losses[step], expected[step], 1e-3) << "step " << step + 1;
 }
 
+// One line of two ranks computes the leaves of two lines, in the same tree.
+TEST_F(ElasticFaults, FewerLinesKeepBitsWithLeaves) {
+  const std::vector<std::string> lines{"--model.layers", "2", "--parallel.pipeline", "2",
+                                       "--train.leaves", "4", "--train.sample",      "0"};
+  WatchedCommand undisturbed(four_ranks("undisturbed", lines));
+  ASSERT_EQ(undisturbed.finish(), 0) << undisturbed.text();
+  const auto struck_run = struck("run", four_ranks("run", lines), kill_rank_three_twice);
+  EXPECT_EQ(struck_run->finish(), 0) << struck_run->text();
+  EXPECT_SAYS(*struck_run, "continuing with 2 of 4 ranks");
+  EXPECT_SAYS(*struck_run, "accumulate 2 -> 4 keeps the global batch of 8");
+  const std::vector<double> losses = losses_of("run");
+  EXPECT_EQ(losses.size(), 24u);
+  EXPECT_EQ(losses, losses_of("undisturbed"));
+  EXPECT_EQ(report_of("run").value("parameters_sha256", "none"),
+            report_of("undisturbed").value("parameters_sha256", "no report"));
+}
+
 TEST_F(ElasticFaults, RefusesMinRanksAboveTheWorld) {
   WatchedCommand command(four_ranks("run", {"--run.min_ranks", "5"}));
   EXPECT_EQ(command.finish(), 2);

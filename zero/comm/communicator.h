@@ -33,6 +33,7 @@ namespace zero {
 
 class Arrivals;
 class GroupOpener;
+class Mailbox;
 
 // The subject of a collective, for error messages and the mismatch check, and its division among ranks. `unit` is the
 // index of a unit; -1: none.
@@ -121,6 +122,10 @@ class Communicator {
   // Local. Returns the means to wait for whichever message comes first (zero/comm/board/arrivals.h); null: there is
   // none.
   virtual Arrivals* arrivals() { return nullptr; }
+
+  // Local. Returns the messages that have come (zero/comm/board/mailbox.h); null: the transport holds any number of
+  // unread messages, or says nothing about them.
+  virtual Mailbox* mailbox() { return nullptr; }
 
   // Local. Returns the bytes so far, without those of groups.
   virtual Traffic traffic() const = 0;

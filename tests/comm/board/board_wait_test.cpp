@@ -55,6 +55,15 @@ TEST_F(BoardWaitTest, TheBellEndsTheWait) {
   EXPECT_EQ(board_[0].waiting_for.load(), 0u);
 }
 
+// Each call receives a message, until the awaited rank has come.
+TEST_F(BoardWaitTest, ReceivesMessagesMeanwhile) {
+  int received = 0;
+  const std::function<bool()> receive = [&] { return ++received < 3; };
+  BoardWait wait(board_, peers_, 0, milliseconds(60000), "", &receive);
+  wait.until_nobody([&] { return received == 3 ? RankSet{0} : only(1); }, what_);
+  EXPECT_EQ(received, 3);
+}
+
 TEST_F(BoardWaitTest, LateRankIsNamedWithState) {
   EXPECT_EQ(wait(milliseconds(30), [] { return only(2); }),
             "rank 2: barrier #7: it is absent after 30 ms; it last began nothing; state of 2");

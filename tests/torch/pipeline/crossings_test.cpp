@@ -1,5 +1,7 @@
 #include "zero/torch/pipeline/pass/crossings.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "tests/torch/pipeline/pipeline_run.h"
@@ -45,6 +47,67 @@ TEST(Crossings, ManyValuesDoNotBlock) {
   const PipelineOptions pipeline{.pipeline = 2, .first_units = {"second.0"}};
   const PipelinedRun cut = tests::train_pipelined(2, 2, options, pipeline, wide_net);
   tests::expect_same_bits(cut, plain);
+}
+
+// A chain of layers, each the first of a section. Before the chain, section 0 makes many parts, which skip the sections
+// up to `user`. That section first needs the result of the section before it.
+struct SkipNet : torch::nn::Module {
+  static constexpr int kParts = 90;  // more messages a pass than a communicator holds unread
+  SkipNet(int sections, int user) : user(user) {
+    register_module("first", first);
+    register_module("entry", entry);
+    register_module("second", second);
+    register_module("layers", layers);
+    for (int i = 0; i < kParts; ++i) {
+      first->push_back(torch::nn::Linear(2, 2));
+      second->push_back(torch::nn::Linear(2, 2));
+    }
+    for (int i = 1; i < sections; ++i) layers->push_back(torch::nn::Linear(2, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& x) {
+    std::vector<torch::Tensor> parts;
+    for (const auto& layer : *first) parts.push_back(torch::tanh(layer->as<torch::nn::LinearImpl>()->forward(x)));
+    torch::Tensor hidden = torch::tanh(entry->forward(x));
+    for (int section = 1; section <= static_cast<int>(layers->size()); ++section) {
+      const auto layer = static_cast<std::size_t>(section - 1);
+      hidden = torch::tanh(layers[layer]->as<torch::nn::LinearImpl>()->forward(hidden));
+      if (section != user) continue;
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        hidden = hidden + second[i]->as<torch::nn::LinearImpl>()->forward(parts[i]) / kParts;
+    }
+    return hidden.pow(2).mean();
+  }
+  const int user;
+  torch::nn::ModuleList first, second, layers;
+  torch::nn::Linear entry{2, 2};
+};
+
+// All sections of a line of three ranks begin with a layer of the chain.
+void expect_skips_do_not_block(int sections, int user, PassOrder order) {
+  const auto make = [=]() -> tests::Subject {
+    auto net = std::make_shared<SkipNet>(sections, user);
+    return {net, [net](int step, int micro, int rank) {
+              return net->forward(torch::full({3, 2}, 0.1 * (step + 1) + 0.3 * micro + 0.7 * rank));
+            }};
+  };
+  PipelineOptions pipeline{.pipeline = 3, .sections = sections, .schedule = order};
+  for (int section = 1; section < sections; ++section)
+    pipeline.first_units.push_back("layers." + std::to_string(section - 1));
+  const AttachOptions options{.stage = 1, .accumulate = 3};
+  const PipelinedRun plain = tests::train_pipelined(1, 2, options, {.pipeline = 1}, make);
+  const PipelinedRun cut = tests::train_pipelined(3, 2, options, pipeline, make);
+  tests::expect_same_bits(cut, plain);
+}
+
+// Rank 0 sends the parts to rank 2, which waits for rank 1, which waits for rank 0.
+TEST(Crossings, SkippingValuesDoNotBlock) {
+  expect_skips_do_not_block(3, 2, PassOrder::kOneForwardOneBackward);
+  expect_skips_do_not_block(3, 2, PassOrder::kGpipe);
+}
+
+// Rank 2 has sections 2 and 3.
+TEST(Crossings, ZbVSkipsDoNotBlock) {
+  expect_skips_do_not_block(6, 3, PassOrder::kZbV);
 }
 
 // The second section uses the spectrum only conjugated, so the spectrum's gradient is conjugated lazily.

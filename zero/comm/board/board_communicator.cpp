@@ -108,7 +108,7 @@ BoardCommunicator::BoardCommunicator(std::unique_ptr<PeerMemory> memory, int ran
       members_(static_cast<std::size_t>(world)),
       peers_(first_ranks(world) & ~only(rank)),
       timeout_(timeout),
-      wait_(board_, memory_, rank, timeout),
+      wait_(board_, memory_, rank, timeout, "", &receive_in_waits_),
       posts_(board_, memory_, wait_, rank),
       num_sent_(world),
       num_received_(world) {
@@ -128,7 +128,7 @@ BoardCommunicator::BoardCommunicator(BoardCommunicator& run, Allocation board, c
       members_(place.ranks),
       peers_(board_.members() & ~only(rank_)),
       timeout_(run.timeout_),
-      wait_(board_, memory_, rank_, timeout_, place.suffix()),
+      wait_(board_, memory_, rank_, timeout_, place.suffix(), &run.receive_in_waits_),
       posts_(run.posts_, board_, wait_, place.suffix()),
       num_sent_(run.members_.size()),
       num_received_(run.members_.size()) {}
@@ -365,6 +365,19 @@ Work BoardCommunicator::send(std::span<const std::byte> data, int to, CommTag ta
   return message_work([] { return false; }, [&post] { post.waited = true; });
 }
 
+Slot* BoardCommunicator::find_message(int from, std::uint64_t key) {
+  RankBoard& theirs = board_[from];
+  for (Slot& slot : std::span(theirs.messages).first(theirs.used_messages.load(kOrdered))) {
+    if (slot.sequence.load(kOrdered) == key) return &slot;
+  }
+  return nullptr;
+}
+
+bool BoardCommunicator::has_message(int from) {
+  const int rank = world_rank(from);
+  return find_message(rank, message_key(num_received_[static_cast<std::size_t>(rank)] + 1, rank_)) != nullptr;
+}
+
 Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {
   ZERO_CHECK(from >= 0 && from < world() && from != rank(), "rank {} receives from rank {} of {}", rank(), from,
              world());
@@ -373,13 +386,7 @@ Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag
   const std::uint64_t n = ++num_received_[from], key = message_key(n, rank_);
   const Signature own{.sequence = n, .operation = Operation::kSend, .unit = tag.unit, .bytes = data.size()};
   count(0, data.size(), tag);
-  const auto find = [=, this]() -> Slot* {
-    RankBoard& theirs = board_[from];
-    for (Slot& slot : std::span(theirs.messages).first(theirs.used_messages.load(kOrdered))) {
-      if (slot.sequence.load(kOrdered) == key) return &slot;
-    }
-    return nullptr;
-  };
+  const auto find = [=, this] { return find_message(from, key); };
   auto move = [=, this] {
     const auto late = [&]() -> RankSet {
       check_broadcasts();

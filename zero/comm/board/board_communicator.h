@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -21,13 +22,18 @@
 #include "zero/comm/board/board.h"
 #include "zero/comm/board/board_posts.h"
 #include "zero/comm/board/board_wait.h"
+#include "zero/comm/board/mailbox.h"
 #include "zero/comm/board/peer_memory.h"
 #include "zero/comm/communicator.h"
 #include "zero/comm/group.h"
 
 namespace zero {
 
-class BoardCommunicator final : public Communicator, private GroupOpener, private Arrivals, private Replacements {
+class BoardCommunicator final : public Communicator,
+                                private GroupOpener,
+                                private Arrivals,
+                                private Replacements,
+                                private Mailbox {
  public:
   BoardCommunicator(std::unique_ptr<PeerMemory> memory, int rank, int world, std::chrono::milliseconds timeout);
 
@@ -48,6 +54,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   void drain() override { posts_.drain(); }
   GroupOpener* groups() override { return this; }
   Arrivals* arrivals() override { return this; }
+  Mailbox* mailbox() override { return this; }
 
   Traffic traffic() const override { return traffic_; }
   double waited_seconds() const override { return wait_.seconds(); }
@@ -81,6 +88,10 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   void introduce(int rank, RankSet peers) override;
   void take_back(int rank) override;
   void let_in(int rank) override;
+  bool has_message(int from) override;
+  void while_waiting(std::function<bool()> receive) override { run_.receive_in_waits_ = std::move(receive); }
+  // Returns the slot of a message from a rank of the world; null: it has not come.
+  Slot* find_message(int from, std::uint64_t key);
   // Returns the position of a rank of the world among the members.
   int position(int rank) const;
 
@@ -110,6 +121,7 @@ class BoardCommunicator final : public Communicator, private GroupOpener, privat
   std::vector<int> members_;  // ranks of the world, ascending
   RankSet peers_;
   std::chrono::milliseconds timeout_;
+  std::function<bool()> receive_in_waits_;  // only in the world; empty: none
   BoardWait wait_;
   BoardPosts posts_;
   std::uint64_t sequence_ = 0;

@@ -21,12 +21,14 @@ std::string format_seconds(std::chrono::milliseconds time) {
 
 }  // namespace
 
-BoardWait::BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix)
+BoardWait::BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix,
+                     const std::function<bool()>* receive)
     : board_(board),
       memory_(memory),
       rank_(rank),
       timeout_(timeout),
       suffix_(std::move(suffix)),
+      receive_(receive),
       spin_(board.world() <= get_nprocs()) {}
 
 void BoardWait::fail(int rank, const std::string& operation, const std::string& reason) {
@@ -46,7 +48,7 @@ void BoardWait::sleep_until_nobody(const std::function<RankSet()>& late, const S
     if (waited > timeout_) fail_late(missing, what);
     own.waiting_for.store(missing, std::memory_order_relaxed);
     const auto before = Clock::now();
-    own.bell.sleep([&] { return late() == 0 || board_.failed(); }, std::min(kLook, timeout_));
+    own.bell.sleep([&] { return late() == 0 || board_.failed() || receive(); }, std::min(kLook, timeout_));
     // Time for which this rank itself was stopped does not count as waiting.
     waited += std::min<Clock::duration>(Clock::now() - before, 2 * kLook);
     missing = late();

@@ -2,8 +2,9 @@
 //
 //   wait.until_nobody([&] { return ranks_that_have_not_posted(); }, what);
 //
-// Sleeps on this rank's bell, and wakes every 50 ms to check whether a process has ended. Throws the CommError that
-// every rank throws: a rank died (at once), left (at once), or is late (after the timeout, with its last collective).
+// Sleeps on this rank's bell, and wakes every 50 ms to check whether a process has ended. Receives messages that come
+// meanwhile, if the run has set a function for that (mailbox.h). Throws the CommError that every rank throws: a rank
+// died (at once), left (at once), or is late (after the timeout, with its last collective).
 #pragma once
 
 #include <chrono>
@@ -19,8 +20,10 @@ namespace zero {
 
 class BoardWait {
  public:
-  // `suffix` names the group of the board; empty for the world.
-  BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix = "");
+  // `suffix` names the group of the board; empty for the world. `receive`: function of Mailbox::while_waiting(), which
+  // may change; null: none.
+  BoardWait(Board& board, PeerMemory& memory, int rank, std::chrono::milliseconds timeout, std::string suffix = "",
+            const std::function<bool()>* receive = nullptr);
 
   // Local. Returns when late() is empty. late() returns the ranks that are waited for, and loads with
   // memory_order_seq_cst.
@@ -47,6 +50,8 @@ class BoardWait {
   double seconds() const { return seconds_; }
 
  private:
+  // Receives messages that have come. Returns true if there were any.
+  bool receive() const { return receive_ != nullptr && *receive_ && (*receive_)(); }
   void sleep_until_nobody(const std::function<RankSet()>& late, const Signature& what);
   void check_alive(const std::function<RankSet()>& late, const Signature& what);
   // Returns the dead ranks whose death ends the run, and marks the other dead ranks as departed. `seen`: `left` of each
@@ -64,6 +69,7 @@ class BoardWait {
   int rank_;
   std::chrono::milliseconds timeout_;
   std::string suffix_;
+  const std::function<bool()>* receive_;
   bool spin_;  // true: every rank can have its own core
   double seconds_ = 0;
 };

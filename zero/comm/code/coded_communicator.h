@@ -73,6 +73,7 @@ class CodedCommunicator final : public Communicator {
   void note_step(std::int64_t steps) override { inner_.note_step(steps); }
   GroupOpener* groups() override { return inner_.groups(); }
   Arrivals* arrivals() override { return inner_.arrivals(); }
+  Mailbox* mailbox() override { return inner_.mailbox(); }
   Traffic traffic() const override { return inner_.traffic(); }
   double waited_seconds() const override { return inner_.waited_seconds(); }
   std::chrono::milliseconds timeout() const override { return inner_.timeout(); }

@@ -61,6 +61,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   void note_step(std::int64_t steps) override { run_.ring_->note_step(steps); }
   GroupOpener* groups() override { return inner_->groups() == nullptr ? nullptr : this; }
   Arrivals* arrivals() override { return inner_->arrivals() == nullptr ? nullptr : this; }
+  Mailbox* mailbox() override { return inner_->mailbox(); }
 
   Traffic traffic() const override { return inner_->traffic(); }
   double waited_seconds() const override { return inner_->waited_seconds(); }

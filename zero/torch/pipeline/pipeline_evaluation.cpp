@@ -84,6 +84,7 @@ std::vector<at::Tensor> PipelineEvaluation::run(const std::optional<EvaluationKe
   const std::unique_ptr<Plan> own = key ? nullptr : learn(function);
   Plan& plan = key ? plan_for(*key, function) : *own;
   broken = true;
+  const Crossings::Step step(*plan.crossings);
   std::vector<at::Tensor> results(plan.sections_of_results.size());
   StepGenerator generator(plan.forward.draws(), /*micros=*/1, line_comm_);
   StepBuffers buffers(parameters_.buffers, plan.forward, /*micros=*/1);

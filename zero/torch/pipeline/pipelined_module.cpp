@@ -303,6 +303,7 @@ std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double part
   prepare(loss);
   require_attached("passes");
   broken_ = true;
+  const Crossings::Step step(*crossings_);
   std::vector<double> losses(static_cast<std::size_t>(options_.accumulate), 0);
   OpenPasses open;
   SharedGradients shared;

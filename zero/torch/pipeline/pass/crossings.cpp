@@ -9,16 +9,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "zero/base/error/check.h"
-#include "zero/comm/board/arrivals.h"
-#include "zero/comm/rendezvous/rank_set.h"
+#include "zero/comm/board/mailbox.h"
+#include "zero/torch/seam/dispatch_key.h"
 
 namespace zero {
 namespace {
-
-// Largest number of unread messages that a rank sends. Every communicator holds more.
-constexpr int kMostUnread = kMaxBoardRanks;
 
 constexpr int kNoValue = -1;
 
@@ -91,12 +89,20 @@ Crossings::Crossings(Communicator& run, const PipelineGrid& grid, const Pipeline
       forward_(forward),
       timeline_(timeline),
       crossing_of_value_(forward.values.size(), -1),
-      next_(static_cast<std::size_t>(plan.ranks), 0),
-      coming_(static_cast<std::size_t>(plan.ranks)) {
+      next_(static_cast<std::size_t>(plan.ranks), 0) {
   const std::vector<Crossing>& all = forward.sections.crossings;
   for (std::size_t i = 0; i < all.size(); ++i)
     crossing_of_value_[static_cast<std::size_t>(all[i].value)] = static_cast<int>(i);
   for (int position = 0; position < plan.ranks; ++position) expected_.push_back(messages(position, grid.position));
+}
+
+Crossings::Step::Step(Crossings& crossings) : mailbox_(crossings.run_.mailbox()) {
+  if (mailbox_ == nullptr) return;
+  mailbox_->while_waiting([&crossings, mailbox = mailbox_] { return crossings.receive_arrived(*mailbox); });
+}
+
+Crossings::Step::~Step() {
+  if (mailbox_ != nullptr) mailbox_->while_waiting({});
 }
 
 const Crossing* Crossings::of_value(int value) const {
@@ -164,50 +170,22 @@ int Crossings::pass_of(int section, int micro, bool is_backward) const {
 }
 
 void Crossings::post(Sent sent) {
-  if (holds_sends_ && std::ssize(sent_) >= kMostUnread) make_room();
   sent_bytes_ += static_cast<std::int64_t>(sent.bytes.nbytes());
   sent.work = run_.send(span_of(sent.bytes), grid_.rank_at(sent.position), {});
-  if (!sent.work.finished()) holds_sends_ = true;
   sent_.push_back(std::move(sent));
 }
 
-bool Crossings::has_room() const {
-  int unread = 0;
-  for (int position = 0; position < plan_.ranks; ++position)
-    if (position != grid_.position) unread += run_.arrivals()->unread(grid_.rank_at(position));
-  return unread < kMostUnread;
-}
-
-// If no message arrives within the timeout, it returns, and the send that follows names the late rank.
-void Crossings::make_room() {
-  if (run_.arrivals() == nullptr) return;
-  while (!has_room()) {
-    int position = -1;
-    const auto can_continue = [&] { return has_room() || (position = position_with_message()) >= 0; };
-    if (!run_.arrivals()->await(can_continue, run_.timeout())) return;
-    if (position >= 0) receive_next(position);
-  }
-}
-
-int Crossings::position_with_message() {
+bool Crossings::receive_arrived(Mailbox& mailbox) {
+  bool any = false;
   for (int position = 0; position < plan_.ranks; ++position) {
+    if (position == awaited_) continue;
     const auto at = static_cast<std::size_t>(position);
-    if (next_[at] < expected_[at].size() && begin_next(position).work.try_complete()) return position;
+    while (next_[at] < expected_[at].size() && mailbox.has_message(grid_.rank_at(position))) {
+      receive_next(position, nullptr);
+      any = true;
+    }
   }
-  return -1;
-}
-
-Crossings::Coming& Crossings::begin_next(int position) {
-  const auto at = static_cast<std::size_t>(position);
-  ZERO_CHECK(next_[at] < expected_[at].size(), "position {} sends no further message", position);
-  Coming& coming = coming_[at];
-  if (coming.bytes.defined()) return coming;
-  const Message& message = expected_[at][next_[at]];
-  const c10::AutoGradMode no_gradients(false);
-  coming.bytes = empty_bytes(bytes_of(forward_.values[static_cast<std::size_t>(message.value)]) +
-                             (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
-  coming.work = run_.receive(span_of(coming.bytes), grid_.rank_at(position), {});
-  return coming;
+  return any;
 }
 
 template <typename Is>
@@ -279,7 +257,9 @@ at::Tensor Crossings::take(const Key& key, int from) {
   auto found = kept_.find(key);
   while (found == kept_.end()) {
     ZERO_CHECK(from != grid_.position, "a tensor of this rank is taken before it is made");
-    receive_next(from);
+    awaited_ = from;
+    receive_next(from, timeline_);
+    awaited_ = -1;
     found = kept_.find(key);
   }
   at::Tensor tensor = found->second.tensor;
@@ -287,15 +267,19 @@ at::Tensor Crossings::take(const Key& key, int from) {
   return tensor;
 }
 
-void Crossings::receive_next(int position) {
+void Crossings::receive_next(int position, Timeline* timeline) {
   const auto at = static_cast<std::size_t>(position);
-  Coming coming = std::exchange(begin_next(position), {});
+  ZERO_CHECK(next_[at] < expected_[at].size(), "position {} sends no further message", position);
   const Message& message = expected_[at][next_[at]++];
   const TensorLayout& layout = forward_.values[static_cast<std::size_t>(message.value)];
+  // A wait within an operator may call this function.
   const c10::AutoGradMode no_gradients(false);
-  const at::Tensor bytes = coming.bytes;
-  TimedSpan waiting(timeline_, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
-  coming.work.wait();
+  const c10::impl::ExcludeDispatchKeyGuard not_taken(kParameterKey);
+  const at::Tensor bytes =
+      empty_bytes(bytes_of(layout) + (message.is_gradient ? static_cast<std::int64_t>(sizeof(GradientTail)) : 0));
+  Work work = run_.receive(span_of(bytes), grid_.rank_at(position), {});
+  TimedSpan waiting(timeline, Activity::kWaitSection, /*unit=*/-1, static_cast<std::int64_t>(bytes.nbytes()));
+  work.wait();
   waiting.end();
   forget_sent([&](const Sent& sent) { return sent.position == position && sent.read_from <= message.pass; });
   if (message.is_gradient) {

@@ -1,6 +1,7 @@
 // Crossings: the tensors that cross between sections within one step, and their gradients.
 //
 //   Crossings crossings(run, grid, plan, forward);
+//   const Crossings::Step step(crossings);
 //   crossings.send_value(micro, value, x);                     // as soon as it is made
 //   at::Tensor x = crossings.take_value(micro, value);         // at its first use in another section
 //   crossings.send_gradient(micro, value, section, gradient);  // after that section's backward pass
@@ -13,8 +14,9 @@
 // the last of them to the first. Each adds its own part, so the order of the sum is that of autograd without a
 // pipeline.
 //
-// A communicator holds a limited number of messages that their receivers have not read. If this rank has sent many of
-// these, it first receives messages itself. Otherwise two ranks could wait for each other forever.
+// A communicator may hold a limited number of messages that their receivers have not read. So while this rank waits for
+// any other rank in a step, it receives and keeps all messages that come (mailbox.h). Otherwise ranks could wait for
+// each other forever.
 //
 // A sent tensor is kept until a message shows that its reader has received it (Sent::read_from), or the step ends. A
 // sent value is also released when its gradient arrives. All functions may wait for other ranks, unless they are Local.
@@ -38,6 +40,18 @@ class Crossings {
   // `timeline`: records the waits for other sections; null: none.
   Crossings(Communicator& run, const PipelineGrid& grid, const PipelinePlan& plan, const ForwardPlan& forward,
             Timeline* timeline = nullptr);
+
+  // A step. While it exists, this rank receives messages of the step in its waits. Local.
+  class Step {
+   public:
+    explicit Step(Crossings& crossings);
+    ~Step();
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    Mailbox* const mailbox_;  // null: messages do not wait for room
+  };
 
   void send_value(int micro, int value, const at::Tensor& tensor);
   at::Tensor take_value(int micro, int value);
@@ -77,12 +91,6 @@ class Crossings {
     int read_from = 0;  // pass of the reader; a message from this pass or a later one shows that the bytes were read
   };
 
-  // A message that this rank receives.
-  struct Coming {
-    Work work;
-    at::Tensor bytes;  // undefined: the receive has not begun
-  };
-
   int position_of(int section) const { return plan_.rank_of_section[static_cast<std::size_t>(section)]; }
   std::vector<Message> messages(int from, int to) const;
   // Returns the section to which `section` gives the gradient of the value: the user before it, or the maker.
@@ -93,14 +101,10 @@ class Crossings {
   // Returns the index of a section's forward or backward pass of this micro-batch among all passes of its rank.
   int pass_of(int section, int micro, bool is_backward) const;
   at::Tensor take(const Key& key, int from);
-  bool has_room() const;
-  // Receives messages until few enough sent messages are unread.
-  void make_room();
-  // Begins to receive the next message from a position, unless it has begun.
-  Coming& begin_next(int position);
-  // Returns a position whose next message has come; -1: none.
-  int position_with_message();
-  void receive_next(int position);
+  // Receives all messages of the step that have come. Returns true if there were any.
+  bool receive_arrived(Mailbox& mailbox);
+  // Waits for the next message from a position, and keeps its tensor. `timeline`: records the wait; null: none.
+  void receive_next(int position, Timeline* timeline);
   int takers(const Crossing& crossing) const;
 
   Communicator& run_;
@@ -112,9 +116,8 @@ class Crossings {
   std::vector<std::vector<Message>> expected_;  // by position: messages of one step to this rank
   std::vector<std::size_t> next_;               // by position: number of the next message
   std::map<Key, Kept> kept_;
-  std::vector<Coming> coming_;  // by position
   std::vector<Sent> sent_;
-  bool holds_sends_ = false;  // true: the communicator holds messages until they are read
+  int awaited_ = -1;  // position for whose next message this rank waits; -1: none
   std::int64_t sent_bytes_ = 0;
 };
 
