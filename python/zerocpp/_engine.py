@@ -118,10 +118,6 @@ class Engine(_attached.Attached):
         """Local. Assigns the passes from now on to the step's micro-batch `number`, from 0."""
         self._core.micro_batch(number)
 
-    def discard_gradients(self) -> None:
-        """Collective. Drops the gradients and micro-batches of the running step on every rank."""
-        self._core.discard_gradients()
-
     def merge_copies(self) -> None:
         """Collective. With the option `local`: makes the outer step now, so all copies hold the same weights."""
         self._core.merge_copies()

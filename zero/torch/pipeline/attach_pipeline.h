@@ -94,6 +94,9 @@ class PipelineEngine {
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
+  // Collective. As Engine::discard_gradients(): drops all gradients and passes of the running step. zero_grad() of the
+  // module does the same. No-op before the first passes().
+  void discard_gradients();
 
   // Collective; between steps. As Engine::averaged(): replaces all parameters by their moving averages.
   AveragedScope averaged();
