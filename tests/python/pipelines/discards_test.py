@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""zero_grad() and discard_gradients() drop the passes of a pipeline: later steps have the bits of a run without them."""
+"""zero_grad() and discard_gradients() drop the passes of a pipeline: later steps have the bits of a clean run."""
 
 from __future__ import annotations
 
