@@ -480,8 +480,8 @@ TEST_F(ResumeTestSlow, SignalSavesAndCommandContinues) {
   }
 }
 
-// The sums of a fragment are in exchange when the run stops. The save completes them, and their bytes are in the line of
-// the last step and in the totals.
+// The sums of a fragment are in exchange when the run stops. The save completes them, and their bytes are in the line
+// of the last step and in the totals.
 TEST_F(ResumeTestSlow, StopCountsOuterSumsInFlight) {
   TrainJob local = job(4, 100);
   local.attach.local = LocalSteps{.steps = 1, .overlap = 1};

@@ -77,8 +77,8 @@ TEST_F(MetricsSums, EveryModeEqualsReport) {
   }
 }
 
-// A run that continues from a checkpoint counts the steps of both processes. If a step always sends the same bytes, each
-// rank has the total of an undisturbed run. The merge at the first end is not part of the run that continues.
+// A run that continues from a checkpoint counts the steps of both processes. If a step always sends the same bytes,
+// each rank has the total of an undisturbed run. The merge at the first end is not part of the run that continues.
 TEST_F(MetricsSums, ResumedRunEqualsReport) {
   const std::map<std::string, std::string> ways{
       {"stage0", "-n 2 --zero.stage 0"},

@@ -49,8 +49,8 @@ class RunMeter {
   SentBytes merged(const OuterReport& outer);
   // A checkpoint of `step` was loaded: earlier processes have sent these bytes in the steps until then.
   void start_at(std::int64_t step, const SentInSteps& so_far) { sent_.assign(1, {step, so_far}); }
-  // The run is at `step` again: bytes sent by later steps no longer count. `saved`: the bytes in the last loaded or saved
-  // checkpoint, which count if that was before the first step of this process.
+  // The run is at `step` again: bytes sent by later steps no longer count. `saved`: the bytes in the last loaded or
+  // saved checkpoint, which count if that was before the first step of this process.
   void take_back(std::int64_t step, const SentInSteps& saved);
   // Returns the bytes that this rank has sent in all steps of the run so far.
   SentInSteps sent() const { return sent_.empty() ? SentInSteps{} : sent_.back().sent; }
