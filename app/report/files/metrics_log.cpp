@@ -48,11 +48,11 @@ void add_to_number(std::string& line, std::string_view key, std::int64_t more) {
   const std::size_t found = line.find(name);
   if (found == std::string::npos) return;
   const std::size_t begin = found + name.size();
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(line.data() + begin, line.data() + line.size(), number);
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(line.data() + begin, line.data() + line.size(), value);
   if (error != std::errc()) return;
   const auto digits = static_cast<std::size_t>(end - (line.data() + begin));
-  line.replace(begin, digits, fmt::format("{}", number + more));
+  line.replace(begin, digits, fmt::format("{}", value + more));
 }
 
 std::uintmax_t size_of_file(const std::filesystem::path& path) {
