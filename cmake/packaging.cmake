@@ -58,7 +58,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
 install(FILES "${PROJECT_BINARY_DIR}/zeroConfig.cmake" "${PROJECT_BINARY_DIR}/zeroConfigVersion.cmake"
         DESTINATION "${package_dir}")
 
-# Over 20 s: installs this build into a folder of its own, and builds examples/own_module against it, as a user would.
+# Over 20 s: installs this build into a folder of its own, and builds examples/own_module and examples/gan against it.
 if(ZERO_TESTS AND TARGET zero AND TARGET zero_executable)
   add_test(NAME package COMMAND "${CMAKE_COMMAND}" "-DBUILD=${PROJECT_BINARY_DIR}" "-DSOURCE=${PROJECT_SOURCE_DIR}"
            "-DCOMPILER=${CMAKE_CXX_COMPILER}" "-DCCACHE=${CCACHE}" -P "${PROJECT_SOURCE_DIR}/cmake/check_package.cmake")

@@ -43,7 +43,7 @@ struct RankReport {
   double state_formula_bytes = 0, sent_formula_bytes = 0;  // of this rank's sections; 0: those of EngineReport
   std::int64_t sent_between_copies_per_step = 0;           // part of sent_bytes_per_step, to other copies of the model
   std::int64_t outer_sent_between_copies = 0;              // the same, of an outer step
-  // In all steps of this process, outer steps included: the sums over their lines in metrics.jsonl.
+  // In all steps of the run, outer steps included: the sums over the lines in metrics.jsonl.
   std::int64_t sent_bytes_total = 0, sent_between_copies_total = 0;
   std::int64_t sent_within_secondary_per_step = 0, sent_between_groups_per_step = 0;  // SecondaryReport
   double startup_s = 0;

@@ -161,8 +161,6 @@ void bind_engine(py::module_& module) {
       .def(
           "micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
       .def(
-          "discard_gradients", [](PythonEngine& self) { self.attachment().discard_gradients(); }, NoGil())
-      .def(
           "merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
       .def("gathered",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {

@@ -8,6 +8,7 @@
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 
+#include "zero/base/numbers/number_range.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/transport/world.h"
 #include "zero/memory/account/host_memory.h"
@@ -27,6 +28,7 @@ namespace zero::python {
 namespace {
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
+  require_number("timeout", seconds, kAboveZero, "give seconds, for example 60");
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
 }
 

@@ -119,6 +119,13 @@ template <typename Held>
 void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
   using NoGil = pybind11::call_guard<pybind11::gil_scoped_release>;
   bound.def("step", &take_step<Held>, NoGil())
+      .def(
+          "discard_gradients",
+          [](Held& self) {
+            const ThreadGate::Entry entry(self.world().gate(), self.world().rank());
+            self.attachment().discard_gradients();
+          },
+          NoGil())
       .def("averaged",
            [](std::shared_ptr<Held> self) {
              return std::make_unique<Scope>(

@@ -195,6 +195,10 @@ class Attached:
             self._saving.poll()
         return report
 
+    def discard_gradients(self) -> None:
+        """Collective. Drops the gradients and micro-batches of the running step on every rank."""
+        self._core.discard_gradients()
+
     @property
     def leaves(self) -> list[int]:
         """Local. With the option `leaves`: the leaf that each of this rank's micro-batches computes; without it, [].

@@ -132,10 +132,6 @@ class Engine(_attached.Attached):
         """Local. Assigns the passes from now on to the step's micro-batch `number`: 0 to `accumulate` - 1."""
         self._core.micro_batch(number)
 
-    def discard_gradients(self) -> None:
-        """Collective. Drops the gradients and micro-batches of the running step on every rank."""
-        self._core.discard_gradients()
-
     def merge_copies(self) -> None:
         """Collective; between steps. Makes the outer step of the option `local` now: all copies get the same weights.
 

@@ -69,7 +69,8 @@ def attach_pipeline(
 class PipelineEngine(_attached.Attached):
     """The sections of one module on this rank. `with` closes it at the end.
 
-    Before the first passes(), or prepare(), the model is not attached: only close() and text() work.
+    Before the first passes(), or prepare(), the model is not attached: only close(), text() and discard_gradients()
+    work.
     """
 
     _core: _C.Pipeline

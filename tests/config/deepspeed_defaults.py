@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints the defaults of the installed DeepSpeed and of Hugging Face's Trainer as JSON, by the names of
 app/config/deepspeed/deepspeed_defaults.cpp. It parses the sources instead of importing them, because DeepSpeed needs a
-compiler and the tools of a GPU. PYTHONPATH may name the folder of DeepSpeed's sources.
+compiler and the tools of a GPU. PYTHONPATH may name the folder of DeepSpeed's sources. Its readers are
+tests/config/deepspeed/deepspeed_defaults_test.cpp and tests/python/libraries/deepspeed_defaults_test.py.
 
     python3 deepspeed_defaults.py deepspeed    {"version": "0.19.8", "gradient_clipping": 1.0, "lion.beta2": 0.999, ...}
     python3 deepspeed_defaults.py transformers {"version": "5.24.0", "learning_rate": 5e-05, ...}
@@ -35,6 +36,15 @@ def value_of(node):
         return None
 
 
+def constants_of(tree):
+    """Values of the names that a file assigns: {"WARMUP_LOG_RATE": "log", ...}."""
+    return {
+        node.targets[0].id: value_of(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+
+
 def class_of(tree, name):
     return next(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name)
 
@@ -50,7 +60,12 @@ def arguments_of(tree, name):
     body = class_of(tree, name).body
     made = next(node for node in body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
     names = [argument.arg for argument in made.args.args][-len(made.args.defaults) :]
-    return {name: value_of(default) for name, default in zip(names, made.args.defaults)}
+    constants = constants_of(tree)
+
+    def default_of(node):
+        return constants[node.id] if isinstance(node, ast.Name) else value_of(node)
+
+    return {name: default_of(default) for name, default in zip(names, made.args.defaults)}
 
 
 def put(found, prefix, values, *names):
@@ -81,20 +96,21 @@ def muon_groups(tree):
 def of_deepspeed():
     root = folder_of("deepspeed")
     found = {"version": importlib.metadata.version("deepspeed")}
-    constants = {
-        node.targets[0].id: value_of(node.value)
-        for node in tree_of(root / "runtime/constants.py").body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
+    constants = constants_of(tree_of(root / "runtime/constants.py"))
     found["gradient_clipping"] = constants["GRADIENT_CLIPPING_DEFAULT"]
+    found["data_types.grad_accum_dtype"] = constants["GRAD_ACCUM_DTYPE_DEFAULT"]
+    found["optimizer.params.adam_w_mode"] = constants_of(tree_of(root / "runtime/config.py"))["ADAM_W_MODE_DEFAULT"]
+    precisions = tree_of(root / "runtime/precision_config.py")
+    put(found, "bf16.", fields_of(precisions, "DeepSpeedBF16Config"), "check_grad_overflow")
     put(
         found,
         "fp16.",
-        fields_of(tree_of(root / "runtime/precision_config.py"), "DeepSpeedFP16Config"),
+        fields_of(precisions, "DeepSpeedFP16Config"),
         "loss_scale",
         "initial_scale_power",
         "loss_scale_window",
         "hysteresis",
+        "consecutive_hysteresis",
         "min_loss_scale",
     )
     put(
@@ -126,28 +142,33 @@ def of_deepspeed():
         put(host, f"{rule}.", arguments_of(tree_of(root / "ops" / file), name), *keys)
         assert all(found[key] == value for key, value in host.items()), (rule, host)
     matrices, others = muon_groups(tree_of(root / "runtime/zero/muon/original_muon.py"))
-    put(found, "muon.", matrices, "lr", "momentum", "weight_decay")
+    put(found, "muon.", matrices, "lr", "momentum", "weight_decay", "ns_method")
     put(found, "muon.", {**others, "adam_lr": others["lr"]}, "adam_lr", "betas", "eps")
     schedules = tree_of(root / "runtime/lr_schedules.py")
-    for name, keys in [
-        ("WarmupLR", ("warmup_min_lr", "warmup_num_steps")),
-        ("WarmupDecayLR", ("warmup_min_lr", "warmup_max_lr", "warmup_num_steps")),
-        ("WarmupCosineLR", ("warmup_min_ratio", "warmup_num_steps", "cos_min_ratio")),
-    ]:
-        put(found, f"{name}.", arguments_of(schedules, name), *keys)
+    for name in ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest", "OneCycle"):
+        arguments = arguments_of(schedules, name)
+        put(found, f"{name}.", arguments, *arguments)
     if importlib.util.find_spec("torch"):
         optim = folder_of("torch") / "optim"
         put(found, "torch_adam.", arguments_of(tree_of(optim / "adam.py"), "Adam"), *adam)
         put(found, "torch_adamw.", arguments_of(tree_of(optim / "adamw.py"), "AdamW"), *adam)
-        put(found, "sgd.", arguments_of(tree_of(optim / "sgd.py"), "SGD"), "lr", "momentum", "weight_decay")
+        put(found, "sgd.", arguments_of(tree_of(optim / "sgd.py"), "SGD"), "lr", "momentum", "weight_decay", "nesterov")
     return found
 
 
 def of_transformers():
-    fields = fields_of(tree_of(folder_of("transformers") / "training_args.py"), "TrainingArguments")
+    tree = tree_of(folder_of("transformers") / "training_args.py")
+    fields = fields_of(tree, "TrainingArguments")
+    # The default optimizer depends on the version of torch.
+    optimizers = [
+        value_of(node.value)
+        for node in ast.walk(class_of(tree, "TrainingArguments"))
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "default_optim"
+    ]
     return {
         "version": importlib.metadata.version("transformers"),
-        **{name: value for name, value in fields.items() if isinstance(value, (bool, int, float))},
+        **{name: value for name, value in fields.items() if isinstance(value, (bool, int, float, str))},
+        "optim": optimizers,
     }
 
 

@@ -357,6 +357,16 @@ TEST(ActivationOffloadFails, WhereNoFolderIsNamed) {
   EXPECT_TRUE(says(message_of<ConfigError>([&] { ActivationOffload({.tier = Tier::kDisk}, ledger); }), "zero.disk"));
 }
 
+TEST(ActivationOffloadFails, NumbersBelowZeroAreRefused) {
+  Ledger ledger;
+  const auto refusal = [&](const ActivationOffloadOptions& options) {
+    return message_of<ConfigError>([&] { ActivationOffload(options, ledger); });
+  };
+  EXPECT_TRUE(says(refusal({.link_bytes_per_second = -1}), "zero.link_bandwidth = -1: "));
+  EXPECT_TRUE(says(refusal({.most_bytes = -5}), "most_bytes = -5: must be a finite number, 0 or more"));
+  EXPECT_TRUE(says(refusal({.expected_bytes = -5}), "expected_bytes = -5: "));
+}
+
 TEST(ActivationOffloadFails, OpenReportsMissingFolder) {
   Ledger ledger;
   ActivationOffload activation_offload({.tier = Tier::kDisk, .disk = {"/nowhere/at/all"}}, ledger);

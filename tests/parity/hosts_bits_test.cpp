@@ -25,7 +25,8 @@ struct Spread {
   int hosts;
   const char* mode = "";  // mode of training; empty: sums of every gradient over all ranks
   const char* flags = "";
-  int ranks_of_each() const { return kWorld / hosts; }
+  int world = kWorld;
+  int ranks_of_each() const { return world / hosts; }
 };
 
 class HostsBits : public testing::TestWithParam<Spread> {
@@ -116,6 +117,26 @@ TEST_P(HostsBits, AreThoseOfOneHost) {
   }
 }
 
+// An asynchronous run with one rank on each host, and as many threads as a host has. A replay on one host, over shared
+// memory, takes the recorded threads, although two ranks share the host.
+class HostsReplay : public HostsBits {};
+
+TEST_P(HostsReplay, TakesThreadsOfBothLaunchers) {
+  const Json recorded = report_of_all_hosts();
+  ASSERT_TRUE(recorded.is_object());
+  EXPECT_EQ(recorded.at("world"), 2);
+  EXPECT_EQ(recorded.at("transport"), "gloo");
+  const Ran ran = folder_.zero(fmt::format("train c.toml -n 2 --run.dir replayed --replay run {}", GetParam().flags),
+                               "timeout 200");
+  ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+  const Json replayed = Json::parse(folder_.read("replayed/report.json"), nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(replayed.is_object());
+  EXPECT_EQ(replayed.at("transport"), "shared_memory");
+  EXPECT_EQ(replayed.at("threads"), recorded.at("threads"));
+  EXPECT_EQ(replayed.at("parameters_sha256"), recorded.at("parameters_sha256"));
+  EXPECT_EQ(folder_.read("replayed/pushes.log"), folder_.read("run/pushes.log"));
+}
+
 // Each transport and each number of hosts once. The full tier has all pairs, and other modes of training.
 std::vector<Spread> spreads() {
   std::vector<Spread> spreads{{"gloo", 4}, {"mpi", 2}};
@@ -135,6 +156,11 @@ std::vector<Spread> spreads() {
 INSTANTIATE_TEST_SUITE_P(Of, HostsBits, testing::ValuesIn(spreads()), [](const auto& tested) {
   return fmt::format("{}Hosts_{}{}", tested.param.hosts, tested.param.transport, tested.param.mode);
 });
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, HostsReplay,
+    testing::Values(Spread{
+        .transport = "gloo", .hosts = 2, .flags = "--sync.mode async --train.batch 8 --run.threads 0", .world = 2}));
 
 }  // namespace
 }  // namespace zero

@@ -480,6 +480,33 @@ TEST_F(ResumeTestSlow, SignalSavesAndCommandContinues) {
   }
 }
 
+// The sums of a fragment are in exchange when the run stops. The save completes them, and their bytes are in the line
+// of the last step and in the totals.
+TEST_F(ResumeTestSlow, StopCountsOuterSumsInFlight) {
+  TrainJob local = job(4, 100);
+  local.attach.local = LocalSteps{.steps = 1, .overlap = 1};
+  {
+    const StopSignal stop;
+    ::raise(SIGTERM);
+    ASSERT_EQ(stop.pending(), SIGTERM);
+    EXPECT_TRUE(run(local, 2, &stop).saved);
+  }
+  const RunReport report = run(local, 2).report;
+  ASSERT_EQ(report.ranks.size(), 2U);
+  std::int64_t sent = 0, between_copies = 0;
+  std::set<std::int64_t> steps;
+  for (const json& line : SmallRunTest::metrics()) {
+    if (!line.contains("loss")) continue;
+    steps.insert(line.at("step").get<std::int64_t>());
+    sent += line.at("sent_bytes").get<std::int64_t>();
+    between_copies += line.at("sent_between_copies").get<std::int64_t>();
+  }
+  EXPECT_EQ(steps, (std::set<std::int64_t>{1, 2, 3, 4}));
+  EXPECT_GT(between_copies, 0);
+  EXPECT_EQ(report.ranks[0].sent_bytes_total, sent);
+  EXPECT_EQ(report.ranks[0].sent_between_copies_total, between_copies);
+}
+
 TEST_F(ResumeTestSlow, TheNewestAreKept) {
   TrainJob whole = job(7, 1);
   whole.checkpoint.keep = 2;

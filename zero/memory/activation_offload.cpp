@@ -8,6 +8,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/base/text/bytes.h"
 #include "zero/device/host_device.h"
 #include "zero/memory/disk/block_cutter.h"
@@ -26,7 +27,16 @@ std::span<std::byte> span_of(std::byte* data, std::int64_t bytes) {
   return {data, static_cast<std::size_t>(bytes)};
 }
 
+void require_numbers(const ActivationOffloadOptions& options) {
+  require_number("zero.link_bandwidth", options.link_bytes_per_second, kAtLeastZero,
+                 "use bytes a second, or 0 for no link");
+  require_number("most_bytes", static_cast<double>(options.most_bytes), kAtLeastZero, "use bytes, or 0 for no limit");
+  require_number("expected_bytes", static_cast<double>(options.expected_bytes), kAtLeastZero,
+                 "use bytes, or 0 if they are not known");
+}
+
 std::optional<DiskPlaces> make_places(const ActivationOffloadOptions& options, Ledger& ledger, DiskSeam seam) {
+  require_numbers(options);
   if (options.tier != Tier::kDisk) return std::nullopt;
   if (options.disk.empty())
     throw ConfigError("zero.disk", "[]", "activations are offloaded to disk, and no folder is set",

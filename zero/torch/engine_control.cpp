@@ -31,6 +31,11 @@ void EngineControl::finish_updates() {
   inside->steps().drop_zeroed();
   inside->engine().finish();
 }
+void EngineControl::finish_outer_sums() {
+  const Inside inside(attached_);
+  inside->steps().drop_zeroed();
+  inside->engine().states().pause();
+}
 std::size_t EngineControl::visit_some(std::size_t first, const AttachedStates::ParameterVisit& visit,
                                       bool full_precision) {
   return attached_.states().visit_some(first, visit, full_precision);

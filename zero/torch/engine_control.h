@@ -52,6 +52,8 @@ class EngineControl {
   // evaluation then uses the weights that a save writes. It changes the bits of later steps. Throws ConfigError within
   // a step and in a gathered() scope.
   void finish_updates();
+  // Between steps. Completes the exchange of outer sums that overlaps with steps, as a save does. No-op without one.
+  void finish_outer_sums();
 
   // Visits parameters as Engine::for_each_parameter() does, but only those of one unit: `first` and its neighbours
   // in name order. Returns the number of the next parameter to visit, or 0 after the last.

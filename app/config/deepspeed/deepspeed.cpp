@@ -70,15 +70,8 @@ void read_batches(DeepSpeedReader& reader) {
   reader.keep_whole(json, "", "steps_per_print", "train.log_every");
 }
 
-// The optimizer's max_grad_norm has priority over the default of gradient_clipping.
 void read_clip(DeepSpeedReader& reader) {
-  const Json& json = reader.json();
-  const auto is_absent = [&json](const Json::json_pointer& key) {
-    return !json.contains(key) || json.at(key).is_null();
-  };
-  reader.keep_number(json, "", "gradient_clipping", "train.clip");
-  if (is_absent(Json::json_pointer("/gradient_clipping")) &&
-      is_absent(Json::json_pointer("/optimizer/params/max_grad_norm")))
+  if (!reader.keep_number(reader.json(), "", "gradient_clipping", "train.clip"))
     reader.keep("train.clip", Value(deepspeed_default("gradient_clipping")), kDefault);
 }
 
@@ -254,7 +247,9 @@ void read_optimizer(DeepSpeedReader& reader) {
   const std::string given = reader.values().text(*type, "optimizer.type");
   std::string name = given;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  reader.keep_number(params, kTheirOptimizer, "max_grad_norm", "train.clip");
+  if (const auto norm = params.find("max_grad_norm"); norm != params.end())
+    reader.values().refuse("optimizer.params.max_grad_norm", *norm, "DeepSpeed 0.19.8 also refuses it",
+                           "use gradient_clipping");
   if (std::ranges::find(kTheirRules, name) == kTheirRules.end())
     return reader.drop("optimizer.type",
                        fmt::format("\"{}\" is not one of {}: set [optimizer]", shown(given), all_of(kTheirRules)));

@@ -1,6 +1,7 @@
 #include "app/report/files/metrics_log.h"
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <iterator>
@@ -41,6 +42,19 @@ std::string served_json(const ServedSteps& served) {
                      served.pulled_bytes, number(served.waited_seconds), served.replaced);
 }
 
+// Adds to the number after the first such key; no-op without it.
+void add_to_number(std::string& line, std::string_view key, std::int64_t more) {
+  const std::string name = fmt::format(R"("{}": )", key);
+  const std::size_t found = line.find(name);
+  if (found == std::string::npos) return;
+  const std::size_t begin = found + name.size();
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(line.data() + begin, line.data() + line.size(), value);
+  if (error != std::errc()) return;
+  const auto digits = static_cast<std::size_t>(end - (line.data() + begin));
+  line.replace(begin, digits, fmt::format("{}", value + more));
+}
+
 std::uintmax_t size_of_file(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t bytes = std::filesystem::file_size(path, error);
@@ -58,6 +72,11 @@ void add_sent(StepMetrics& metrics, const SentBytes& by_outer_steps) {
   metrics.sent_bytes += by_outer_steps.total;
   if (metrics.sent_between_copies) *metrics.sent_between_copies += by_outer_steps.between_copies;
   metrics.mine.add(by_outer_steps.by_codec);
+}
+
+void add_sent(std::string& line, const SentBytes& by_outer_steps) {
+  add_to_number(line, "sent_bytes", by_outer_steps.total);
+  add_to_number(line, "sent_between_copies", by_outer_steps.between_copies);
 }
 
 std::string to_json_line(const StepMetrics& m) {
@@ -117,8 +136,8 @@ std::string lines_until(std::string_view text, std::int64_t step, const ComesAga
 MetricsLog::MetricsLog(std::filesystem::path path)
     : path_(std::move(path)), file_(std::in_place, path_), written_(size_of_file(path_)) {}
 
-void MetricsLog::replace(const StepMetrics& metrics) {
-  const std::string key = fmt::format(R"("step": {}, "loss": )", metrics.step);
+void MetricsLog::replace(std::int64_t step, const std::string& line) {
+  const std::string key = fmt::format(R"("step": {}, "loss": )", step);
   // The line of that step and all later lines are written again.
   if (pending_.find(key) == std::string::npos) {
     const std::string text = read_file(path_).substr(0, written_);
@@ -129,7 +148,7 @@ void MetricsLog::replace(const StepMetrics& metrics) {
   }
   const std::size_t found = pending_.rfind(key);
   const std::size_t begin = pending_.rfind('\n', found) + 1;
-  pending_.replace(begin, pending_.find('\n', found) - begin, to_json_line(metrics));
+  pending_.replace(begin, pending_.find('\n', found) - begin, line);
 }
 
 void MetricsLog::take_back(std::int64_t step) {

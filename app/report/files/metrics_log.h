@@ -62,8 +62,9 @@ struct StepMetrics {
   std::vector<RankFigures> ranks{};
 };
 
-// Adds the bytes that outer steps sent to the metrics of a step.
+// Adds the bytes that outer steps sent to the metrics of a step, or to rank 0's numbers in its line.
 void add_sent(StepMetrics& metrics, const SentBytes& by_outer_steps);
+void add_sent(std::string& line, const SentBytes& by_outer_steps);
 
 struct EvaluationMetrics {
   std::int64_t step = 0;
@@ -112,7 +113,8 @@ class MetricsLog {
   void flush();
   // Replaces the line of that step; the file changes with the next flush(). No-op if there is no such line. Throws
   // IoError.
-  void replace(const StepMetrics& metrics);
+  void replace(const StepMetrics& metrics) { replace(metrics.step, to_json_line(metrics)); }
+  void replace(std::int64_t step, const std::string& line);
   // Removes the lines of later steps: kept lines at once, lines in the file with the next flush().
   void take_back(std::int64_t step);
   std::size_t kept_bytes() const { return pending_.size(); }

@@ -28,6 +28,9 @@ struct Series {
 };
 constexpr Series kLosses{"run/losses", ElementType::kF32}, kNorms{"run/grad_norms", ElementType::kF64},
     kSeconds{"run/seconds", ElementType::kF64}, kSkipped{"run/skipped", ElementType::kI64};
+// Checkpoints of earlier versions lack these.
+constexpr Series kSent{"run/sent", ElementType::kI64}, kServedCounts{"run/served_counts", ElementType::kI64},
+    kServedMeans{"run/served_means", ElementType::kF64}, kLine{"run/metrics_line", ElementType::kU8};
 
 constexpr std::string_view kWhyAPartIsMissing = ": it is damaged, or written by an earlier version";
 
@@ -71,6 +74,42 @@ std::vector<T> of_rank_0(Communicator& comm, const std::vector<T>& values) {
   std::vector<T> theirs(text.size() / sizeof(T));
   if (!theirs.empty()) std::memcpy(theirs.data(), text.data(), text.size());
   return theirs;
+}
+
+// Two numbers for each rank.
+std::vector<std::int64_t> numbers_of(const std::vector<SentInSteps>& sent) {
+  std::vector<std::int64_t> numbers;
+  for (const SentInSteps& rank : sent) numbers.insert(numbers.end(), {rank.total, rank.between_copies});
+  return numbers;
+}
+
+std::vector<SentInSteps> sent_of(const std::vector<std::int64_t>& numbers) {
+  std::vector<SentInSteps> sent;
+  for (std::size_t i = 0; i + 1 < numbers.size(); i += 2)
+    sent.push_back({.total = numbers[i], .between_copies = numbers[i + 1]});
+  return sent;
+}
+
+constexpr std::ptrdiff_t kServedNumbers = 6;  // before those of the workers
+
+std::vector<std::int64_t> counts_of(const ServedSteps& served) {
+  std::vector<std::int64_t> counts{served.updates,      served.dropped,      served.most_age,
+                                   served.pushed_bytes, served.pulled_bytes, served.replaced};
+  counts.insert(counts.end(), served.of_workers.begin(), served.of_workers.end());
+  return counts;
+}
+
+ServedSteps served_of(const std::vector<std::int64_t>& counts, const std::vector<double>& means) {
+  if (std::ssize(counts) < kServedNumbers || means.size() != 2) return {};
+  return {.updates = counts[0],
+          .dropped = counts[1],
+          .mean_age = means[0],
+          .most_age = counts[2],
+          .pushed_bytes = counts[3],
+          .pulled_bytes = counts[4],
+          .waited_seconds = means[1],
+          .replaced = counts[5],
+          .of_workers = std::vector<std::int64_t>(counts.begin() + kServedNumbers, counts.end())};
 }
 
 std::int64_t count_in(const Manifest& manifest, const std::string& key, const std::filesystem::path& path) {
@@ -218,6 +257,11 @@ Resumed RunCheckpoints::load(EngineOfRun engine, const Saved& saved) {
   };
   state.data = text_in("data");
   state.places = text_in("places");
+  state.sent = sent_of(of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kSent)));
+  state.served = served_of(of_rank_0(comm_, values_in<std::int64_t>(loaded.extras, kServedCounts)),
+                           of_rank_0(comm_, values_in<double>(loaded.extras, kServedMeans)));
+  const std::vector<char> line = of_rank_0(comm_, values_in<char>(loaded.extras, kLine));
+  state.line.assign(line.begin(), line.end());
   for (const std::size_t values : {state.losses.size(), state.grad_norms.size(), state.seconds.size()})
     if (static_cast<std::int64_t>(values) != state.step)
       throw IoError(path.string(), "load", 0, fmt::format("{} values of {} steps", values, state.step));
@@ -285,9 +329,18 @@ SaveContents RunCheckpoints::contents_of(const RunState& state, std::string conf
     contents.run["best_step"] = fmt::format("{}", state.best.step);
     contents.run["best_value"] = fmt::format("{}", state.best.value);
   }
-  if (comm_.rank() == 0)
-    contents.extras = {extra_of(kLosses, state.losses), extra_of(kNorms, state.grad_norms),
-                       extra_of(kSeconds, state.seconds), extra_of(kSkipped, state.skipped)};
+  if (comm_.rank() != 0) return contents;
+  contents.extras = {extra_of(kLosses, state.losses),
+                     extra_of(kNorms, state.grad_norms),
+                     extra_of(kSeconds, state.seconds),
+                     extra_of(kSkipped, state.skipped),
+                     extra_of(kSent, numbers_of(state.sent)),
+                     extra_of(kLine, std::vector<char>(state.line.begin(), state.line.end()))};
+  if (!state.served.of_workers.empty()) {
+    contents.extras.push_back(extra_of(kServedCounts, counts_of(state.served)));
+    contents.extras.push_back(
+        extra_of(kServedMeans, std::vector<double>{state.served.mean_age, state.served.waited_seconds}));
+  }
   return contents;
 }
 

@@ -29,6 +29,7 @@
 #include "zero/torch/attach.h"
 
 #include "app/report/best_evaluation.h"
+#include "app/report/files/served_report.h"
 #include "app/train/engine/engine_of_run.h"
 #include "app/train/folder/checkpoint_policy.h"
 
@@ -36,6 +37,12 @@ namespace zero {
 
 // Returns the folder itself, or its nearest existing parent.
 std::filesystem::path nearest_existing(std::filesystem::path folder);
+
+// Bytes that a rank has sent in the steps of its run, and those to other copies of the model.
+struct SentInSteps {
+  std::int64_t total = 0;
+  std::int64_t between_copies = 0;  // part of `total`
+};
 
 // The state of a run that its checkpoints store beside the model's states.
 struct RunState {
@@ -47,7 +54,15 @@ struct RunState {
   std::int64_t rewinds = 0, spikes = 0;     // counts of the run, including steps that were taken back
   BestEvaluation best;                      // best of the evaluations so far
   std::string data;                         // data_mark() of its samples; empty: saved by an earlier version
-  std::string places;  // places of its ranks (computing_place.h); empty: saved by an earlier version
+  std::string places;             // places of its ranks (computing_place.h); empty: saved by an earlier version
+  std::vector<SentInSteps> sent;  // by rank; empty: saved by an earlier version
+  ServedSteps served{};           // of rank 0, if there are servers
+  std::string line;               // rank 0's line of `step` in metrics.jsonl
+
+  // Returns what the rank with this number has sent; nothing if an earlier part of the run had fewer ranks.
+  SentInSteps sent_by(int rank) const {
+    return static_cast<std::size_t>(rank) < sent.size() ? sent[static_cast<std::size_t>(rank)] : SentInSteps{};
+  }
 };
 
 struct Resumed {

@@ -160,12 +160,16 @@ void RunEnd::fill(RunReport& report) {
 }
 
 StoppedRun RunEnd::stop(int signal) {
-  const bool saved = save_before_stop();
-  if (run_.job.attach.local) {  // sums in flight were completed for the save
+  if (run_.job.attach.local) {  // before the save, which has the bytes of its step
+    try {
+      if (run_.job.checkpoint.on()) run_.model.engine->control().finish_outer_sums();
+    } catch (const IoError&) {  // the save throws it again, and reports it
+    }
     const SentBytes sent = run_.records.meter.merged(run_.model.engine->report().outer);
     const std::string failed = failure_of([&] { run_.records.log.add_to_last_step(sent); });
     if (!failed.empty()) ZERO_LOG(error, "metrics lack the bytes of an outer step: {}", failed);
   }
+  const bool saved = save_before_stop();
   run_.say(fmt::format("stopped by signal {} after step {}{}", signal, run_.state.step,
                        saved ? ": the same command continues" : ""));
   run_.model.trained().abandon();

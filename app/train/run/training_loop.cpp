@@ -38,7 +38,7 @@ int TrainingLoop::run(bool resumed) {
   Outcome outcome = resumed ? catch_up() : Outcome{};
   while (outcome.signal == 0 && !outcome.ends && run_.state.step < last_step(job)) {
     outcome = served_ ? run_served() : run_until_others_are_drawn();
-    run_.records.meter.take_back(run_.state.step);
+    run_.records.meter.take_back(run_.state.step, run_.state.sent_by(run_.ranks.comm().rank()));
   }
   pauses_ = outcome.signal == 0 && !outcome.ends && run_.state.step < job.train.steps;
   if (served_) served_->dismiss(run_.state.step);

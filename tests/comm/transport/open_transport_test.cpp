@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/base/error/error.h"
+#include "zero/comm/transport/world.h"
 
 #include "tests/comm/rendezvous/fake_tcp_store.h"
 #include "tests/support/environment_variable.h"
@@ -28,6 +29,15 @@ TEST(Plugin, UnknownTransportErrorListsNames) {
     for (const char* part : {"carrier_pigeon", "shared_memory", "mpi", "gloo", "nccl"}) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
+  }
+}
+
+TEST(WorldOptions, TimeoutIsAboveZero) {
+  for (const std::chrono::milliseconds timeout : {seconds(0), seconds(-1)}) {
+    const std::string refusal = message_of<ConfigError>([&] { World::in_process(1, {.timeout = timeout}); });
+    EXPECT_TRUE(says(refusal, "comm.timeout = "));
+    EXPECT_TRUE(says(refusal, "above 0\n  use for example 60 s"));
+    EXPECT_EQ(refusal, message_of<ConfigError>([&] { World::from_environment({.timeout = timeout}); }));
   }
 }
 

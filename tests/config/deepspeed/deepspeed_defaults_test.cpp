@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -25,6 +26,19 @@ using Json = nlohmann::json;
 std::string python_of_defaults() {
   return R"(PYTHONPATH="${ZERO_TEST_DEEPSPEED-}${PYTHONPATH:+:$PYTHONPATH}" )" + test_python();
 }
+
+// Values that are no numbers, and that branches of convert_deepspeed() assume: by the names of the script, as JSON.
+constexpr std::array kAssumed{
+    std::pair("optimizer.params.adam_w_mode", "true"),   // "Adam" becomes adamw
+    std::pair("sgd.nesterov", "false"),                  // optimizer.nesterov is left out
+    std::pair("bf16.check_grad_overflow", "true"),       // health.non_finite does the same
+    std::pair("data_types.grad_accum_dtype", "null"),    // train.reduce_dtype is left out
+    std::pair("WarmupLR.warmup_max_lr", "null"),         // the optimizer's rate
+    std::pair("WarmupLR.warmup_type", "\"log\""),        // reported, because ours is linear
+    std::pair("WarmupDecayLR.warmup_type", "\"log\""),   // the same
+    std::pair("WarmupCosineLR.warmup_type", "\"log\""),  // the same
+    std::pair("muon.ns_method", "\"gram\""),             // reported, because ours is the standard one
+};
 
 // The script's output for a package; null if it cannot be parsed.
 Json printed_of(const std::string& python, const std::string& package) {
@@ -75,6 +89,14 @@ TEST(DeepSpeedDefaults, AreThoseOfTheInstalledPackage) {
       EXPECT_EQ(found->get<double>(), ours.value) << ours.name;
     }
   }
+  for (const auto& [name, json] : kAssumed) {
+    const auto found = theirs.find(std::string(name));
+    if (found == theirs.end()) {
+      unknown.emplace_back(name);
+    } else {
+      EXPECT_EQ(*found, Json::parse(json)) << name;
+    }
+  }
   for (const std::string_view name : unknown)
     EXPECT_TRUE(name.starts_with("torch_") || name.starts_with("sgd.")) << name << " is in no source";
   if (!unknown.empty())
@@ -102,6 +124,10 @@ TEST(TrainerDefaults, AreThoseOfTheInstalledPackage) {
       EXPECT_EQ(value, theirs.at(std::string(ours.field))) << ours.name;
     }
   }
+  // A file without an optimizer or a scheduler gets these.
+  EXPECT_EQ(theirs.at("lr_scheduler_type").get<std::string>(), "linear");
+  ASSERT_FALSE(theirs.at("optim").empty());
+  for (const Json& name : theirs.at("optim")) EXPECT_TRUE(name.get<std::string>().starts_with("adamw_torch")) << name;
 }
 
 }  // namespace

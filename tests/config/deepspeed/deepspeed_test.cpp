@@ -267,9 +267,18 @@ TEST(DeepSpeed, ClipsAtOneByDefault) {
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": null})"), "train.clip"), "1.0");
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0})"), "train.clip"), "0.0");
   EXPECT_EQ(kept(converted(R"({"gradient_clipping": 0.5})"), "train.clip"), "0.5");
-  const ConvertedConfig older =
-      converted(R"({"optimizer": {"type": "OneBitAdam", "params": {"max_grad_norm": 0.25}}})");
-  EXPECT_EQ(kept(older, "train.clip"), "0.25") << "for every optimizer";
+  const ConvertedConfig by_program = converted(R"({"optimizer": {"params": {"max_grad_norm": 0.25}}})");
+  EXPECT_EQ(kept(by_program, "train.clip"), "1.0") << "without a type DeepSpeed reads no parameter of the optimizer";
+}
+
+// DeepSpeed raises ValueError for the key, whatever its value is.
+TEST(DeepSpeed, NormOfTheOptimizerIsRefused) {
+  for (const std::string_view type : {"Adam", "Muon", "OneBitAdam"})
+    for (const std::string_view value : {"0.25", "0", "null", "\"auto\""})
+      EXPECT_CONTAINS(
+          refusal(fmt::format(R"({{"optimizer": {{"type": "{}", "params": {{"max_grad_norm": {}}}}}}})", type, value)),
+          fmt::format("optimizer.params.max_grad_norm = {}: DeepSpeed 0.19.8 also refuses it\n  use gradient_clipping",
+                      value));
 }
 
 TEST(DeepSpeed, TorchAdamDecaysByDefault) {

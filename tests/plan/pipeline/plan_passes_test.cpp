@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -215,6 +217,28 @@ TEST(PlanPasses, NamedUnitsFixTheSections) {
   const PlannedPasses planned = choose(chain(4, kEqual), {.pipeline = 2, .first_units = {"layer.1"}}, 4);
   EXPECT_EQ(planned.sections.of_operator, (std::vector<int>{0, 1, 1, 1}));
   EXPECT_TRUE(says(trial_of(planned, PassOrder::kZbV).skipped, "parallel.sections = 2: ")) << "zb-v needs four";
+}
+
+// Also without a pipeline, and in every order of passes.
+TEST(PlanPasses, NumbersBelowZeroAreRefused) {
+  const std::vector<std::pair<std::string, PipelineOptions>> bad{
+      {"parallel.sections", {.sections = -1}},
+      {"parallel.depth", {.depth = -1}},
+      {"parallel.activation_memory", {.activation_memory = -5}}};
+  for (const auto& [key, numbers] : bad) {
+    for (const int pipeline : {1, 2}) {
+      PipelineOptions options = numbers;
+      options.pipeline = pipeline;
+      for (const PassOrder order : {PassOrder::kOneForwardOneBackward, PassOrder::kAuto}) {
+        options.schedule = order;
+        const std::string refusal = message_of<ConfigError>([&] { require_pipeline(options, 4); });
+        EXPECT_TRUE(says(refusal, key + " = -"));
+        EXPECT_TRUE(says(refusal, "must be a finite number, 0 or more\n  use"));
+        EXPECT_EQ(message_of<ConfigError>([&] { require_pipeline_numbers(options); }), refusal);
+      }
+    }
+  }
+  EXPECT_NO_THROW(require_pipeline_numbers({}));
 }
 
 TEST(PlanPasses, NumbersOfUnitsMustFit) {

@@ -137,6 +137,35 @@ def forked_child() -> dict[str, Any]:
     return {"text": text, "status": os.waitstatus_to_exitcode(status)}
 
 
+def bad_numbers() -> dict[str, str]:
+    """The errors of numbers that no option may have, by option."""
+    import math
+
+    import zerocpp as zero
+    from zerocpp import _C
+
+    model = mlp()
+    found: dict[str, str] = {}
+    for key, value in {"activation_memory": -5, "sections": -1, "depth": -1}.items():
+        for pipeline in (1, 2):
+            attach = lambda key=key, value=value, pipeline=pipeline: zero.attach_pipeline(  # noqa: E731
+                model, zero.AdamW(), pipeline=pipeline, **{key: value}
+            )
+            found[f"{key} {pipeline}"] = refusal(attach)
+    for key in ("disk_memory", "host_memory", "device_memory", "max_skipped_steps", "accumulate"):
+        found[key] = refusal(lambda key=key: zero.attach(model, **{key: -5}))
+    for timeout in (-1.0, 0.0, math.nan):
+        found[f"timeout {timeout}"] = refusal(lambda timeout=timeout: _C.world_from_environment("auto", timeout))
+    with zero.attach_pipeline(model, zero.AdamW(), pipeline=1) as engine:
+        for parts in (0.0, -2.0, math.nan):
+            found[f"parts {parts}"] = refusal(
+                lambda parts=parts: engine.passes(lambda micro: squares(model, 0, 0), parts=parts)
+            )
+        engine.passes(lambda micro: squares(model, 0, 0))
+        found["steps"] = str(engine.step().step)
+    return found
+
+
 # ---- ranks that differ
 
 
@@ -211,6 +240,7 @@ class Calls(ranks.CallsTest):
         wrong_number_of_passes,
         step_without_backward,
         other_device,
+        bad_numbers,
         forked_child,
     ]
 
@@ -243,6 +273,14 @@ class Calls(ranks.CallsTest):
                 found["cpu"], r"ConfigError: .*4\.weight: it is on cuda:0, and other parameters are on cpu\n  "
             )
             self.assertRegex(found[""], "(ConfigError|DeviceError): .*cuda:0")
+
+    def test_bad_numbers_are_refused_by_name(self) -> None:
+        for rank in self.of(bad_numbers):
+            found = dict(rank)
+            self.assertEqual(found.pop("steps"), "1")
+            for name, text in found.items():
+                with self.subTest(name):
+                    self.assertRegex(text, rf"{name.split()[0]}\)? = (-|0|nan)(.|\n)*must be (.|\n)*\n  ")
 
     def test_attach_in_forked_child_is_refused(self) -> None:
         for rank, found in enumerate(self.of(forked_child)):

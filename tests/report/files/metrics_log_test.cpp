@@ -59,6 +59,19 @@ TEST(MetricsLog, LineOfAStepIsReplaced) {
   }
 }
 
+TEST(MetricsLog, BytesAreAddedToALine) {
+  StepMetrics step = some_step();
+  step.sent_between_copies = 40;
+  std::string line = to_json_line(step);
+  const SentBytes more{.total = 1000, .between_copies = 2};
+  add_sent(line, more);
+  add_sent(step, more);
+  EXPECT_EQ(line, to_json_line(step));
+  std::string other = R"({"step": 3, "val_loss": 1})";
+  add_sent(other, more);
+  EXPECT_EQ(other, R"({"step": 3, "val_loss": 1})") << "an evaluation sends no bytes of a step";
+}
+
 TEST(MetricsLog, StepHasContractKeys) {
   const auto line = json::parse(to_json_line(some_step()));
   EXPECT_EQ(line["t"], 1700000000.25);

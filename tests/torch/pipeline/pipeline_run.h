@@ -2,6 +2,7 @@
 // without a pipeline.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,14 +21,18 @@ struct PipelinedRun {
   std::string text;                       // text of the plan
 };
 
+// Runs before the passes of each step.
+using BeforeStep = std::function<void(PipelineEngine& engine, Subject& subject, int step, int line)>;
+
 // Runs one rank. The losses are those of its line; `given_back` has its own parameters.
 inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, const AttachOptions& options,
-                               const PipelineOptions& pipeline, double lr = 1e-2) {
+                               const PipelineOptions& pipeline, double lr = 1e-2, const BeforeStep& before = {}) {
   PipelinedRun result;
   const int data_rank = ranks.rank() % (ranks.size() / pipeline.pipeline);
   {
     PipelineEngine engine = attach_pipeline(*subject.module, ranks, options, pipeline);
     for (int step = 0; step < num_steps; ++step) {
+      if (before) before(engine, subject, step, data_rank);
       const std::vector<double> losses =
           engine.passes([&](int micro) { return subject.loss(step, micro, data_rank) / options.accumulate; });
       result.losses.insert(result.losses.end(), losses.begin(), losses.end());
@@ -45,7 +50,8 @@ inline PipelinedRun train_rank(World& ranks, Subject& subject, int num_steps, co
 // Runs every rank in its own thread, with subjects as in train(). Returns the run of the last rank of the line of data
 // rank 0.
 inline PipelinedRun train_pipelined(int world, int num_steps, const AttachOptions& options,
-                                    const PipelineOptions& pipeline, const MakeSubject& make, double lr = 1e-2) {
+                                    const PipelineOptions& pipeline, const MakeSubject& make, double lr = 1e-2,
+                                    const BeforeStep& before = {}) {
   std::vector<Subject> subjects;
   for (int rank = 0; rank < world; ++rank) {
     torch::manual_seed(7 + rank);  // only rank 0's weights count
@@ -54,7 +60,7 @@ inline PipelinedRun train_pipelined(int world, int num_steps, const AttachOption
   std::vector<PipelinedRun> runs(static_cast<std::size_t>(world));
   on_every_rank(world, [&](World& ranks) {
     const auto rank = static_cast<std::size_t>(ranks.rank());
-    runs[rank] = train_rank(ranks, subjects[rank], num_steps, options, pipeline, lr);
+    runs[rank] = train_rank(ranks, subjects[rank], num_steps, options, pipeline, lr, before);
   });
   return runs[static_cast<std::size_t>(world - world / pipeline.pipeline)];
 }

@@ -1,8 +1,10 @@
 // Ranks of a pipeline with different options, models or rates: each rank gets an error that names both values.
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -72,6 +74,23 @@ TEST(SamePipeline, PositionsHaveTheSameOptimizer) {
 TEST(SamePipeline, ModelsMustBeEqual) {
   EXPECT_CONTAINS(error_of([](RankOptions& o) { o.width = 6; }), "0.weight = [4, 6] fp32");
   EXPECT_CONTAINS(error_of([](RankOptions& o) { o.has_buffer = true; }), "counts");
+}
+
+TEST(PipelineNumbers, BadOnesAreRefusedByKey) {
+  torch::nn::Sequential net(torch::nn::Linear(4, 4), torch::nn::Linear(4, 4));
+  World world = std::move(World::in_process(1).front());
+  for (const PipelineOptions& bad :
+       {PipelineOptions{.sections = -1}, PipelineOptions{.depth = -1}, PipelineOptions{.activation_memory = -5}})
+    EXPECT_CONTAINS(message_of<ConfigError>([&] { attach_pipeline(*net, world, {}, bad); }),
+                    "must be a finite number, 0 or more");
+  PipelineEngine engine = attach_pipeline(*net, world, {}, {});
+  for (const double parts : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_CONTAINS(message_of<ConfigError>([&] {
+                      engine.passes([&](int) { return net->forward(torch::ones({2, 4})).sum(); }, parts);
+                    }),
+                    "passes(parts) = ");
+  EXPECT_EQ(engine.passes([&](int) { return net->forward(torch::ones({2, 4})).sum(); }).size(), 1U);
+  EXPECT_EQ(engine.step().step, 1);
 }
 
 // The error that each rank gets from a step in which the second position has another rate or limit.

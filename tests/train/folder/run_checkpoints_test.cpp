@@ -204,6 +204,29 @@ TEST_F(RunCheckpointsTest, RestoresRunsOwnValues) {
   EXPECT_EQ(resumed->state.rewinds, expected.rewinds);
   EXPECT_EQ(resumed->state.spikes, expected.spikes);
   EXPECT_EQ(resumed->manifest.config, "[train]\n");
+  EXPECT_TRUE(resumed->state.sent.empty());
+  EXPECT_EQ(resumed->state.line, "");
+  EXPECT_EQ(resumed->state.served.updates, 0);
+}
+
+TEST_F(RunCheckpointsTest, RestoresSumsOfTheSteps) {
+  RunCheckpoints run = checkpoints({.every_steps = 1});
+  RunState state = state_at(3);
+  state.sent = {{.total = 70, .between_copies = 5}, {.total = 80, .between_copies = 6}};
+  state.line = R"({"step": 3, "loss": 1})";
+  state.served = {.updates = 9, .dropped = 1, .mean_age = 0.5, .pushed_bytes = 11, .of_workers = {4, 5}};
+  run.begin(engine_, state, "[train]\n", SaveMode::kSync);
+  run.finish(engine_);
+  const auto resumed = resume(run);
+  ASSERT_TRUE(resumed);
+  EXPECT_EQ(resumed->state.sent_by(1).total, 80);
+  EXPECT_EQ(resumed->state.sent_by(1).between_copies, 6);
+  EXPECT_EQ(resumed->state.sent_by(2).total, 0) << "a further rank begins at 0";
+  EXPECT_EQ(resumed->state.line, state.line);
+  EXPECT_EQ(resumed->state.served.updates, 9);
+  EXPECT_EQ(resumed->state.served.mean_age, 0.5);
+  EXPECT_EQ(resumed->state.served.pushed_bytes, 11);
+  EXPECT_EQ(resumed->state.served.of_workers, (std::vector<std::int64_t>{4, 5}));
 }
 
 // If both have the same step, the checkpoint in memory is taken.

@@ -8,6 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/comm/board/in_process.h"
 #include "zero/comm/transport/open_transport.h"
 #include "zero/comm/transport/record_flight.h"
@@ -45,7 +46,16 @@ void World::write_flight(const std::exception& error) noexcept {
                     .blamed = of_peers != nullptr ? of_peers->rank() : (of_all ? -1 : rank())});
 }
 
+namespace {
+
+void require_timeout(std::chrono::milliseconds timeout) {
+  require_number("comm.timeout", static_cast<double>(timeout.count()), kAboveZero, "use for example 60 s");
+}
+
+}  // namespace
+
 World World::from_environment(const WorldOptions& options) {
+  require_timeout(options.timeout);
   const RankEnvironment ranks = detect_ranks(options.ranks, std::getenv);
   ZERO_LOG(info, "{}", describe(ranks));
   if (ranks.per_node) {
@@ -68,6 +78,7 @@ World World::from_environment(const WorldOptions& options) {
 }
 
 std::vector<World> World::in_process(int world, const WorldOptions& options) {
+  require_timeout(options.timeout);
   std::vector<World> worlds;
   const std::string run = fmt::format("threads-{}", ::getpid());
   for (auto& communicator : make_in_process(world, options.timeout))

@@ -42,8 +42,8 @@ class World {
   // collectives are in those of `of`.
   World(std::unique_ptr<Communicator> group, const World& of);
 
-  // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport)
-  // or CommError (missing ranks).
+  // Collective: returns when every rank has arrived. Throws ConfigError (an invalid environment, an unknown transport,
+  // a timeout that is not above 0) or CommError (missing ranks).
   static World from_environment(const WorldOptions& options = {});
   World(World&&) noexcept = default;
   World& operator=(World&&) noexcept = default;

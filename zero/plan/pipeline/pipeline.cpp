@@ -7,6 +7,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 
 namespace zero {
 namespace {
@@ -210,7 +211,7 @@ void require_order(PassOrder order, int ranks, int sections, int micros, int dep
   const auto refuse_depth = [depth](std::string_view reason, std::string_view remedy) {
     throw ConfigError("parallel.depth", fmt::format("{}", depth), reason, remedy);
   };
-  if (depth < 0) refuse_depth("a negative number of forward passes", "use 0 or more");
+  require_number("parallel.depth", depth, kAtLeastZero, "use 0 or more");
   if (depth > 0 && order == PassOrder::kAuto) refuse_depth("parallel.schedule = auto chooses it", "leave it out");
   if (depth > 0 && order != PassOrder::kOneForwardOneBackward)
     refuse_depth(fmt::format("parallel.schedule = {} has no depth", name_of(order)), "use 0, or 1f1b");

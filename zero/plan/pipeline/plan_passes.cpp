@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/base/text/bytes.h"
 #include "zero/base/text/seconds.h"
 #include "zero/plan/pipeline/activation_bytes.h"
@@ -216,7 +217,15 @@ int asked_sections(const PipelineOptions& options) {
   return options.first_units.empty() ? options.sections : static_cast<int>(options.first_units.size()) + 1;
 }
 
+void require_pipeline_numbers(const PipelineOptions& options) {
+  require_number("parallel.sections", options.sections, kAtLeastZero, "use 0 for as many as parallel.schedule needs");
+  require_number("parallel.depth", options.depth, kAtLeastZero, "use 0, or for example 1");
+  require_number("parallel.activation_memory", static_cast<double>(options.activation_memory), kAtLeastZero,
+                 "use bytes, or 0 for no limit");
+}
+
 void require_pipeline(const PipelineOptions& options, int micros) {
+  require_pipeline_numbers(options);
   const int asked = asked_sections(options);
   const bool chooses = options.schedule == PassOrder::kAuto;
   const int sections = asked > 0 || chooses ? asked : default_sections(options.schedule, options.pipeline);

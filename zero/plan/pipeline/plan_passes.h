@@ -69,8 +69,11 @@ inline bool needs_seconds(const PipelineOptions& options) {
 
 // Returns the sections that the user asks for; 0: as many as the order needs.
 int asked_sections(const PipelineOptions& options);
-// Throws what require_order() throws for these options, and ConfigError under "parallel.cut" if the number of named
-// units does not fit.
+// Throws ConfigError under the key of a number that no pipeline can have, also without a pipeline: "parallel.sections",
+// "parallel.depth" or "parallel.activation_memory".
+void require_pipeline_numbers(const PipelineOptions& options);
+// Throws what require_pipeline_numbers() and require_order() throw for these options, and ConfigError under
+// "parallel.cut" if the number of named units does not fit.
 void require_pipeline(const PipelineOptions& options, int micros);
 
 // Throws what require_pipeline() and cut_sections(), or cut_at_units(), throw. With kAuto it throws ConfigError under

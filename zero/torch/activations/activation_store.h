@@ -34,7 +34,8 @@ struct ActivationReport {
 
 class ActivationStore {
  public:
-  // Throws ConfigError ("zero.disk") if the tier is disk and no folder is given. Touches no disk.
+  // Throws ConfigError ("zero.disk") if the tier is disk and no folder is given, and for a number below 0. Touches no
+  // disk.
   //
   // The store has its own ledger, and report() returns its bytes by tier. Its budget is
   // ActivationOffloadOptions::most_bytes; the budgets of attach() are only for states. Tensors that are still offloaded

@@ -49,6 +49,10 @@ StepReport PipelineEngine::step(const StepRates& rates, const StepLimits& limits
   return module_->step(rates, limits);
 }
 
+void PipelineEngine::discard_gradients() {
+  module_->discard_gradients();
+}
+
 AveragedScope PipelineEngine::averaged() {
   return module_->averaged();
 }

@@ -67,6 +67,7 @@ class PipelineEngine {
   // micro-batch of this rank's line. `loss` returns the loss of a micro-batch, and calls no backward().
   //
   // The first call cuts the model and attaches its sections. Throws ConfigError under
+  //   "passes(parts)"               not above 0
   //   "passes"                      with an operator's name: the function cannot be cut (learn_forward()), or it runs
   //                                 other operators than planned
   //   "parallel.sections"           the model has too few parts
@@ -94,6 +95,9 @@ class PipelineEngine {
   StepReport step();
   StepReport step(double lr, const StepLimits& limits = {});
   StepReport step(const StepRates& rates, const StepLimits& limits = {});
+  // Collective. As Engine::discard_gradients(): drops all gradients and passes of the running step. zero_grad() of the
+  // module does the same. No-op before the first passes().
+  void discard_gradients();
 
   // Collective; between steps. As Engine::averaged(): replaces all parameters by their moving averages.
   AveragedScope averaged();
@@ -136,8 +140,9 @@ class PipelineEngine {
 // Collective. With leaves, the lines divide the leaves of a step among them, as the ranks of a run without a pipeline
 // do. Throws ConfigError before anything is allocated, under
 //   "attach_pipeline()"  ranks have different options, models or buffers
-//   "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.depth", "parallel.cut", "train.accumulate"
-//                        numbers that do not fit each other
+//   "parallel.pipeline", "parallel.sections", "parallel.schedule", "parallel.depth", "parallel.cut",
+//   "parallel.activation_memory", "train.accumulate"
+//                        numbers below 0, or numbers that do not fit each other
 //   "optimizer.group"    a group with a name has no parameter in any section (require_members())
 //   the option's name    an option that no pipeline can have yet (require_pipeline_options())
 PipelineEngine attach_pipeline(torch::nn::Module& module, World& world, const AttachOptions& options,

@@ -15,6 +15,7 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
+#include "zero/base/numbers/number_range.h"
 #include "zero/base/process/clock.h"
 #include "zero/base/process/timeline.h"
 #include "zero/comm/collectives.h"
@@ -74,6 +75,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
       parameters_(parameters_of(model_, options.dtype)),
       exceptions_at_start_(std::uncaught_exceptions()) {
   require_numbers(options_);
+  require_pipeline_numbers(pipeline_);
   if (grid_.pipeline > 1) {
     require_pipeline(pipeline_, options_.accumulate);
     require_pipeline_options(options_, parameters_.tensors);
@@ -299,6 +301,7 @@ std::vector<double> PipelinedModule::plain_passes(const LossOfMicro& loss, doubl
 
 std::vector<double> PipelinedModule::passes(const LossOfMicro& loss, double parts) {
   made_here_.refuse_in_child(world_.rank());
+  require_number("passes(parts)", parts, kAboveZero, "use 1, or the number by which losses are divided");
   if (grid_.pipeline == 1) return plain_passes(loss, parts);
   prepare(loss);
   require_attached("passes");

@@ -47,6 +47,8 @@ class PipelinedModule {
   // Collective. As Engine::averaged().
   AveragedScope averaged();
   StepReport step(const StepRates& rates, const StepLimits& limits);
+  // Collective. Drops all gradients and passes of the running step; no-op before the first passes().
+  void discard_gradients();
   double learning_rate() const;
   void for_each_parameter(const Visit& visit, bool full_precision);
   // Collective. Visits the parameter with number `first` in the order of names. Returns the number of the next, or 0.

@@ -1,4 +1,4 @@
-// PipelinedModule::step(): all sections of a line update, or all skip.
+// PipelinedModule::step(): all sections of a line update, or all skip. discard_gradients(): all sections drop.
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -113,6 +113,13 @@ StepReport PipelinedModule::step(const StepRates& rates, const StepLimits& limit
       break;
     }
   return report;
+}
+
+void PipelinedModule::discard_gradients() {
+  if (grid_.pipeline > 1 && forward_.operators.empty()) return;
+  require_attached("discard_gradients");
+  for (const auto& module : modules_)
+    if (module != nullptr) module->steps().discard_gradients();
 }
 
 }  // namespace zero

@@ -107,6 +107,7 @@ Resumed RunHealth::take_newest_checkpoint(EngineOfRun engine, std::int64_t newes
   if (!resumed) throw IoError(folder_.files().checkpoints.path().string(), "list", 0, "its checkpoints were removed");
   state_ = resumed->state;
   log_.history().restore(state_.losses, state_.grad_norms, state_.seconds);
+  log_.resume_at(state_.step, state_.line);
   policy_.restore(state_.losses, state_.grad_norms, state_.skipped);
   return std::move(*resumed);
 }

@@ -24,7 +24,11 @@ RunLog::RunLog(const RunFolder& folder, Progress& progress, StepHistory history,
       comm_(comm) {}
 
 void RunLog::begin() {
-  if (is_first()) metrics_.emplace(folder_.files().metrics);
+  if (!is_first()) return;
+  metrics_.emplace(folder_.files().metrics);
+  if (resumed_line_.empty()) return;
+  metrics_->replace(resumed_step_, resumed_line_);
+  write();
 }
 
 void RunLog::draw(const TensorboardStart& start) {
@@ -85,17 +89,33 @@ ProgressValues RunLog::values_of(const StepMetrics& step) const {
 
 void RunLog::add_to_last_step(const SentBytes& by_outer_steps) {
   const auto all = gather_ranks<SentBytes>(comm_, std::span(&by_outer_steps, 1));
-  if (!is_first() || !newest_ || std::ranges::all_of(all, [](const auto& rank) { return rank.front().total == 0; }))
+  if (!is_first() || std::ranges::all_of(all, [](const auto& rank) { return rank.front().total == 0; })) return;
+  if (newest_) {
+    add_sent(*newest_, by_outer_steps);
+    for (std::size_t rank = 0; rank < newest_->ranks.size(); ++rank)
+      newest_->ranks[rank].add(all.at(rank).front().by_codec);
+  } else if (!resumed_line_.empty()) {
+    add_sent(resumed_line_, by_outer_steps);
+  } else {
     return;
-  add_sent(*newest_, by_outer_steps);
-  for (std::size_t rank = 0; rank < newest_->ranks.size(); ++rank)
-    newest_->ranks[rank].add(all.at(rank).front().by_codec);
+  }
   try {
-    metrics_->replace(*newest_);
+    newest_ ? metrics_->replace(*newest_) : metrics_->replace(resumed_step_, resumed_line_);
   } catch (const IoError& error) {
     ZERO_LOG(error, "the last step's metrics lack the bytes of an outer step: {}", error.what());
   }
   write();
+}
+
+void RunLog::resume_at(std::int64_t step, std::string line) {
+  resumed_step_ = step;
+  resumed_line_ = std::move(line);
+}
+
+std::string RunLog::line_of(std::int64_t step) const {
+  if (!is_first()) return "";
+  if (newest_ && newest_->step == step) return to_json_line(*newest_);
+  return resumed_step_ == step ? resumed_line_ : "";
 }
 
 void RunLog::add(EvaluationMetrics metrics) {

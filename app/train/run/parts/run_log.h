@@ -14,6 +14,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "app/report/files/metrics_log.h"
 #include "app/report/files/tensorboard_log.h"
@@ -36,9 +37,14 @@ class RunLog {
   bool exchange_due() const { return history_.exchange_due(); }
   // Collective. Exchanges and logs the steps since the last call. Returns the signal to stop of any rank, or 0.
   int exchange(int stop_signal);
-  // Collective. Adds bytes that outer steps have sent since the last step was logged to that step's line. No-op if no
-  // rank sent any.
+  // Collective. Adds bytes that outer steps have sent since the last step was logged to that step's line, which an
+  // earlier process may have written. No-op if no rank sent any.
   void add_to_last_step(const SentBytes& by_outer_steps);
+  // A checkpoint of `step` was loaded, which has rank 0's line of that step. begin() restores the line, because the
+  // earlier process may have added to it after the save. Empty: saved by an earlier version.
+  void resume_at(std::int64_t step, std::string line);
+  // Returns rank 0's line of `step` if it is the newest logged step, or the loaded one; else an empty text.
+  std::string line_of(std::int64_t step) const;
   // Logs an evaluation, with the current time.
   void add(EvaluationMetrics metrics);
   void tell(HealthEvent event);
@@ -66,7 +72,9 @@ class RunLog {
   std::optional<MetricsLog> metrics_;  // on rank 0
   std::optional<TensorboardLog> tensorboard_;
   std::optional<StepMetrics> newest_;  // the newest logged step
-  StepMetrics since_line_;             // sums since the last printed line; `step` is their number of steps
+  std::int64_t resumed_step_ = 0;      // the step of the loaded checkpoint, and its line
+  std::string resumed_line_;
+  StepMetrics since_line_;  // sums since the last printed line; `step` is their number of steps
 };
 
 }  // namespace zero

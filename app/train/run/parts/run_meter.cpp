@@ -45,14 +45,16 @@ SentBytes RunMeter::sent_by_outer_steps(const OuterReport& outer) {
 SentBytes RunMeter::merged(const OuterReport& outer) {
   engine_.outer = outer;
   const SentBytes since = sent_by_outer_steps(outer);
-  if (sent_.empty()) return {};  // another process wrote the last step's line
-  sent_.back().total += since.total;
-  sent_.back().between_copies += since.between_copies;
+  if (sent_.empty()) sent_.emplace_back();
+  SentInSteps& sent = sent_.back().sent;
+  sent.total += since.total;
+  sent.between_copies += since.between_copies;
   return since;
 }
 
-void RunMeter::take_back(std::int64_t step) {
+void RunMeter::take_back(std::int64_t step, const SentInSteps& saved) {
   while (!sent_.empty() && sent_.back().step > step) sent_.pop_back();
+  if (sent_.empty()) start_at(step, saved);
 }
 
 void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
@@ -70,10 +72,10 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   if (engine.secondary.group > 0) metrics.sent_between_groups = engine.secondary.sent_between_groups;
   metrics.mine.add(engine.sent_by_codec);
   add_sent(metrics, sent_by_outer_steps(engine.outer));
-  const SentUntil before = sent_.empty() ? SentUntil{} : sent_.back();
+  const SentInSteps before = sent();
   sent_.push_back({.step = metrics.step,
-                   .total = before.total + metrics.sent_bytes,
-                   .between_copies = before.between_copies + metrics.sent_between_copies.value_or(0)});
+                   .sent = {.total = before.total + metrics.sent_bytes,
+                            .between_copies = before.between_copies + metrics.sent_between_copies.value_or(0)}});
   metrics.mine.steps = 1;
   metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.work.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
@@ -117,10 +119,8 @@ RankReport RunMeter::rank_report() const {
   rank.sent_formula_bytes = engine_.sent_formula_bytes;
   rank.sent_between_copies_per_step = engine_.copies.sent_bytes_per_step;
   rank.outer_sent_between_copies = engine_.outer.sent_between_copies;
-  if (!sent_.empty()) {
-    rank.sent_bytes_total = sent_.back().total;
-    rank.sent_between_copies_total = sent_.back().between_copies;
-  }
+  rank.sent_bytes_total = sent().total;
+  rank.sent_between_copies_total = sent().between_copies;
   rank.sent_within_secondary_per_step = engine_.secondary.sent_bytes_per_step;
   rank.sent_between_groups_per_step = engine_.secondary.sent_between_groups;
   rank.transfers = steps_.transfers();

@@ -22,6 +22,7 @@
 #include "app/report/measured_steps.h"
 #include "app/report/report.h"
 #include "app/report/slow_steps.h"
+#include "app/train/folder/run_checkpoints.h"
 #include "app/train/machine/activation_offload_meter.h"
 
 namespace zero {
@@ -46,8 +47,13 @@ class RunMeter {
   // Returns the bytes that copies that train apart have sent since the last step was completed, for the last step's
   // line. They come from the outer step at the run's end, or from sums that had to be complete before a save.
   SentBytes merged(const OuterReport& outer);
-  // The run is at `step` again: bytes sent by later steps no longer count.
-  void take_back(std::int64_t step);
+  // A checkpoint of `step` was loaded: earlier processes have sent these bytes in the steps until then.
+  void start_at(std::int64_t step, const SentInSteps& so_far) { sent_.assign(1, {step, so_far}); }
+  // The run is at `step` again: bytes sent by later steps no longer count. `saved`: the bytes in the last loaded or
+  // saved checkpoint, which count if that was before the first step of this process.
+  void take_back(std::int64_t step, const SentInSteps& saved);
+  // Returns the bytes that this rank has sent in all steps of the run so far.
+  SentInSteps sent() const { return sent_.empty() ? SentInSteps{} : sent_.back().sent; }
   // Counts the last completed step as `step` of the run. Prints the expected time of steps, and once a note if steps
   // take far longer.
   void count(std::int64_t step, const Say& say);
@@ -61,10 +67,10 @@ class RunMeter {
   RankReport rank_report() const;
   SentBytes sent_by_outer_steps(const OuterReport& outer);
 
-  // Bytes that this process has sent in its steps up to this one.
+  // Bytes that this rank has sent in the steps of the run up to this one.
   struct SentUntil {
     std::int64_t step = 0;
-    std::int64_t total = 0, between_copies = 0;
+    SentInSteps sent;
   };
   ActivationOffloadMeter activation_offload_;
   c10::Device place_;

@@ -1,5 +1,9 @@
 #include "app/train/run/parts/run_saves.h"
 
+#include <span>
+
+#include "app/report/files/rank_values.h"
+
 namespace zero {
 namespace {
 
@@ -10,6 +14,12 @@ const RunState& state_to_save(Run& run) {
   run.state.seconds = history.seconds();
   run.state.data = run.data.mark;
   run.state.places = run.ranks.places;
+  const SentInSteps mine = run.records.meter.sent();
+  run.state.sent.clear();
+  for (const auto& rank : gather_ranks<SentInSteps>(run.ranks.comm(), std::span(&mine, 1)))
+    run.state.sent.push_back(rank.front());
+  run.state.served = run.records.served.run;
+  run.state.line = run.records.log.line_of(run.state.step);
   return run.state;
 }
 

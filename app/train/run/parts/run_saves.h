@@ -4,8 +4,8 @@
 //   if (to_disk) save_run(run);
 //   run.checkpoints.finish(run.model.trained());        // the save on disk is complete
 //
-// They add the series of the steps, the mark of the data, and the places of the ranks to `run.state`. Collective. The
-// metrics of every step must have been exchanged before (RunLog).
+// They add the series and sums of the steps, the mark of the data, and the places of the ranks to `run.state`.
+// Collective. The metrics of every step must have been exchanged before (RunLog).
 #pragma once
 
 #include "app/train/run/parts/run.h"

@@ -64,6 +64,8 @@ void resume(Run& run) {
   const Resumed resumed = run.health.take_newest_checkpoint(run.model.trained());
   const std::int64_t step = run.state.step;
   require_steps_left(job, step);
+  run.records.meter.start_at(step, run.state.sent_by(run.ranks.comm().rank()));
+  run.records.served.run = run.state.served;
   run.say(fmt::format("continuing after step {} of {}: {}, saved by {}", step, job.train.steps, resumed.place,
                       format_count(static_cast<std::int64_t>(resumed.manifest.files.size()), "rank")));
   run.say(fmt::format("  from the checkpoint: {}; {} updates, {} samples drawn",

@@ -79,6 +79,28 @@ TEST(RunMeterTest, PredictionNeedsUnmovedStates) {
   EXPECT_FALSE(measured(report_of(true), said, /*replans_later=*/true).predicted.has_value());
 }
 
+TEST(RunMeterTest, SumsIncludeEarlierProcesses) {
+  RunMeter meter(nullptr, 1);
+  meter.start_at(40, {.total = 5000, .between_copies = 300});
+  const EngineReport engine = report_of(false);
+  meter.begin(engine, kSteps);
+  for (int step = 41; step <= 43; ++step) {
+    StepMetrics metrics{.step = step};
+    meter.complete(metrics, engine);
+  }
+  EXPECT_EQ(meter.sent().total, 5000 + 3 * 77);
+  EXPECT_EQ(meter.sent().between_copies, 300);
+  meter.take_back(41, {.total = 1, .between_copies = 1});
+  EXPECT_EQ(meter.sent().total, 5000 + 77) << "the step is one of this process";
+  meter.take_back(30, {.total = 4000, .between_copies = 200});
+  EXPECT_EQ(meter.sent().total, 4000) << "the run is at a step of an earlier process";
+  OuterReport outer{.local_steps = 4};
+  outer.so_far = {.total = 50, .between_copies = 20};
+  EXPECT_EQ(meter.merged(outer).total, 50);
+  EXPECT_EQ(meter.sent().total, 4050) << "a process without a step may merge";
+  EXPECT_EQ(meter.sent().between_copies, 220);
+}
+
 TEST(RunMeterTest, EveryRankHasAllFigures) {
   run_ranks(3, [](World& world) {
     RunMeter meter(nullptr, 1);
