@@ -152,9 +152,9 @@ TEST(MutatedStepsSlow, EachOperationOfSplitBackwardCounts) {
   EXPECT_GT(count.errors, 0);
 }
 
-// Each line has two of four leaves, so no micro-batch is idle.
+// Each line has three of six leaves: no micro-batch is idle, and partial sums are merged.
 TEST(MutatedStepsSlow, EachOperationOfLeavesCounts) {
-  const Count count = mutate_each({.stage = 2, .clip = 0.5, .leaves = 4}, PassOrder::kOneForwardOneBackward);
+  const Count count = mutate_each({.stage = 2, .clip = 0.5, .leaves = 6}, PassOrder::kOneForwardOneBackward);
   EXPECT_EQ(count.survived, std::vector<std::string>{});
   EXPECT_GT(count.bits, 0);
   EXPECT_GT(count.errors, 0);
