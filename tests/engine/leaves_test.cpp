@@ -217,6 +217,24 @@ TEST(Leaves, CutsKeepBits) {
   }
 }
 
+// Secondary parts of weights decide no sum. On 6 ranks some micro-batches are idle.
+TEST(Leaves, SecondaryGroupsKeepBits) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    AttachOptions options{.stage = 3, .clip = 0.5, .leaves = 8};
+    const LeafRun one = train_leaves(1, small_specs(dtype), options);
+    options.device_memory = MemoryBudget::parse("min");
+    for (const auto& [world, group] : {std::pair(4, 2), std::pair(6, 3), std::pair(8, 2)}) {
+      options.secondary_group = group;
+      const LeafRun seen = train_leaves(world, small_specs(dtype), options);
+      EXPECT_EQ(seen, one) << text_of(world, options, dtype);
+      for (const EngineReport& report : seen.reports) {
+        EXPECT_GT(report.secondary.sent_bytes_per_step, 0);
+        EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << text_of(world, options, dtype);
+      }
+    }
+  }
+}
+
 TEST(Leaves, Fp32SumsOf16BitsKeepBits) {
   AttachOptions options{.stage = 2, .leaves = 4, .reduce_dtype = DType::kFloat32};
   const LeafRun one = train_leaves(1, small_specs(DType::kBFloat16), options);

@@ -34,6 +34,14 @@ class SmallRunTest : public testing::Test {
     return job;
   }
 
+  // Data of a model that reads texts: lines in their words' order, or in another order.
+  DataOptions word_order_data() const {
+    std::string lines;
+    for (int i = 0; i < 60; ++i)
+      lines += std::string("to be or not to be ") + (i % 2 == 0 ? "oh" : "sir") + " that is the question\n";
+    return {.kind = DataKind::kWordOrder, .path = folder_.write("lines.txt", lines), .validation = 0.1};
+  }
+
   // Returns rank 0's result. Rank 0's output is in out_.
   TrainResult run(const TrainJob& job, int world, const StopSignal* stop = nullptr) {
     TrainResult result;
@@ -46,6 +54,15 @@ class SmallRunTest : public testing::Test {
     });
     out_ = out.str();
     return result;
+  }
+
+  static void expect_same_run(const TrainResult& run, const TrainResult& expected) {
+    EXPECT_EQ(run.report.steps.losses, expected.report.steps.losses);
+    EXPECT_EQ(run.report.steps.grad_norms, expected.report.steps.grad_norms);
+    EXPECT_EQ(run.report.parameters_sha256, expected.report.parameters_sha256);
+    EXPECT_EQ(run.report.validation.loss, expected.report.validation.loss);
+    EXPECT_EQ(run.report.validation.accuracy, expected.report.validation.accuracy);
+    EXPECT_EQ(run.report.work.tokens, expected.report.work.tokens);
   }
 
   // The lines of metrics.jsonl.

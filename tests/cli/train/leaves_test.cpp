@@ -1,4 +1,5 @@
 // `train.leaves`: whole runs of several numbers of processes with the same bits, and refused keys.
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "tests/cli/training_test.h"
 #include "tests/support/json_lines.h"
 #include "tests/support/message_of.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/this_build.h"
 
 namespace zero {
 namespace {
@@ -39,8 +42,17 @@ class LeafRuns : public TrainingTest {
     EXPECT_EQ(values_of(run), values_of(expected));
     EXPECT_EQ(hash_of(run), hash_of(expected));
   }
+  // Trains ten steps in eight leaves, with dropout and evaluations of all samples. Each flag trains two steps, and
+  // resumes the checkpoint of the flag before.
+  void train_in_turn(const std::vector<std::string>& flags, const std::string& run) const {
+    for (std::size_t part = 0; part < flags.size(); ++part)
+      train(flags[part] + " --train.leaves 8 --train.global_batch 16 --train.eval_batches 0 --checkpoint.every 2" +
+                " --train.steps " + std::to_string(10 * (part + 1) / flags.size()),
+            run);
+  }
 };
 using LeafRunsSlow = LeafRuns;
+using LeafRunsFull = LeafRuns;
 
 TEST_F(LeafRunsSlow, WorldsAndReductionsKeepBits) {
   train("-n 1", "one");
@@ -76,6 +88,46 @@ TEST_F(LeafRunsSlow, ResumeInAnotherWorldKeepsBits) {
   train("-n 3", "resumed");
   EXPECT_EQ(values_of("resumed").back(), values_of("one").back());
   EXPECT_EQ(hash_of("resumed"), hash_of("one"));
+}
+
+TEST_F(LeafRunsSlow, WorldsInTurnKeepBits) {
+  train_in_turn({"-n 2"}, "one");
+  EXPECT_EQ(values_of("one").size(), 25U) << "10 losses, 10 norms and 5 evaluations";
+  train_in_turn({"-n 4", "-n 2 --zero.stage 1", "-n 3 --zero.stage 2", "-n 8", "-n 1 --zero.stage 0"}, "turns");
+  expect_same("turns", "one");
+}
+
+// 4 ranks, 2 lines of 2, a line of 3, 6 ranks, 1 rank.
+TEST_F(LeafRunsFull, MeshesInTurnKeepBits) {
+  train_in_turn({"-n 2"}, "one");
+  train_in_turn({"-n 4", "-n 4 --parallel.pipeline 2 --parallel.schedule zb-h1",
+                 "-n 3 --parallel.pipeline 3 --parallel.schedule gpipe --zero.stage 1", "-n 6 --zero.stage 2", "-n 1"},
+                "turns");
+  expect_same("turns", "one");
+}
+
+TEST_F(LeafRunsSlow, TransportsKeepBits) {
+  train("-n 1", "one");
+  if (ZERO_HAS_GLOO) {
+    train("-n 3 --zero.stage 2 --comm.transport gloo", "gloo");
+    expect_same("gloo", "one");
+  }
+  if (std::string(ZERO_MPIRUN).empty()) GTEST_SKIP() << "this build has no mpirun";
+  const Ran ran = folder_.zero("train c.toml --run.dir mpi --model.dropout 0.1 --comm.transport mpi",
+                               "timeout 250 " + mpirun_ranks(4));
+  ASSERT_EQ(ran.status, 0) << ran.errors << ran.output;
+  expect_same("mpi", "one");
+}
+
+// Each rank has two micro-batches. Under the min budget the second one gathers weights from secondary parts.
+TEST_F(LeafRunsSlow, SecondaryPartsKeepBits) {
+  const std::string leaves = " --train.leaves 8 --train.global_batch 16";
+  train("-n 1" + leaves, "one");
+  train("-n 4 --zero.secondary_group 2 --zero.device_memory min" + leaves, "parts");
+  expect_same("parts", "one");
+  const Json report = Json::parse(folder_.read("parts/report.json"), nullptr, /*allow_exceptions=*/false);
+  ASSERT_TRUE(report.is_object() && report.contains("secondary"));
+  EXPECT_GT(report.at("secondary").at("sent_bytes_per_step").at(0).get<std::int64_t>(), 0);
 }
 
 // The run's own file names no number of micro-batches, so it fits any ranks.

@@ -114,6 +114,16 @@ TEST_F(HostDoorTest, ForgetsProcessThatEndsWaiting) {
   EXPECT_FALSE(door().knocking(only(2)));
 }
 
+// Rank 0 looks at its door between the connection and the hello of the process.
+TEST_F(HostDoorTest, LateHelloCounts) {
+  std::optional<UnixSocket> process = UnixSocket::connect(name_);
+  ASSERT_TRUE(process);
+  EXPECT_FALSE(door().knocking(only(2)));
+  const std::int32_t hello[5] = {0x7a630003, 2 | (1 << 16), 3, 4711, 0};
+  ASSERT_EQ(process->send(hello, sizeof hello, -1, kPatience), Result::kDone);
+  EXPECT_EQ(await_knock(only(2)), 2);
+}
+
 TEST_F(HostDoorTest, ConnectionNoticesDeathAfterHandout) {
   std::optional<UnixSocket> process = UnixSocket::connect(name_);
   const std::int32_t hello[5] = {0x7a630003, 2 | (1 << 16), 3, 4711, 0};

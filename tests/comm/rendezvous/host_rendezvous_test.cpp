@@ -213,6 +213,20 @@ TEST(HostRendezvous, NoticesEarlyDeathAtOnce) {
   EXPECT_CONTAINS(host.error, "rank 1: rendezvous of the ranks: its process ended before all ranks arrived");
 }
 
+// A busy machine stops rank 1 for more than a second between its connection and its hello.
+TEST(HostRendezvous, LateHelloCounts) {
+  const std::string name = name_here("late-hello");
+  Outcome host;
+  std::jthread thread([&] { host = attend(name, 0, 2, kLong); });
+  std::optional<UnixSocket> rank_1;
+  while (!(rank_1 = UnixSocket::connect(name))) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(1200));
+  const std::int32_t hello[5] = {0x7a630003, 1, 2, 4711, 0};
+  EXPECT_EQ(rank_1->send(hello, sizeof hello, -1, milliseconds(1000)), Result::kDone);
+  thread.join();
+  EXPECT_EQ(host.error, "");
+}
+
 TEST(HostRendezvous, ATakenNameIsSaid) {
   const std::string name = name_here("taken");
   const auto squatter = UnixSocket::listen(name);

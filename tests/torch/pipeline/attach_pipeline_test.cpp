@@ -192,6 +192,23 @@ TEST(AttachPipeline, OrdersKeepBits) {
   }
 }
 
+// The two models with six parts or more.
+TEST(AttachPipeline, OrdersOfLongLinesKeepBits) {
+  const AttachOptions options{.stage = 1, .accumulate = 6};
+  for (const tests::MakeSubject& make : {tests::MakeSubject(mlp), tests::MakeSubject(skips)}) {
+    const PipelinedRun plain = train_pipelined(1, kSteps, options, {.pipeline = 1}, make);
+    for (const PipelineOptions& pipeline :
+         {PipelineOptions{.pipeline = 4, .schedule = PassOrder::kGpipe}, PipelineOptions{.pipeline = 4, .depth = 1},
+          PipelineOptions{.pipeline = 4, .schedule = PassOrder::kZbH1},
+          PipelineOptions{.pipeline = 4, .schedule = PassOrder::kZbH2},
+          PipelineOptions{.pipeline = 3, .schedule = PassOrder::kZbV},
+          PipelineOptions{.pipeline = 3, .sections = 6, .schedule = PassOrder::kInterleaved}}) {
+      SCOPED_TRACE(std::string(name_of(pipeline.schedule)) + " of " + std::to_string(pipeline.pipeline));
+      expect_same_bits(train_pipelined(pipeline.pipeline, kSteps, options, pipeline, make), plain);
+    }
+  }
+}
+
 TEST(AttachPipeline, CutsKeepBits) {
   const AttachOptions options{.stage = 2, .accumulate = 4};
   const PipelinedRun plain = train_pipelined(2, kSteps, options, {.pipeline = 1}, mlp);

@@ -80,7 +80,11 @@ Ran train(const AttachOptions& options, PassOrder order, milliseconds timeout, i
           const std::vector<double> losses =
               engine.passes([&](int micro) { return subjects[rank].loss(step, micro, line); }, options.accumulate);
           result.losses.insert(result.losses.end(), losses.begin(), losses.end());
-          result.norms.push_back(engine.step(1e-2).grad_norm);
+          StepLimits limits;
+          if (options.leaves > 0) limits.leaf_losses = losses;
+          const StepReport report = engine.step(1e-2, limits);
+          result.norms.push_back(report.grad_norm);
+          if (options.leaves > 0) result.losses.push_back(report.loss);
           mutations[rank].is_on = false;
         }
         engine.for_each_parameter(
@@ -143,6 +147,14 @@ TEST(MutatedStepsSlow, EachOperationCounts) {
 
 TEST(MutatedStepsSlow, EachOperationOfSplitBackwardCounts) {
   const Count count = mutate_each({.stage = 3, .clip = 0.5, .accumulate = 2}, PassOrder::kZbH1);
+  EXPECT_EQ(count.survived, std::vector<std::string>{});
+  EXPECT_GT(count.bits, 0);
+  EXPECT_GT(count.errors, 0);
+}
+
+// Each line has three of six leaves: no micro-batch is idle, and partial sums are merged.
+TEST(MutatedStepsSlow, EachOperationOfLeavesCounts) {
+  const Count count = mutate_each({.stage = 2, .clip = 0.5, .leaves = 6}, PassOrder::kOneForwardOneBackward);
   EXPECT_EQ(count.survived, std::vector<std::string>{});
   EXPECT_GT(count.bits, 0);
   EXPECT_GT(count.errors, 0);

@@ -1,13 +1,13 @@
 #include "zero/comm/rendezvous/host_door.h"
 
+#include <chrono>
 #include <iterator>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "zero/base/error/error.h"
-#include "zero/comm/rendezvous/host_messages.h"
 
 namespace zero {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
-constexpr milliseconds kHelloPatience{1000};  // time for the hello of a process, which a busy machine may delay
+constexpr milliseconds kHelloPatience{1000};  // at the end of the run
 constexpr milliseconds kTellPatience{1000};
 
 }  // namespace
@@ -26,8 +26,13 @@ HostDoor::HostDoor(UnixSocket listener, FileDescriptor board, int world, int gen
 HostDoor::~HostDoor() {
   if (listener_.get() < 0) return;  // moved from
   const std::string reason = "the run ended before this process could be taken back";
+  const auto end = std::chrono::steady_clock::now() + kHelloPatience;
   try {
     knocking(0);
+    while (!callers_.empty() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(milliseconds(1));
+      knocking(0);
+    }
   } catch (const Error&) {
     return;  // nobody can be told, and the end of the connections says the same
   }
@@ -35,17 +40,16 @@ HostDoor::~HostDoor() {
 }
 
 std::optional<int> HostDoor::knocking(RankSet wanted) {
-  while (std::optional<UnixSocket> socket = listener_.accept(milliseconds(0))) welcome(std::move(*socket));
+  while (std::optional<UnixSocket> socket = listener_.accept(milliseconds(0))) callers_.add(std::move(*socket));
+  while (std::optional<std::pair<HostHello, UnixSocket>> caller = callers_.next())
+    welcome(caller->first, std::move(caller->second));
   forget_the_dead();
   for (const auto& [rank, socket] : waiting_)
     if ((wanted & only(rank)) != 0) return rank;
   return std::nullopt;
 }
 
-void HostDoor::welcome(UnixSocket socket) {
-  HostHello hello;
-  if (socket.peer_user() != geteuid()) return;
-  if (socket.receive(&hello, sizeof hello, nullptr, kHelloPatience) != Result::kDone) return;
+void HostDoor::welcome(const HostHello& hello, UnixSocket socket) {
   if (const std::string reason = why_not(hello); !reason.empty()) return tell_refusal(socket, hello.rank, reason);
   waiting_.insert_or_assign(hello.rank, std::move(socket));
 }

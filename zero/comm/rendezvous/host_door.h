@@ -17,12 +17,11 @@
 #include <vector>
 
 #include "zero/base/files/file.h"
+#include "zero/comm/rendezvous/host_messages.h"
 #include "zero/comm/rendezvous/rank_set.h"
 #include "zero/comm/rendezvous/unix_socket.h"
 
 namespace zero {
-
-struct HostHello;
 
 class HostDoor {
  public:
@@ -30,7 +29,8 @@ class HostDoor {
   HostDoor(UnixSocket listener, FileDescriptor board, int world, int generation, int most);
   HostDoor(HostDoor&&) = default;
   HostDoor& operator=(HostDoor&&) = default;
-  // Tells all waiting and arriving processes that the run has ended.
+  // Tells all waiting and arriving processes that the run has ended. Waits at most a second for a process that has not
+  // yet said hello.
   ~HostDoor();
 
   int most() const { return most_; }
@@ -43,11 +43,12 @@ class HostDoor {
   UnixSocket let_in(int rank);
 
  private:
-  void welcome(UnixSocket socket);
+  void welcome(const HostHello& hello, UnixSocket socket);
   void forget_the_dead();
   std::string why_not(const HostHello& hello) const;
 
   UnixSocket listener_;
+  HostCallers callers_;
   FileDescriptor board_;
   int world_, generation_, most_;
   std::map<int, UnixSocket> waiting_;  // by rank

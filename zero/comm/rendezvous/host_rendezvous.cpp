@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
 constexpr milliseconds kSlice{50};
+constexpr milliseconds kHelloSlice{1};  // while a process has connected and not yet said hello
 constexpr const char* kEndedEarly = "its process ended before all ranks arrived";
 constexpr const char* kEndedMeanwhile = "its process ended before this process could be taken back";
 constexpr const char* kToldToEnd = "received SIGINT or SIGTERM before all ranks arrived";
@@ -93,7 +94,10 @@ class Host {
       std::this_thread::sleep_for(deadline_.slice());
     }
     while (arrived_ != first_ranks(world_)) {
-      if (std::optional<UnixSocket> socket = listener_->accept(deadline_.slice())) welcome(std::move(*socket));
+      const milliseconds limit = callers_.empty() ? deadline_.slice() : kHelloSlice;
+      if (std::optional<UnixSocket> socket = listener_->accept(limit)) callers_.add(std::move(*socket));
+      while (std::optional<std::pair<HostHello, UnixSocket>> caller = callers_.next())
+        welcome(caller->first, std::move(caller->second));
       look_for_the_dead();
       if (told_to_end()) refuse(0, kToldToEnd);
       if (deadline_.passed()) {
@@ -104,11 +108,7 @@ class Host {
     }
   }
 
-  void welcome(UnixSocket socket) {
-    HostHello hello;
-    // Connections of another user, or without a hello, are ignored.
-    if (socket.peer_user() != geteuid()) return;
-    if (socket.receive(&hello, sizeof hello, nullptr, milliseconds(1000)) != Result::kDone) return;
+  void welcome(const HostHello& hello, UnixSocket socket) {
     if (hello.version == kHostVersion && hello.generation < generation_) {
       tell_refusal(socket, hello.rank,
                    fmt::format("rank {} is of generation {}, this run is at generation {}", hello.rank,
@@ -173,6 +173,7 @@ class Host {
   std::size_t board_bytes_;
   Deadline deadline_;
   std::optional<UnixSocket> listener_;
+  HostCallers callers_;
   RankSet arrived_;
   HostRendezvous rendezvous_;
 };
