@@ -37,7 +37,11 @@ TEST(PipelineRules, UnsupportedKeysAreNamed) {
       {"checkpoint.memory_every = 1", [](Config& config) { config.checkpoint.memory_every = 1; }},
       {"comm.gather_wire = \"int8\"", [](Config& config) { config.engine.wire.gather = WireCodec::kInt8; }},
       {"comm.reduce_wire = \"int8\"", [](Config& config) { config.engine.wire.reduce = WireCodec::kInt8; }},
-      {"comm.outer_wire = \"int4\"", [](Config& config) { config.engine.wire.outer = WireCodec::kInt4; }},
+      {"comm.outer_wire = \"int4\"",
+       [](Config& config) {
+         config.engine.group = 2;
+         config.engine.wire.outer = WireCodec::kInt4;
+       }},
       {"run.device = \"cuda\"", [](Config& config) { config.run.device = "cuda"; }},
   };
   for (const auto& [start, change] : cases) {

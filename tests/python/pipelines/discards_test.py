@@ -28,7 +28,7 @@ def model_of() -> Any:
 def loss_of(model: Any, sample: int) -> Any:
     import torch
 
-    x = torch.randn(4, 6, generator=torch.Generator().manual_seed(sample))
+    x = (torch.arange(1.0, 25.0) * (sample + 1)).sin().reshape(4, 6)
     return torch.nn.functional.mse_loss(model(x), x[:, :3].sin() * 2 + 1) / MICROS
 
 

@@ -121,15 +121,13 @@ TEST(ForeignPipeline, FunctionsRefuseLateGradients) {
   }
 }
 
-// The second step skips the second layer. So operator 2 of section 0 has the weights of the third layer, in section 1.
+// The second step skips the second layer. So an operator of each section has the weights of a layer of the other one.
 TEST(ForeignPipeline, SkippedLayersAreRefused) {
   const std::string text = message_of<ConfigError>([] {
     tests::train_pipelined(2, 2, {.stage = 0, .accumulate = 2}, {.pipeline = 2}, tests::skipped_every_other_step);
   });
-  EXPECT_TRUE(says(text,
-                   "passes = aten::addmm [4] [3, 4] [4, 4]: operator 2 of the forward pass of micro-batch 0 uses a "
-                   "parameter [4] Float of another section"))
-      << text;
+  EXPECT_TRUE(says(text, "passes = aten::addmm [4] [3, 4] [4, 4]: operator ")) << text;
+  EXPECT_TRUE(says(text, "of the forward pass of micro-batch 0 uses a parameter [4] Float of another section")) << text;
 }
 
 struct AttentionLayers : torch::nn::Module {

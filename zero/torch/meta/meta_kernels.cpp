@@ -66,7 +66,10 @@ void run_on_zeros(const c10::OperatorHandle& op, const torch::jit::Stack& argume
   std::size_t next_written = 0;
   for (std::size_t i = 0; i < on_cpu.size(); ++i) {
     if (writes(schema.returns()[i]) && next_written < written.size()) {
-      stack->emplace_back(written[next_written++]);
+      const at::Tensor& result = written[next_written++];
+      const at::Tensor& of_zeros = on_cpu[i].toTensor();  // abs() begins with an empty result, which abs.out resizes
+      if (result.sizes() != of_zeros.sizes()) result.resize_(of_zeros.sizes());
+      stack->emplace_back(result);
     } else {
       stack->push_back(with_tensors(on_cpu[i], meta_like));
     }
