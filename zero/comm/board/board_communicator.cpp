@@ -373,9 +373,10 @@ Slot* BoardCommunicator::find_message(int from, std::uint64_t key) {
   return nullptr;
 }
 
-bool BoardCommunicator::has_message(int from) {
+bool BoardCommunicator::has_messages(int from, int number) {
   const int rank = world_rank(from);
-  return find_message(rank, message_key(num_received_[static_cast<std::size_t>(rank)] + 1, rank_)) != nullptr;
+  const std::uint64_t received = num_received_[static_cast<std::size_t>(rank)];
+  return find_message(rank, message_key(received + static_cast<std::uint64_t>(number), rank_)) != nullptr;
 }
 
 Work BoardCommunicator::receive(std::span<std::byte> data, int from, CommTag tag) {

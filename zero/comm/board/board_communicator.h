@@ -88,7 +88,8 @@ class BoardCommunicator final : public Communicator,
   void introduce(int rank, RankSet peers) override;
   void take_back(int rank) override;
   void let_in(int rank) override;
-  bool has_message(int from) override;
+  bool has_messages(int from, int number) override;
+  int room() const override { return kMessageSlots; }
   void while_waiting(std::function<bool()> receive) override { run_.receive_in_waits_ = std::move(receive); }
   // Returns the slot of a message from a rank of the world; null: it has not come.
   Slot* find_message(int from, std::uint64_t key);

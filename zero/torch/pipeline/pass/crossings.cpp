@@ -177,9 +177,11 @@ void Crossings::post(Sent sent) {
 
 bool Crossings::receive_arrived(Mailbox& mailbox) {
   bool any = false;
+  const int crowd = std::max(1, mailbox.room() / plan_.ranks);
   for (int position = 0; position < plan_.ranks; ++position) {
     if (position == awaited_) continue;
     const auto at = static_cast<std::size_t>(position);
+    if (!mailbox.has_messages(grid_.rank_at(position), crowd)) continue;
     while (next_[at] < expected_[at].size() && mailbox.has_message(grid_.rank_at(position))) {
       receive_next(position, nullptr);
       any = true;

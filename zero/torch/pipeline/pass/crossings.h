@@ -15,8 +15,8 @@
 // pipeline.
 //
 // A communicator may hold a limited number of messages that their receivers have not read. So while this rank waits for
-// any other rank in a step, it receives and keeps all messages that come (mailbox.h). Otherwise ranks could wait for
-// each other forever.
+// any other rank in a step, it receives and keeps the messages of a rank that has many unread ones (mailbox.h).
+// Otherwise ranks could wait for each other forever.
 //
 // A sent tensor is kept until a message shows that its reader has received it (Sent::read_from), or the step ends. A
 // sent value is also released when its gradient arrives. All functions may wait for other ranks, unless they are Local.
@@ -101,7 +101,8 @@ class Crossings {
   // Returns the index of a section's forward or backward pass of this micro-batch among all passes of its rank.
   int pass_of(int section, int micro, bool is_backward) const;
   at::Tensor take(const Key& key, int from);
-  // Receives all messages of the step that have come. Returns true if there were any.
+  // Receives all messages of the step that have come from positions with many unread ones: a position's part of the
+  // room. A sender without room has such a receiver. Returns true if there were any.
   bool receive_arrived(Mailbox& mailbox);
   // Waits for the next message from a position, and keeps its tensor. `timeline`: records the wait; null: none.
   void receive_next(int position, Timeline* timeline);
