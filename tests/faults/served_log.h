@@ -75,12 +75,14 @@ class ServedLog {
     const nlohmann::json& served = report.at("served");
     const std::vector<std::int64_t> counted = counted_gradients(served);
     const auto applied = std::accumulate(counted.begin(), counted.end(), std::int64_t{0});
-    EXPECT_EQ(served.at("updates"), steps);
-    EXPECT_EQ(applied, quorum * steps);
+    const auto updates = served.at("updates").get<std::int64_t>();
+    EXPECT_GE(updates, steps);
+    EXPECT_LE(updates, is_whole_ ? steps : steps + kAhead);
+    EXPECT_EQ(applied, quorum * updates);
     std::int64_t pushes = 0;
     for (const Worker& worker : workers_) pushes += worker.pushes;
     const auto told = applied + served.at("dropped").get<std::int64_t>();
-    EXPECT_LE(told, pushes + begun_ * std::ssize(workers_));
+    EXPECT_LE(told, pushes + (begun_ + (is_whole_ ? 0 : kAhead)) * std::ssize(workers_));
     EXPECT_GE(told + std::ssize(workers_), pushes);
     if (is_whole_) {
       EXPECT_EQ(served.at("replaced"), returned_);
@@ -94,12 +96,15 @@ class ServedLog {
     bool is_here = true;
   };
 
+  // At a checkpoint the servers may have counted gradients of a step after it, which a resumed run computes again.
+  static constexpr std::int64_t kAhead = 2;
+
   // Gradients of each worker by the report. None is more than what was pushed.
   std::vector<std::int64_t> counted_gradients(const nlohmann::json& served) const {
     const auto counted = served.at("gradients_of_workers").get<std::vector<std::int64_t>>();
     EXPECT_EQ(counted.size(), workers_.size());
     for (std::size_t worker = 0; worker < std::min(counted.size(), workers_.size()); ++worker)
-      EXPECT_LE(counted[worker], workers_[worker].pushes + begun_) << "worker " << worker;
+      EXPECT_LE(counted[worker], workers_[worker].pushes + begun_ + (is_whole_ ? 0 : kAhead)) << "worker " << worker;
     EXPECT_GE(served.at("replaced"), returned_);
     return counted;
   }
