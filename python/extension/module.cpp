@@ -16,6 +16,7 @@
 #include "zero/torch/deferred/deferred.h"
 
 #include "python/extension/c10d_link.h"
+#include "python/extension/fork_lock.h"
 #include "python/extension/log_queue.h"
 #include "python/extension/model_plan.h"
 #include "python/extension/options.h"
@@ -99,6 +100,7 @@ void bind_deferred(py::module_& module) {
 PYBIND11_MODULE(_C, module) {
   using namespace zero::python;
   set_up_errors(module);
+  guard_forks();
   bind_world(module);
   bind_engine(module);
   bind_pipeline(module);
