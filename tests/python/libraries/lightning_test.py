@@ -288,6 +288,13 @@ class Lightning(ranks.FolderTest):
         self.assertNotEqual(found["ddp"]["loss"], found["ddp 2"]["loss"])
 
     @ranks.whole
+    def test_loaders_fork_beside_gloo(self) -> None:
+        """Without guard_forks() four of ten such runs did not end (python/extension/fork_lock.h)."""
+        case: dict[str, Any] = {"kind": "zero", "zero": {"stage": 3, "device_memory": "min"}, "workers": 2}
+        for _ in range(3):
+            ranks.run_cases(fit, cases={str(number): case for number in range(4)})
+
+    @ranks.whole
     def test_lightning_starts_the_ranks(self) -> None:
         wanted = ranks.run_cases(fit, cases={"zero": {"kind": "zero", "max_epochs": 1}})["zero"]["loss"]
         self.assertEqual(ranks.run(fits_without_launcher, ranks=1)[0], wanted)
