@@ -1,8 +1,8 @@
 // The lock is in a private struct of the interpreter, so this file needs the interpreter's internal headers.
 #define Py_BUILD_CORE 1
-#include <Python.h>
-
 #include "python/extension/fork_lock.h"
+
+#include <Python.h>
 
 #if PY_VERSION_HEX < 0x030C0000
 
