@@ -162,6 +162,15 @@ void bind_engine(py::module_& module) {
           "micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
       .def(
           "merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
+      .def(
+          "offload_states",
+          [](PythonEngine& self, bool parameter, bool gradient, bool optimizer) {
+            return self.attachment().offload_states(
+                {.parameter = parameter, .gradient = gradient, .optimizer = optimizer});
+          },
+          NoGil())
+      .def(
+          "reload_states", [](PythonEngine& self) { return self.attachment().reload_states(); }, NoGil())
       .def("gathered",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {
              return std::make_unique<Scope>([self = std::move(self), tensors = std::move(tensors), source] {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Loaded", "Saving", "_engines", "abandon_all", "attach", "attach_with", "engine_of"]
 
+_STATES = ("parameter", "gradient", "optimizer")
+
 
 @_log.drains
 def attach(
@@ -209,6 +211,30 @@ class Engine(_attached.Attached):
         with self.frozen():  # clone() is Collective, but not part of a step
             copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
             return {key: value for key, value in copies if keep}
+
+    @_log.drains
+    def offload_states(self, *states: str) -> int:
+        """Collective; between steps. Moves states from memory to the option `disk`. Returns the bytes that this rank
+        moved.
+
+        states: of "parameter", "gradient" and "optimizer" (master copies and moments), the same on every rank; by
+            default all three. Whole parameters and gradients (stages 0 to 2) stay.
+
+        Steps keep their bits; until reload_states() they read and write states on the disk. Raises ConfigError if
+        states cannot move: without `disk` or room there, with fractions in `offload`, on a GPU; and between a backward
+        pass and its step(). Raises IoError if the disk fails.
+        """
+        for state in states:
+            if state not in _STATES:
+                raise refuse("offload_states", state, "no such state", f"use {', '.join(_STATES)}")
+        parameter, gradient, optimizer = (not states or state in states for state in _STATES)
+        return self._core.offload_states(parameter, gradient, optimizer)
+
+    @_log.drains
+    def reload_states(self) -> int:
+        """Collective; between steps. Moves offloaded states back. Returns the bytes that this rank moved; 0 without
+        any."""
+        return self._core.reload_states()
 
     # ---- the engine itself
 
