@@ -132,7 +132,8 @@ class Engine {
   // Collective; between steps. offload_states() moves states from memory to the disk of the options, so other code can
   // use the memory. reload_states() moves them back; no-op if nothing is offloaded. Both return the bytes that this
   // rank moved. Bits stay the same, also of steps in between, which read and write states on the disk. Whole
-  // parameters and gradients (stages 0 to 2) stay in memory.
+  // parameters and gradients (stages 0 to 2) stay in memory. With zero.delayed_update, the waiting update is applied
+  // first.
   //
   // offload_states() throws ConfigError if states cannot move: without a disk (`offload.disk`) or room on it, with
   // fractions or `offload.automatic = false`, with weighted shards, on a GPU, and if ranks name different states. Both
