@@ -137,7 +137,7 @@ def refuses(folder: str) -> dict[str, str]:
     }
 
 
-class Checkpoints(ranks.CallsTest):
+class ActivationCheckpoints(ranks.CallsTest):
     calls = [trains, leaves_memory, takes_structures, refuses]
 
     def test_losses_equal_plain_torch(self) -> None:
