@@ -149,11 +149,14 @@ void bind_engine(py::module_& module) {
   engine
       .def(py::init([](std::shared_ptr<World> world, const std::vector<NamedTensor>& parameters,
                        const std::vector<NamedTensor>& buffers, const std::set<std::string>& own_unit,
-                       const std::set<std::string>& fp32, bool keep_buffers, const py::dict& options) {
+                       const std::set<std::string>& fp32, bool keep_buffers, const py::dict& options,
+                       const std::optional<py::function>& weights) {
         AttachOptions given = options_from(options);
+        WeightSource source = weights ? source_of(*weights) : WeightSource();
         const py::gil_scoped_release no_gil;
-        return std::make_shared<PythonEngine>(
-            std::move(world), tensors_from(parameters, buffers, own_unit, fp32, keep_buffers), std::move(given));
+        return std::make_shared<PythonEngine>(std::move(world),
+                                              tensors_from(parameters, buffers, own_unit, fp32, keep_buffers),
+                                              std::move(given), std::move(source));
       }))
       .def(
           "scaled", [](PythonEngine& self, const torch::Tensor& loss) { return self.attachment().scaled(loss); },
@@ -162,6 +165,15 @@ void bind_engine(py::module_& module) {
           "micro_batch", [](PythonEngine& self, int number) { self.attachment().begin_micro_batch(number); }, NoGil())
       .def(
           "merge_copies", [](PythonEngine& self) { self.attachment().merge_copies(); }, NoGil())
+      .def(
+          "offload_states",
+          [](PythonEngine& self, bool parameter, bool gradient, bool optimizer) {
+            return self.attachment().offload_states(
+                {.parameter = parameter, .gradient = gradient, .optimizer = optimizer});
+          },
+          NoGil())
+      .def(
+          "reload_states", [](PythonEngine& self) { return self.attachment().reload_states(); }, NoGil())
       .def("gathered",
            [](std::shared_ptr<PythonEngine> self, std::vector<torch::Tensor> tensors, int source) {
              return std::make_unique<Scope>([self = std::move(self), tensors = std::move(tensors), source] {

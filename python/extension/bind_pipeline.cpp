@@ -1,4 +1,4 @@
-// The class Pipeline of the module _C, and together() and checkpoint() for functions of Python.
+// The class Pipeline of the module _C; together(), and checkpoint() with ActivationStore, for functions of Python.
 //
 // passes() and others release the GIL, and take it while they call the program's function. An exception of that
 // function leaves them unchanged. Other ranks notice when this rank ends, as with attach().
@@ -10,6 +10,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "zero/torch/activations/activation_store.h"
 #include "zero/torch/activations/checkpoint.h"
 #include "zero/torch/pipeline/forward/absent_tensor.h"
 #include "zero/torch/pipeline/forward/together.h"
@@ -77,10 +78,21 @@ Tensors together_in_python(const py::function& function, const Tensors& inputs, 
       like);
 }
 
-Tensors checkpoint_in_python(py::object function, const Tensors& inputs) {
+// `store` keeps the inputs; null: they stay where they are.
+Tensors checkpoint_in_python(py::object function, const Tensors& inputs, const ActivationStore* store) {
   const std::shared_ptr<py::object> own = kept(std::move(function));
   const py::gil_scoped_release no_gil;
-  return zero::checkpoint([own](const Tensors& given) { return call(*own, given); }, inputs);
+  return zero::checkpoint([own](const Tensors& given) { return call(*own, given); }, inputs,
+                          store == nullptr ? CheckpointOptions{} : store->checkpoint_options());
+}
+
+// Throws ConfigError or IoError for a folder that cannot be used.
+std::unique_ptr<ActivationStore> open_store(bool on_disk, std::vector<std::string> folders) {
+  const py::gil_scoped_release no_gil;
+  auto store = std::make_unique<ActivationStore>(
+      ActivationOffloadOptions{.tier = on_disk ? Tier::kDisk : Tier::kHost, .disk = std::move(folders)});
+  store->open();
+  return store;
 }
 
 }  // namespace
@@ -124,6 +136,11 @@ void bind_pipeline(py::module_& module) {
       .def("work_seconds", &work_seconds)
       .def("text", [](PythonPipeline& self) { return self.attachment().text(); });
   bind_shared(pipeline);
+  py::class_<ActivationStore>(module, "ActivationStore", "Inputs of activation checkpoints, on host or disk. Local.")
+      .def(py::init(&open_store))
+      .def_property_readonly(
+          "bytes", [](const ActivationStore& self) { return self.report().activation_offload.bytes; },
+          "Bytes that are stored now.");
   module.def("together", &together_in_python);
   module.def("checkpoint", &checkpoint_in_python);
   // Whether a pass runs on this thread, or learns its operators.

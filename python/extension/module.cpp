@@ -104,6 +104,7 @@ PYBIND11_MODULE(_C, module) {
   bind_world(module);
   bind_engine(module);
   bind_pipeline(module);
+  bind_weights(module);
   bind_deferred(module);
   bind_plan(module);
   bind_log(module);

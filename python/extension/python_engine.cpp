@@ -16,9 +16,12 @@ ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std:
   return model;
 }
 
-PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options)
+PythonEngine::PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options,
+                           WeightSource weights)
     : HeldEngine(std::move(world), std::move(options)) {
-  hold(attach(model, this->world(), this->options()));
+  AttachOptions with_weights = this->options();
+  with_weights.weights = std::move(weights);
+  hold(attach(model, this->world(), std::move(with_weights)));
 }
 
 std::unique_ptr<RunningSave> PythonEngine::begin_save(const std::string& path, SaveContents contents, SaveMode mode) {

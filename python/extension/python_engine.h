@@ -29,8 +29,8 @@ ModelTensors tensors_from(const std::vector<NamedTensor>& parameters, const std:
 
 class PythonEngine : public HeldEngine<Engine> {
  public:
-  // Collective.
-  PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options);
+  // Collective. `weights`: see AttachOptions::weights; used only here.
+  PythonEngine(std::shared_ptr<World> world, const ModelTensors& model, AttachOptions options, WeightSource weights);
 
   std::unique_ptr<RunningSave> begin_save(const std::string& path, SaveContents contents, SaveMode mode);
 };
@@ -150,8 +150,13 @@ void bind_shared(pybind11::class_<Held, std::shared_ptr<Held>>& bound) {
       .def("abandon", &Held::abandon, NoGil());
 }
 
-// Add Engine, the scopes and the reports to the module, and Pipeline.
+// Local. Returns a source whose values `read` returns by parameter name: contiguous, in fp32, on the CPU. `read` must
+// outlive the source, which takes the GIL while it is called.
+WeightSource source_of(const pybind11::function& read);
+
+// Add Engine, the scopes and the reports to the module; Pipeline; and WeightFiles.
 void bind_engine(pybind11::module_& module);
 void bind_pipeline(pybind11::module_& module);
+void bind_weights(pybind11::module_& module);
 
 }  // namespace zero::python

@@ -33,6 +33,7 @@ from zerocpp._C import (  # noqa: E402
     World,
     keep_memory,
 )
+from zerocpp._checkpoints import checkpoint  # noqa: E402
 from zerocpp._engine import Engine, Loaded, Saving, attach, engine_of  # noqa: E402
 from zerocpp._deferred import deferred, is_deferred  # noqa: E402
 from zerocpp._pipeline import PipelineEngine, attach_pipeline, together  # noqa: E402
@@ -70,6 +71,7 @@ __all__ = [
     "World",
     "attach",
     "attach_pipeline",
+    "checkpoint",
     "deferred",
     "engine_of",
     "is_deferred",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan, _world
+from zerocpp import _C, _attached, _config, _log, _optimizer, _options, _plan, _weights, _world
 from zerocpp._attached import Loaded, Parameter, _engines, abandon_all, engine_of
 from zerocpp._errors import refuse
 from zerocpp._saving import Saving
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "Loaded", "Saving", "_engines", "abandon_all", "attach", "attach_with", "engine_of"]
 
+_STATES = ("parameter", "gradient", "optimizer")
+
 
 @_log.drains
 def attach(
@@ -26,6 +29,7 @@ def attach(
     *,
     world: _C.World | None = None,
     config: _config.Source | None = None,
+    weights: str | PathLike[str] | None = None,
     **options: Unpack[_options.Options],
 ) -> Engine:
     """Collective. Attaches `model` and returns its engine. Rank 0's parameters and buffers are broadcast first.
@@ -38,12 +42,17 @@ def attach(
         frozen until close(). Without `optimizer` it is zero.AdamW().
     config: options from a zero.toml, a DeepSpeed JSON file, or a dict of either form or of options. It may also name
         the optimizer. An option with another value in a keyword is an error.
+    weights: a safetensors file, its index, or a folder with model.safetensors or its index. Its values replace the
+        model's. Rank 0 reads one parameter at a time, and no rank holds a second model: so a model of deferred() can be
+        larger than the memory. It must have exactly the tensors of state_dict(), tied ones under any of their names.
+        Give it on every rank.
     options: the fields of AttachOptions in C++ (docs/guide/python.md): stage (0 to 3), clip (gradient norm), accumulate
         (micro-batches a step), dtype ("bf16"), device_memory ("64MiB"), offload ({"optimizer": {"host": 1}}), disk.
 
-    Raises ConfigError, before anything is allocated, for an impossible option.
+    Raises ConfigError, before anything is allocated, for an impossible option, and for weights of another model.
+    Raises IoError if the weights cannot be read.
     """
-    return attach_with(model, optimizer, world, dict(options), config=config)
+    return attach_with(model, optimizer, world, dict(options), config=config, weights=weights)
 
 
 def attach_with(
@@ -53,12 +62,18 @@ def attach_with(
     options: dict[str, Any],
     keep_buffers: bool = False,
     config: _config.Source | None = None,
+    weights: str | PathLike[str] | None = None,
 ) -> Engine:
     """Collective. Like attach(), but with keep_buffers all buffers keep their types for every value of dtype."""
     _options.require_known(options)
     given = _attached.read_model(model, optimizer, world, options, keep_buffers, config)
     _options.require_known(given.options)
     tensors = given.tensors
+    source: Callable[[str], torch.Tensor] | None = None
+    if weights is not None:
+        device = given.options.get("device") or "cpu"
+        values = _weights.first_values(weights, model, tensors, given.world, device)
+        source = _weights.not_read if values is None else values.read
     with given.read.freezing_others():
         core = _C.Engine(
             given.world,
@@ -68,6 +83,7 @@ def attach_with(
             tensors.fp32,
             tensors.keeps_buffers,
             given.passed(_options.names()),
+            source,
         )
     return Engine(core, model, given)
 
@@ -209,6 +225,30 @@ class Engine(_attached.Attached):
         with self.frozen():  # clone() is Collective, but not part of a step
             copies = ((key, value.detach().clone().cpu()) for key, value in chosen)
             return {key: value for key, value in copies if keep}
+
+    @_log.drains
+    def offload_states(self, *states: str) -> int:
+        """Collective; between steps. Moves states from memory to the option `disk`. Returns the bytes that this rank
+        moved.
+
+        states: of "parameter", "gradient" and "optimizer" (master copies and moments), the same on every rank; by
+            default all three. Whole parameters and gradients (stages 0 to 2) stay.
+
+        Steps keep their bits; until reload_states() they read and write states on the disk. Raises ConfigError if
+        states cannot move: without `disk` or room there, with fractions in `offload`, on a GPU; and between a backward
+        pass and its step(). Raises IoError if the disk fails.
+        """
+        for state in states:
+            if state not in _STATES:
+                raise refuse("offload_states", state, "no such state", f"use {', '.join(_STATES)}")
+        parameter, gradient, optimizer = (not states or state in states for state in _STATES)
+        return self._core.offload_states(parameter, gradient, optimizer)
+
+    @_log.drains
+    def reload_states(self) -> int:
+        """Collective; between steps. Moves offloaded states back. Returns the bytes that this rank moved; 0 without
+        any."""
+        return self._core.reload_states()
 
     # ---- the engine itself
 

@@ -25,7 +25,8 @@ def world(transport: str = "auto", timeout: float = 60) -> _C.World:
     Finds the ranks as C++ programs do: zero launch, torchrun, mpirun, Slurm, or one process. It neither needs nor
     changes torch.distributed.
 
-    transport: auto, shared_memory, mpi or gloo; only the first call chooses.
+    transport: auto, shared_memory, mpi, gloo, or nccl, which is auto but for units between GPUs; only the first call
+        chooses.
     timeout: seconds that a rank waits for other ranks before it raises CommError.
     """
     global _world, _world_process
@@ -74,7 +75,7 @@ def from_process_group(group: Any = None, timeout: float = 60) -> _C.World:
         engine = zero.attach(model, optimizer, stage=3, world=zero.World.from_process_group())
 
     group: a ProcessGroup, such as that of a DeviceMesh; without it, the default group. A group with only a
-        backend for GPUs gets an additional group of gloo.
+        backend for GPUs gets an additional group of gloo, which also carries units on GPUs.
     timeout: seconds that a rank waits for other ranks before it raises CommError.
 
     Raises ConfigError if `group` is left out and the launcher started more ranks than the default group has.

@@ -1,6 +1,10 @@
-// State mover: states are placed again after the model's computation has been measured. The bits do not change.
+// State mover: states are placed again after the model's computation has been measured, or when a program asks for it.
+// The bits do not change.
 #include <chrono>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -8,7 +12,9 @@
 #include "zero/plan/units/estimate.h"
 
 #include "tests/engine/scripted_run.h"
+#include "tests/engine/thread_ranks.h"
 #include "tests/support/fp32_states.h"
+#include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 
 namespace zero {
@@ -110,6 +116,104 @@ TEST_F(LearningSlow, PredictionIncludesComputationAndExchange) {
   EXPECT_GT(compute(trained, StepPhase::kForward), trained.profile.forward_seconds);
   EXPECT_GT(compute(trained, StepPhase::kBackward), trained.profile.backward_seconds);
   EXPECT_GT(trained.predicted.total(), untrained.predicted.total());
+}
+
+// An engine that keeps its states in memory, and may move them to a disk.
+class OffloadedStates : public testing::Test {
+ protected:
+  AttachOptions options(int stage, int accumulate = 1) const {
+    AttachOptions with_disk{.stage = stage, .clip = 1, .accumulate = accumulate};
+    with_disk.offload.disk = {folder_.path().string()};
+    with_disk.offload.checksums = true;
+    return with_disk;
+  }
+  static EngineHost host() {
+    EngineHost host{.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}};
+    host.seams.read_memory = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; };
+    return host;
+  }
+  TemporaryFolder folder_;
+};
+
+// Two steps run while states are on the disk.
+TEST_F(OffloadedStates, StepsKeepTheirBits) {
+  for (const int stage : {0, 2, 3}) {
+    const std::vector<ParamSpec> specs = small_specs(DType::kBFloat16);
+    AttachOptions resident = options(stage, /*accumulate=*/2);
+    resident.offload = {};
+    const ScriptedRun expected = scripted_run(2, specs, resident, {.steps = 7});
+    const auto move = [](ScriptedModel& model, int step) {
+      RankEngine& engine = model.engine();
+      const std::int64_t moved = step == 2 ? engine.offload_states({}) : step >= 4 ? engine.reload_states() : 0;
+      EXPECT_EQ(moved > 0, step == 2 || step == 4) << "step " << step;
+    };
+    const ScriptedRun moved =
+        scripted_run(2, specs, options(stage, /*accumulate=*/2), {.steps = 7, .before = move, .host = host()});
+    EXPECT_EQ(moved, expected) << "stage " << stage;
+    EXPECT_EQ(moved.reports[0].replans, 2);
+    EXPECT_EQ(moved.reports[0].trace_mismatches, 0);
+    EXPECT_EQ(moved.reports[0].memory.state(), expected.reports[0].memory.state());
+  }
+}
+
+TEST_F(OffloadedStates, LeaveMemoryAsNamed) {
+  on_ranks(2, [this](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options(3), host());
+    model.train(0);
+    RankEngine& engine = model.engine();
+    const Ledger& ledger = engine.resources().ledger;
+    const MemoryCount first = ledger.held(Tier::kDevice);
+    engine.offload_states({.parameter = false, .gradient = false});
+    EXPECT_EQ(ledger.held(Tier::kDevice)[MemoryTag::kMoment], 0);
+    EXPECT_EQ(ledger.held(Tier::kDevice)[MemoryTag::kParameter], first[MemoryTag::kParameter]);
+    EXPECT_GE(ledger.held(Tier::kDisk)[MemoryTag::kMoment], first[MemoryTag::kMoment]) << "in whole pages";
+    EXPECT_EQ(ledger.held(Tier::kDisk)[MemoryTag::kParameter], 0);
+    engine.offload_states({});
+    EXPECT_EQ(ledger.held(Tier::kDevice).state() + ledger.held(Tier::kHost).state(), 0);
+    EXPECT_GE(ledger.held(Tier::kDisk).state(), first.state());
+    EXPECT_EQ(engine.reload_states(), first.state());
+    EXPECT_EQ(ledger.held(Tier::kDevice).state(), first.state());
+  });
+}
+
+// The message names the remedy, and the engine trains on.
+TEST_F(OffloadedStates, FixedStatesAreRefused) {
+  const auto refusal = [](const AttachOptions& fixed, std::string_view remedy) {
+    on_ranks(1, [&](Communicator& comm) {
+      ScriptedModel model(comm, small_specs(), fixed, host());
+      EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().offload_states({}); }), remedy));
+      EXPECT_FALSE(model.train(0).skipped);
+    });
+  };
+  AttachOptions without_disk = options(3), fractions = options(3), kept = options(3);
+  without_disk.offload.disk.clear();
+  refusal(without_disk, "set zero.disk to a folder");
+  fractions.offload.fractions.optimizer = {.disk = 1};
+  refusal(fractions, "leave out zero.parameter, zero.gradient, zero.optimizer");
+  kept.offload.automatic = false;
+  refusal(kept, "leave out zero.placement");
+}
+
+TEST_F(OffloadedStates, StepInProgressIsRefused) {
+  on_ranks(1, [this](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options(3), host());
+    const std::vector<int> order = model.all_units();
+    model.forward(order);
+    model.backward(order, 0, 0);
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { model.engine().offload_states({}); }),
+                     "between a backward pass and its step()"));
+    model.engine().step(0.01);
+    EXPECT_GT(model.engine().offload_states({}), 0);
+  });
+}
+
+// Every rank gets the error.
+TEST_F(OffloadedStates, RanksNameTheSameStates) {
+  const std::vector<std::string> ends = ends_of_ranks(2, [this](Communicator& comm) {
+    ScriptedModel model(comm, small_specs(), options(3), host());
+    model.engine().offload_states({.parameter = comm.rank() == 0});
+  });
+  for (const std::string& end : ends) EXPECT_TRUE(says(end, "ranks name different states"));
 }
 
 }  // namespace

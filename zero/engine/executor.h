@@ -66,8 +66,9 @@ class Executor {
   const Schedule& schedule() const { return replay_.schedule(); }
   // Sets the receiver of every event of a step. Null: off.
   void set_pass_times(PassTimes* times) { times_ = times; }
-  // Call it when placement or budget have changed; see ScheduleReplay.
+  // Call it when placement or budget have changed, and between steps also renew_schedule(); see ScheduleReplay.
   void placement_changed(GatherBudget budget);
+  void renew_schedule() { replay_.renew(); }
   // Ends the step. `same_everywhere`: see ScheduleReplay::end_step().
   void close_step(bool same_everywhere);
   // Begins the step again, because its gradients were dropped. Not within a backward pass.

@@ -135,6 +135,16 @@ StepReport RankEngine::carry_out_step(const StepSync& agreed, const StepRates& r
   return in_->io.run([&] { return in_->step.carry_out(agreed, rates); });
 }
 
+std::int64_t RankEngine::offload_states(const MovedStates& which) {
+  in_->states.pause("offload_states", "called");
+  return in_->io.run([&] { return in_->state_mover.offload(which, in_->step.num_updates()); });
+}
+
+std::int64_t RankEngine::reload_states() {
+  in_->states.pause("reload_states", "called");
+  return in_->io.run([&] { return in_->state_mover.reload(in_->step.num_updates()); });
+}
+
 void RankEngine::finish(bool ends) {
   in_->io.run([&] {
     in_->update_times.finish(ends);

@@ -65,6 +65,9 @@ class RankEngine final : private UnitPins {
   // The two halves of step(), for one of several engines of a model; see EngineStep::agree().
   StepSync agree_step(const StepRates& rates, const StepLimits& limits = {});
   StepReport carry_out_step(const StepSync& agreed, const StepRates& rates);
+  // Between steps. Move states to the disk, and back; see Engine::offload_states(). Return the bytes that moved.
+  std::int64_t offload_states(const MovedStates& which);
+  std::int64_t reload_states();
   // Waits for everything begun, and applies delayed gradients; see UpdateTimes::finish().
   void finish(bool ends = false);
 

@@ -1,7 +1,10 @@
 #include "zero/engine/state_mover.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
+#include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
 #include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
@@ -14,7 +17,7 @@ constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;
 
 }  // namespace
 
-StateMover::StateMover(EngineParts& parts) : parts_(parts) {
+StateMover::StateMover(EngineParts& parts) : parts_(parts), budget_(parts.budget) {
   // Moving states out of a device's own memory frees nothing if the machine's memory is short.
   if (parts.options.offload.monitor.on && !parts.placer.placement().device_is_apart)
     rebalancer_.emplace(parts.placer, parts.budget, parts.state.units(), parts.comms.mesh.shard, parts.options,
@@ -56,8 +59,73 @@ std::int64_t StateMover::move(const std::vector<UnitTiers>& tiers, GatherBudget 
   parts_.gatherer.blocks().placement_changed();
   parts_.executor.placement_changed(budget);
   parts_.gatherer.blocks().give_back_idle();
+  budget_ = budget;
   moved_bytes_ += moved;
   ++num_replans_;
+  return moved;
+}
+
+std::int64_t StateMover::move_between_steps(const std::vector<UnitTiers>& tiers) {
+  const std::int64_t moved = move(tiers, budget_);
+  parts_.executor.renew_schedule();
+  if (rebalancer_) rebalancer_->changed();
+  return moved;
+}
+
+std::vector<UnitTiers> StateMover::current_tiers() const {
+  std::vector<UnitTiers> tiers;
+  for (const Unit& unit : parts_.state.units())
+    tiers.push_back(tiers_of(parts_.state.placement(), unit, parts_.state.world()));
+  return tiers;
+}
+
+void StateMover::require_movable() const {
+  if (parts_.placer.movable()) return;
+  const auto refuse = [](std::string_view reason, std::string_view remedy) {
+    throw ConfigError("offload_states", "", reason, remedy);
+  };
+  const OffloadOptions& offload = parts_.options.offload;
+  if (parts_.placer.placement().device_is_apart)
+    refuse("states in a GPU's memory do not move while a model trains",
+           "place them for the whole run: zero.optimizer = { host = 1 }, and at stage 3 zero.parameter = { host = 1 }");
+  if (!offload.fractions.on_device())
+    refuse("fractions place the states for the whole run", "leave out zero.parameter, zero.gradient, zero.optimizer");
+  if (!offload.automatic) refuse("the options keep all states on the device", "leave out zero.placement = \"device\"");
+  if (parts_.options.shards == Cut::kWeighted)
+    refuse("shards with weights do not move", "leave out zero.shard_weights");
+  if (offload.disk.empty()) refuse("there is no disk for the states", "set zero.disk to a folder");
+  refuse("the disk lacks room for all states that may move, or zero.host_memory lacks room for a tile of each state",
+         "use a larger disk or zero.disk_memory, or a larger zero.host_memory");
+}
+
+std::int64_t StateMover::offload(const MovedStates& which, std::int64_t updates) {
+  const std::int64_t mask = (which.parameter ? 1 : 0) + (which.gradient ? 2 : 0) + (which.optimizer ? 4 : 0);
+  if (all_reduce_max(parts_.comms.run, mask) != -all_reduce_max(parts_.comms.run, -mask))
+    throw ConfigError("offload_states", "", "ranks name different states", "name the same states on every rank");
+  require_movable();
+  std::vector<UnitTiers> tiers = current_tiers();
+  if (before_.empty()) before_ = tiers;
+  const Placement away = parts_.placer.all_away();
+  for (const Unit& unit : parts_.state.units()) {
+    const UnitTiers below = tiers_of(away, unit, parts_.state.world());
+    UnitTiers& own = tiers[static_cast<std::size_t>(unit.index)];
+    if (which.parameter) own.parameter = below.parameter;
+    if (which.gradient) own.gradient = below.gradient;
+    if (which.optimizer) own.optimizer = below.optimizer;
+  }
+  const std::int64_t moved = move_between_steps(tiers);
+  if (parts_.comms.run.rank() == 0)
+    ZERO_LOG(info, "after {} updates: states are offloaded: {} moved, {}", updates, format_bytes(moved),
+             where_states_lie());
+  return moved;
+}
+
+std::int64_t StateMover::reload(std::int64_t updates) {
+  if (before_.empty()) return 0;
+  const std::int64_t moved = move_between_steps(std::exchange(before_, {}));
+  if (parts_.comms.run.rank() == 0)
+    ZERO_LOG(info, "after {} updates: states are reloaded: {} moved, {}", updates, format_bytes(moved),
+             where_states_lie());
   return moved;
 }
 
@@ -66,7 +134,7 @@ std::string StateMover::where_states_lie() const {
 }
 
 void StateMover::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
-  if (!rebalancer_) return;
+  if (!rebalancer_ || !before_.empty()) return;
   const std::optional<Rebalancer::Change> change = rebalancer_->change(wanted_bytes);
   if (!change) return;
   const std::int64_t moved = move(change->tiers, change->budget);
@@ -87,7 +155,7 @@ void StateMover::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
 // Before a profile is known, states are placed as if the model computed nothing that could overlap transfers.
 void StateMover::learn(const StepProfile& profile, std::int64_t updates) {
   Placer& placer = parts_.placer;
-  if (!placer.movable() || (rebalancer_ && rebalancer_->gives_back())) return;
+  if (!placer.movable() || !before_.empty() || (rebalancer_ && rebalancer_->gives_back())) return;
   const Placement before = placer.placement();
   const std::optional<std::vector<UnitTiers>> tiers =
       placer.learn(profile, parts_.state.streams().tiers().depth, rebalancer_ ? rebalancer_->spare() : kNoLimit);

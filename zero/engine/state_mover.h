@@ -4,10 +4,11 @@
 //   state_mover.rebalance(agreed.wanted_bytes, steps);                      // Collective: the same on all ranks
 //   if (taken == kProfileStep) state_mover.learn(statistics.profile(), steps);
 //
-// It does so when memory is short or free again (Rebalancer), and once when the profile of the model is known (Placer).
-// States move between the step sync and the update. At that time no unit is gathered, and every rank has read the
-// shards of others that it needs. Pages that an update writes for the first time are not committed yet. Moves change no
-// bits. Collective, unless said otherwise. Throws IoError.
+// It does so when memory is short or free again (Rebalancer), once when the profile of the model is known (Placer), and
+// when the program asks for it: offload() and reload(). The first two move states between the step sync and the update,
+// offload() and reload() between steps. At these times no unit is gathered, and every rank has read the shards of
+// others that it needs. Pages that an update writes for the first time are not committed yet. Moves change no bits.
+// Collective, unless said otherwise. Throws IoError.
 #pragma once
 
 #include <optional>
@@ -33,6 +34,12 @@ class StateMover {
   void rebalance(std::int64_t wanted_bytes, std::int64_t updates);
   void learn(const StepProfile& profile, std::int64_t updates);
 
+  // Move these states to the disk, and all states back to their tiers before the first offload(). Call them while
+  // paused (StateAccess::pause()). Both return the bytes that this rank moved. In between nothing else moves states.
+  // offload() throws ConfigError if states cannot move, or if ranks name different states.
+  std::int64_t offload(const MovedStates& which, std::int64_t updates);
+  std::int64_t reload(std::int64_t updates);
+
   // Local.
   void add_to(EngineReport& report) const;
 
@@ -41,10 +48,15 @@ class StateMover {
   // Returns the bytes with this tag on tiers that are memory.
   std::int64_t in_memory(MemoryTag tag) const;
   std::int64_t move(const std::vector<UnitTiers>& tiers, GatherBudget budget);
+  std::int64_t move_between_steps(const std::vector<UnitTiers>& tiers);
+  std::vector<UnitTiers> current_tiers() const;
+  void require_movable() const;
   std::string where_states_lie() const;
 
   EngineParts& parts_;
+  GatherBudget budget_;                   // of gathered units, now
   std::optional<Rebalancer> rebalancer_;  // empty: memory is not watched
+  std::vector<UnitTiers> before_;         // by unit: tiers before the first offload(); empty: nothing is offloaded
   std::int64_t num_replans_ = 0;
   std::int64_t moved_bytes_ = 0;
 };

@@ -81,6 +81,18 @@ void Engine::merge_copies() {
   inside->engine().states().merge();
 }
 
+std::int64_t Engine::offload_states(const MovedStates& which) {
+  const Inside inside(attached());
+  inside->states();  // throws if there are no values, or if a parameter was replaced
+  return inside->engine().offload_states(which);
+}
+
+std::int64_t Engine::reload_states() {
+  const Inside inside(attached());
+  inside->states();
+  return inside->engine().reload_states();
+}
+
 GatheredScope Engine::gathered(const torch::nn::Module& module, int source_rank) {
   return {attached(), attached().parameters().units_of(module.parameters(), module.name()), source_rank};
 }

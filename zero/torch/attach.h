@@ -129,6 +129,18 @@ class Engine {
   // without `local`, and within averaged().
   void merge_copies();
 
+  // Collective; between steps. offload_states() moves states from memory to the disk of the options, so other code can
+  // use the memory. reload_states() moves them back; no-op if nothing is offloaded. Both return the bytes that this
+  // rank moved. Bits stay the same, also of steps in between, which read and write states on the disk. Whole
+  // parameters and gradients (stages 0 to 2) stay in memory. With zero.delayed_update, the waiting update is applied
+  // first.
+  //
+  // offload_states() throws ConfigError if states cannot move: without a disk (`offload.disk`) or room on it, with
+  // fractions or `offload.automatic = false`, with weighted shards, on a GPU, and if ranks name different states. Both
+  // throw ConfigError between a backward pass and its step() and in scopes, IoError if the disk fails.
+  std::int64_t offload_states(const MovedStates& which = {});
+  std::int64_t reload_states();
+
   // Begin scopes, see zero/torch/attached_scopes.h. `module`: the attached module, or a module inside it. `tensors`:
   // parameters.
   GatheredScope gathered(const torch::nn::Module& module, int source_rank = -1);

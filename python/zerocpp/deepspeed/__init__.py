@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 import zerocpp
 from zerocpp._model import hidden_matrices
 from zerocpp._optimizer import GroupedRule
-from zerocpp.deepspeed import comm, ops, utils, zero
+from zerocpp.deepspeed import comm, ops, runtime, utils, zero
 from zerocpp.deepspeed._config import Config, Reader, list_ignored, read_json, refuse
 from zerocpp.deepspeed._engine import DeepSpeedEngine
 from zerocpp.deepspeed._schedules import SCHEDULES, LRRangeTest, OneCycle, WarmupCosineLR, WarmupDecayLR, WarmupLR
@@ -45,6 +45,7 @@ __all__ = [
     "init_distributed",
     "initialize",
     "ops",
+    "runtime",
     "utils",
     "zero",
 ]

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import json
 import logging
+import os
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any
@@ -488,6 +489,10 @@ class Reader:
             return "disk", part
         if device not in ("cpu", "none"):
             raise refuse(prefix + "device", device, "no such device", "use none, cpu or nvme")
+        if device == "none" and section.get("nvme_path"):  # for offload_states()
+            path = self._text(section, prefix, "nvme_path", "")
+            if os.path.isdir(path) and path not in disks:
+                disks.append(path)
         flags = [flag for flag in old if self._flag(states, "zero_optimization.", flag, False)]
         return ("host", part) if device == "cpu" or flags else ("", part)
 

@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +21,9 @@ from zerocpp import _C, _engine, _model
 from zerocpp.deepspeed import zero
 from zerocpp.deepspeed._checkpoint import checkpoint_folder, read_notes, read_weights
 from zerocpp.deepspeed._config import Config, refuse
+from zerocpp.deepspeed._offload import chosen_device, chosen_states, require_movable
 from zerocpp.deepspeed._optimizer import DeepSpeedOptimizer
+from zerocpp.deepspeed.runtime.zero.offload_config import OffloadDeviceEnum
 
 _log = logging.getLogger("zerocpp")
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
@@ -559,16 +561,36 @@ class DeepSpeedEngine(nn.Module):
             arguments["backend"] = backend
         self.module.compile(**arguments)
 
-    def offload_states(self, *arguments: Any, **named: Any) -> None:
-        """Local. Raises ConfigError: states have a fixed place during a run."""
-        raise refuse(
-            "offload_states",
-            "()",
-            "states have a fixed place during a run",
-            "use zero_optimization.offload_optimizer and offload_param",
-        )
+    def offload_states(
+        self,
+        include: Iterable[str] | None = None,
+        device: str = OffloadDeviceEnum.cpu,
+        pin_memory: bool = True,
+        non_blocking: bool = False,
+    ) -> None:
+        """Collective; between steps. Frees memory: moves states away until reload_states().
 
-    reload_states = offload_states
+        include: states by DeepSpeed's names; None: all. optim_states and hp_params move together.
+        device: "nvme" moves them to the folder nvme_path. "cpu" moves nothing, because states are in main memory.
+        pin_memory, non_blocking: without effect; states have moved when the function returns.
+
+        Raises ConfigError on a GPU, without nvme_path, and between a backward pass and its step().
+        """
+        self._require_optimizer("offload_states()")
+        states = chosen_states(include)
+        to = chosen_device(device)
+        require_movable(self.config, self.device, to)
+        if to == OffloadDeviceEnum.none:
+            _log.warning("offload_states(): no device is given, so nothing moves")
+        elif to == OffloadDeviceEnum.cpu:
+            _log.warning('offload_states(): states are in main memory already; device="nvme" moves them to nvme_path')
+        elif states:
+            self.core.offload_states(*states)
+
+    def reload_states(self, non_blocking: bool = False) -> None:
+        """Collective; between steps. Moves offloaded states back to memory. non_blocking: without effect."""
+        self._require_optimizer("reload_states()")
+        self.core.reload_states()
 
     def destroy(self) -> None:
         """Collective. Ends the engine; the parameters get their whole values back."""

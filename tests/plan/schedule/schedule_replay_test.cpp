@@ -99,6 +99,18 @@ TEST(ScheduleReplay, ShortStepLeavesTheSchedule) {
   EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
 }
 
+TEST(ScheduleReplay, RenewedScheduleHasNewPlacement) {
+  ScheduleReplay replay = at_stage(3);
+  follow_all(replay, kWholeStep);
+  replay.end_step(true);
+  replay.placement_changed(place(2, Reduce::kAuto, 1), {});
+  EXPECT_EQ(replay.schedule().placement, place(3, Reduce::kAuto, 1));
+  replay.renew();
+  EXPECT_EQ(replay.schedule().placement, place(2, Reduce::kAuto, 1));
+  EXPECT_EQ(follow_all(replay, kWholeStep).num_foreseen, static_cast<int>(kWholeStep.size()));
+  EXPECT_FALSE(replay.mismatched());
+}
+
 TEST(ScheduleReplay, MismatchEndsForecastForStep) {
   ScheduleReplay replay = at_stage(3);
   follow_all(replay, kWholeStep);

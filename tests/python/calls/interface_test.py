@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Functions of an engine that other tests do not call: averages, raw memory, shards, callbacks, fp16 without a shim."""
+"""Functions of an engine that other tests do not call: averages, raw memory, shards, callbacks, offloaded states,
+fp16 without a shim."""
 
 from __future__ import annotations
 
@@ -160,6 +161,35 @@ def dictionaries() -> dict[str, Any]:
         }
 
 
+def offloads(folder: str) -> dict[str, Any]:
+    """States move to a disk between two steps, and back; losses are those of an engine without a disk."""
+    import zerocpp as zero
+
+    rank = zero.world().rank
+    found: dict[str, Any] = {"moved": [], "refused": []}
+    losses: list[list[float]] = []
+    for disk in (None, folder):
+        model = mlp()
+        losses.append([])
+        with zero.attach(model, zero.AdamW(lr=1e-2), stage=3, disk=disk) as engine:
+            for step in range(STEPS):
+                if disk is not None and step == 1:
+                    found["moved"] += [engine.offload_states("optimizer"), engine.offload_states()]
+                if disk is not None and step == 3:
+                    found["moved"] += [engine.reload_states(), engine.reload_states()]
+                loss = squares(model, step, rank)
+                loss.backward()
+                if disk is not None and step == 1:
+                    found["refused"].append(refusal(engine.offload_states))
+                losses[-1].append(engine.step(loss=loss).loss)
+                if disk is not None and step == 1:
+                    found["held"] = [engine.report().memory["moment"], engine.report().disk_memory["moment"] > 0]
+            found["refused"].append(refusal(lambda: engine.offload_states("moments")))
+            if disk is None:
+                found["refused"].append(refusal(engine.offload_states))
+    return {**found, "equal": losses[0] == losses[1]}
+
+
 def half_precision() -> dict[str, Any]:
     """backward() scales; an overflow halves the scale and skips the step; an unscaled loss is refused."""
     import torch
@@ -216,7 +246,7 @@ def keeps_memory() -> dict[str, int]:
 
 
 class Interface(ranks.CallsTest):
-    calls = [averages, raw_memory, shards, callbacks, numbered_passes, dictionaries, half_precision]
+    calls = [averages, raw_memory, shards, callbacks, numbered_passes, dictionaries, offloads, half_precision]
 
     def test_averages_follow_the_steps(self) -> None:
         for found in self.of(averages):
@@ -249,6 +279,17 @@ class Interface(ranks.CallsTest):
             self.assertEqual(found["rank0"], found["whole"] if rank == 0 else [])
             self.assertEqual(found["one"], ["3.bias"] if rank == 0 else [])
             self.assertIn('use "all" or "rank0"', found["target"])
+
+    def test_offloaded_states_keep_losses(self) -> None:
+        for found in self.of(offloads):
+            self.assertTrue(found["equal"])
+            some, rest, back, none = found["moved"]
+            self.assertTrue(some > 0 and rest > 0 and back == some + rest and none == 0)
+            self.assertEqual(found["held"], [0, True])
+            unknown, without, early, _ = found["refused"]
+            self.assertIn("use parameter, gradient, optimizer", unknown)
+            self.assertIn("set zero.disk to a folder", without)
+            self.assertIn("between a backward pass and its step()", early)
 
     def test_fp16_scales_its_losses(self) -> None:
         for found in self.of(half_precision):

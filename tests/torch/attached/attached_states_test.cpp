@@ -1,12 +1,15 @@
 // Reads of gradients, parameters and moments by name.
 #include <cmath>
 #include <map>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include "zero/torch/engine_control.h"
 
 #include "tests/support/message_of.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/torch/subjects.h"
 
 namespace zero {
@@ -274,6 +277,35 @@ TEST(State, ShardsOfAllRanksMakeWhole) {
       }
     }
   }
+}
+
+// States are read while they are on the disk, and the end of the engine gives the parameters back.
+TEST(State, OffloadedStatesAreReadAndReturned) {
+  const TemporaryFolder folder;
+  AttachOptions options = kClipped;
+  options.offload.disk = {folder.path().string()};
+  std::vector<Named> moments(2), weights(2);
+  for (const std::size_t moves : {0U, 1U}) {
+    auto nets = tests::tied_nets(2);
+    tests::on_every_rank(2, [&](World& ranks) {
+      TiedNet& net = *nets[static_cast<std::size_t>(ranks.rank())];
+      {
+        Engine engine = attach(net, ranks, options);
+        loss_of(net, 0, 0, ranks.rank()).backward();
+        engine.step();
+        const std::int64_t moved = moves == 0 ? 1 : engine.offload_states();
+        EXPECT_GT(moved, 0);
+        for (const ParamSpec& spec : engine.parameters()) {
+          const torch::Tensor full = engine.full_state(spec.name, "exp_avg");
+          if (ranks.rank() == 0) moments[moves][spec.name] = full;
+        }
+      }
+      if (ranks.rank() > 0) return;
+      for (const auto& item : net.named_parameters()) weights[moves][item.key()] = item.value().detach().clone();
+    });
+  }
+  expect_same(moments[0], moments[1]);
+  expect_same(weights[0], weights[1]);
 }
 
 TEST(State, TiedParameterHasAllItsNames) {

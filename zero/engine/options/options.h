@@ -66,6 +66,11 @@ struct OffloadOptions {
   bool has_lower_room() const;
 };
 
+// States that RankEngine::offload_states() moves. `optimizer`: the moments, and the master if there is one.
+struct MovedStates {
+  bool parameter = true, gradient = true, optimizer = true;
+};
+
 // Parameters that share hyper-parameters. A parameter belongs to the first group whose predicate holds.
 struct ParameterGroup {
   std::function<bool(const ParamSpec&)> matches;

@@ -184,7 +184,7 @@ struct EngineReport {
   PredictedStep predicted;
   std::array<std::int64_t, kNumTiers> state_bytes{};  // by tier, now
   bool movable = false;                               // states may move while the model trains
-  std::int64_t replans = 0;           // times that states moved: memory was short or free again, or a profile was new
+  std::int64_t replans = 0;           // times that states moved: for memory, a new profile, or the program
   std::int64_t moved_bytes = 0;       // by all replans
   std::int64_t trace_mismatches = 0;  // number of steps with a trace mismatch
 };

@@ -39,12 +39,15 @@ void ScheduleReplay::end_step(bool same_everywhere) {
   restart();
 }
 
+void ScheduleReplay::renew() {
+  if (!std::exchange(outdated_, false)) return;
+  Trace recorded;
+  for (const ScheduleEntry& entry : schedule_.entries) recorded.events.push_back(entry.event);
+  schedule_ = build_schedule(recorded, units_, world_, placement_, budget_);
+}
+
 void ScheduleReplay::end_short_step() {
-  if (std::exchange(outdated_, false)) {
-    Trace recorded;
-    for (const ScheduleEntry& entry : schedule_.entries) recorded.events.push_back(entry.event);
-    schedule_ = build_schedule(recorded, units_, world_, placement_, budget_);
-  }
+  renew();
   restart();
 }
 

@@ -24,8 +24,10 @@ class ScheduleReplay {
   // Records the event, and issues the actions of its entry one by one. Returns false if no entry foresees the event.
   bool follow(const Event& event, const std::function<void(const Action&)>& issue);
   // Takes a new placement or budget, so end_step() builds a new schedule. Call it between the step event and
-  // end_step().
+  // end_step(), or between steps, and then call renew().
   void placement_changed(Placement placement, GatherBudget budget);
+  // Builds the schedule of the recorded step again if it belongs to another placement or budget.
+  void renew();
   // Ends the step. `same_everywhere`: every rank recorded the same trace, so a schedule built from it is the same on
   // all.
   void end_step(bool same_everywhere);

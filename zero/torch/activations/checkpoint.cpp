@@ -17,6 +17,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 
 #include "zero/base/error/error.h"
+#include "zero/base/process/host_language.h"
 #include "zero/torch/activations/saved_input.h"
 #include "zero/torch/deferred/surroundings.h"
 #include "zero/torch/seam/dispatch_key.h"
@@ -60,6 +61,17 @@ class CheckpointNode final : public Node {
   CheckpointNode(Run run, torch::autograd::edge_list&& edges) : Node(std::move(edges)), run_(std::move(run)) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    return with_host_errors([&] { return gradients_of_inputs(std::move(gradients)); });
+  }
+
+  // Called after a backward pass that does not retain the graph.
+  void release_variables() override {
+    run_ = {};
+    released_ = true;
+  }
+
+ private:
+  torch::autograd::variable_list gradients_of_inputs(torch::autograd::variable_list gradients) {
     check_pass();
     Tensors leaves;
     for (const SavedInput& input : run_.inputs) leaves.push_back(input.leaf());
@@ -80,13 +92,6 @@ class CheckpointNode final : public Node {
     return results;
   }
 
-  // Called after a backward pass that does not retain the graph.
-  void release_variables() override {
-    run_ = {};
-    released_ = true;
-  }
-
- private:
   void check_pass() const {
     if (c10::GradMode::is_enabled())
       refuse("create_graph", "backward() runs fn again, and this run does not record gradients of gradients",
