@@ -110,11 +110,15 @@ def is_script(file):
 def prose_of(file):
     """(number, text) of the lines of a file that hold prose: comments, docstrings, and pages without their code."""
     if file.suffix == ".py":
-        yield from python_prose_of(file)
-        return
+        return python_prose_of(file)
+    return list(prose_in(file, file.read_text(encoding="utf-8", errors="replace")))
+
+
+def prose_in(file, content):
+    """The same for the content of a file that is not Python. Only the name of `file` is read."""
     comment = SCRIPT_COMMENT if is_script(file) else COMMENT
     fenced = False
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         if file.suffix == ".md":
             if line.lstrip().startswith("```"):
                 fenced = not fenced
