@@ -119,13 +119,13 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
     return tokens == 0 ? one * batch : one * batch * shape.context / tokens;
   };
   if (!model_row(model.name).has_blocks) return {.kept = of_batch()};
-  const auto kept = [&](std::int64_t blocks, bool computes_again) {
+  const auto bytes_with = [&](std::int64_t blocks, bool computes_again) {
     model.layers = blocks;
     model.checkpoint_activations = computes_again;
     return of_batch();
   };
-  const std::int64_t one = kept(1, false), block = kept(2, false) - one;
-  const std::int64_t one_input = kept(1, true), input = kept(2, true) - one_input;
+  const std::int64_t one = bytes_with(1, false), block = bytes_with(2, false) - one;
+  const std::int64_t one_input = bytes_with(1, true), input = bytes_with(2, true) - one_input;
   // One block at a time is computed again.
   return {.kept = one + (layers - 1) * block,
           .checkpointed = one_input + (layers - 1) * input + block,
@@ -378,7 +378,7 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
 // Places the states. If a run would be refused for this machine's memory, the plan does not fit, as with too little
 // main memory. With request.trains, the plan is also refused.
 void place_or_say_why_not(TrainingPlan& plan, EngineHost known, const PlanRequest& request, const Trace& trace) {
-  const std::vector<UnitTiers> as_told = plan.tiers;
+  const std::vector<UnitTiers> asked = plan.tiers;
   const bool from_run = plan.computation.from == ComputationFrom::kRun;
   try {
     place_as_run(plan, std::move(known), trace, {.step = plan.computation.step, .from_run = from_run});
@@ -386,7 +386,7 @@ void place_or_say_why_not(TrainingPlan& plan, EngineHost known, const PlanReques
     if (request.trains || !plan.machine->has_known_gpu() ||
         plan.options.device_memory.kind != MemoryBudget::Kind::kAuto)
       throw;
-    plan.tiers = as_told;
+    plan.tiers = asked;
     plan.beside.reset();
     plan.movable_disk_bytes = 0;
     plan.refused = error.what();
@@ -406,7 +406,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   take_update_rate(plan, known.rates, threads);
   if (ran) known.profile = plan.computation.step;
-  tell_device(plan, known);
+  describe_device(plan, known);
   const TierRates rates = known.rates;
   place_or_say_why_not(plan, std::move(known), request, trace);
   plan.without_disk = why_without_disk(rates, plan);

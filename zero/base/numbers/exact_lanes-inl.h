@@ -1,8 +1,8 @@
-// ExactLanes: the exact sum of vectors of doubles >= 0 within a window of exponents, in Highway kernels.
+// ExactLanes: the exact sum of vectors of doubles >= 0 within a range of exponents, in Highway kernels.
 //
 //   ExactLanes<D, 2> lanes(exponent);
 //   lanes.add(terms);                                   // at most 256 times
-//   if (!lanes.add_to(sum)) ...                         // a term was outside of the window: `sum` is unchanged
+//   if (!lanes.add_to(sum)) ...                         // a term was outside of the range: `sum` is unchanged
 //
 // Each lane adds to a number that starts as 2^exponent. So an addition always keeps the same bits, and the lost part of
 // the term is exact. The next level adds the lost part in the same way (Rump, Ogita and Oishi's extraction of
@@ -75,7 +75,7 @@ class ExactLanes {
     return true;
   }
 
-  // Returns roughly the sum over lanes, even if it left the window; not finite if a term is not.
+  // Returns roughly the sum over lanes, even if it left the range; not finite if a term is not.
   HWY_INLINE double estimate() const {
     double sum = 0;
     for (int level = 0; level < kLevels; ++level) {

@@ -41,7 +41,7 @@ struct HostAnswer {
 // The sizes are those of every earlier version, so a process of another version can be told about the mismatch.
 static_assert(sizeof(HostHello) == 20 && sizeof(HostAnswer) == 520);
 
-inline void tell_refusal(UnixSocket& socket, int rank, const std::string& reason) {
+inline void send_refusal(UnixSocket& socket, int rank, const std::string& reason) {
   HostAnswer answer{.kind = HostAnswer::Kind::kRefused, .rank = rank};
   std::memcpy(answer.reason, reason.data(), std::min(reason.size(), sizeof answer.reason - 1));
   socket.send(&answer, sizeof answer, -1, std::chrono::milliseconds(0));

@@ -121,8 +121,8 @@ class TileStream {
   void retire_oldest();
   void retire_done();
   void release(const MovingTile& moving);
-  void tell_host_touches(const Access& access, std::string_view who) const;
-  void tell_host_takes(const Tile& tile) const;
+  void note_host_access(const Access& access, std::string_view who) const;
+  void note_tile_access(const Tile& tile) const;
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
   Device& device_;

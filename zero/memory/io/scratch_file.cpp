@@ -47,7 +47,7 @@ void preallocate(const std::string& folder, int fd, std::int64_t bytes, const Fi
 // Returns an empty text, or the reason why the page cache is used. Some file systems accept O_DIRECT but refuse its
 // requests, so it tries one.
 std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& folder, const FileCalls& calls) {
-  const int in_memory = calls.lies_in_memory(fd);
+  const int in_memory = calls.is_in_memory(fd);
   if (in_memory < 0) throw IoError(folder, "read the file system of a scratch file", -in_memory);
   if (in_memory == 1) return "the file system is in memory";
   if (const int result = calls.set_direct(fd, true); result < 0) return std::strerror(-result);
