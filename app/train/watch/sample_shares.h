@@ -41,8 +41,8 @@ class SampleShares {
   // After each kWindow steps every rank reports how long it computed, without waiting for others (steady_mean.h).
   // SampleShares fits the time of a sample and a fixed time (pace_fit.h), and chooses the shares with which the step
   // ends earliest. All ranks change after the same step. Shares stay if the slowest rank would gain less than
-  // kWorthwhile, or less than twice the error of the measurement, which falls from window to window. The first step of
-  // a process, and the first step with other shares, are not measured.
+  // kWorthwhile, or less than twice the error of the measurement. This error falls from window to window. The first
+  // step of a process, and the first step with other shares, are not measured.
   bool learn(double own_seconds, Communicator& comm);
   // Returns the shares, for example "6 + 2".
   std::string text() const;

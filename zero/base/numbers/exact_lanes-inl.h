@@ -5,8 +5,8 @@
 //   if (!lanes.add_to(sum)) ...                         // a term was outside of the range: `sum` is unchanged
 //
 // Each lane adds to a number that starts as 2^exponent. So an addition always keeps the same bits, and the lost part of
-// the term is exact. The next level adds the lost part in the same way (Rump, Ogita and Oishi's extraction of
-// high-order parts; Demmel and Nguyen's bins, but without a remainder). The last level must lose nothing. With two
+// the term is exact. The next level adds the lost part in the same way. This is Rump, Ogita and Oishi's extraction of
+// high-order parts; Demmel and Nguyen's bins, but without a remainder. The last level must lose nothing. With two
 // levels a lane's sum is below 2^exponent, and terms are multiples of 2^(exponent - 96); each further level adds 44
 // bits below. A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_BASE_EXACT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)

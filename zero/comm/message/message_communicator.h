@@ -192,8 +192,8 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   // arrivals() has begun: ranks may then be lost, and the others learn of its end by other means.
   void leave_by_error();
   using Farewells = std::vector<std::unique_ptr<MessageLink::Transfer>>;
-  // Sends the cause to the other ranks: `farewells` in place of the next header, `messages` in place of the next
-  // message, to ranks that this rank has sent messages before.
+  // Sends the cause to the other ranks. `farewells` replace the next header. `messages` replace the next message, to
+  // ranks that this rank has sent messages before.
   void send_cause(const Header& header, Farewells& farewells, Farewells& messages) const;
   void count(std::size_t sent, std::size_t received, CommTag tag);
 

@@ -1,8 +1,8 @@
 // HostHello, HostAnswer: messages over sockets between processes of a run on one machine, when they meet. Values.
 //
-// A process tells rank 0 who it is (HostHello). Rank 0 answers with the board's descriptor (kBoard), with a connection
-// to each rank that the process exchanges messages with (kPair), and with kBegin; or it refuses. HostCallers are the
-// connections to rank 0 that have not yet said hello.
+// A process tells rank 0 who it is (HostHello). Rank 0 answers with the board's descriptor (kBoard), and with a
+// connection to each rank that the process exchanges messages with (kPair). Then it answers kBegin. Or it refuses.
+// HostCallers are the connections to rank 0 that have not yet said hello.
 #pragma once
 
 #include <algorithm>
