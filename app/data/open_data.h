@@ -10,7 +10,7 @@
 // held_out.h says which samples a fraction holds out.
 //
 // Local: each rank reads the files itself. If a file is wrong, throws ConfigError under its key, such as "data.path",
-// "data.vocab" or "data.columns". The key of known words is another.
+// "data.vocab" or "data.columns", or under the key of known words.
 #pragma once
 
 #include <array>

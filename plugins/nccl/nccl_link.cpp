@@ -1,9 +1,9 @@
 // libzero_transport_nccl.so: DeviceLink over NCCL. It has run on a GPU with one rank (docs/gpu.md).
 //
-// Communicators are non-blocking: a call that NCCL cannot finish at once returns ncclInProgress, and
-// ncclCommGetAsyncError tells when it is queued, so no call waits for a missing rank. A failed communicator is aborted,
-// which also ends its kernels. A link that ends is also aborted: ncclCommDestroy may wait for other ranks, and
-// DeviceCommunicator has made sure that all of them are done.
+// Communicators are non-blocking, so no call waits for a missing rank. A call that NCCL cannot finish at once returns
+// ncclInProgress, and ncclCommGetAsyncError reports when it is queued. A failed communicator is aborted, which also
+// ends its kernels. A link that ends is also aborted: ncclCommDestroy may wait for other ranks, and DeviceCommunicator
+// has made sure that all of them are done.
 #include <cstdio>
 #include <cstring>
 #include <memory>

@@ -274,8 +274,8 @@ double crowd_of(int ranks, int threads) {
   return std::max(1.0, static_cast<double>(ranks) * threads_at_once(threads) / num_usable_cores());
 }
 
-// Returns the rates of this machine: those that a run of equally many ranks measured here, else those that this process
-// probes, with the disk's rates shared by the ranks.
+// Returns the rates of this machine that a run of equally many ranks measured here. If there are none, this process
+// probes them, and the ranks share the disk's rates.
 TierRates rates_here(const AttachOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
   const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
@@ -353,8 +353,8 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   return numel / (numel / update_numel + crowd_of(plan.machine->ranks, threads) * seconds);
 }
 
-// Takes the update rate of the run that --profile names, if there is one; on a GPU, also the other rates that the run
-// probed there.
+// Takes the update rate of the run that --profile names, if there is one. On a GPU, also takes the other rates that the
+// run probed there.
 void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
   const Computation& run = plan.computation;
   const bool of_run = run.update_seconds > 0 && run.world == plan.world;

@@ -270,8 +270,8 @@ Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
           }};
 }
 
-// Finishes only sends of works that were waited for. A peer takes a large input only when it waits for the same work,
-// and it may do so only after this rank has gone on.
+// Finishes only sends of works that were waited for. A peer takes a large input only when it waits for the same work.
+// It may wait only after this rank has gone on.
 void MessageCommunicator::drain() {
   check_usable();
   std::deque<Sending> open;

@@ -16,8 +16,8 @@
 namespace zero {
 namespace {
 
-// Opens a file that nobody else can open by name. If the file system can, it never has a name; otherwise it is created
-// and removed at once (a kill in between leaves an empty file).
+// Opens a file that nobody else can open by name. If the file system can, it never has a name. Otherwise it is created
+// and removed at once: a kill in between leaves an empty file.
 int open_nameless(const std::string& folder, const FileCalls& calls) {
   const int unnamed = calls.open(folder, O_TMPFILE | O_RDWR);
   if (unnamed != -EOPNOTSUPP && unnamed != -EISDIR) return unnamed;
