@@ -61,7 +61,7 @@ std::int64_t StateMover::move(const std::vector<UnitTiers>& tiers, GatherBudget 
   return moved;
 }
 
-std::string StateMover::describe_states() const {
+std::string StateMover::where_states_lie() const {
   return format_by_tier([this](Tier tier) { return parts_.ledger.held(tier).state(); });
 }
 
@@ -79,7 +79,7 @@ void StateMover::rebalance(std::int64_t wanted_bytes, std::int64_t updates) {
         : change->given_back > 0
             ? fmt::format("memory is free again; a rank has its first placement back, except for {}", given_back)
             : "memory is free again, and a rank has its first placement back";
-    ZERO_LOG(warn, "step {}: {}: {} moved, {}", updates, why, format_bytes(moved), describe_states());
+    ZERO_LOG(warn, "step {}: {}: {} moved, {}", updates, why, format_bytes(moved), where_states_lie());
   }
   rebalancer_->changed();
 }
@@ -103,7 +103,7 @@ void StateMover::learn(const StepProfile& profile, std::int64_t updates) {
              "step {}: after measuring the model's computation, a step should take {:.0f} ms instead of {:.0f}: {} "
              "moved, {}",
              updates, 1e3 * placer.predicted(placer.placement(), profile).total(),
-             1e3 * placer.predicted(before, profile).total(), format_bytes(moved), describe_states());
+             1e3 * placer.predicted(before, profile).total(), format_bytes(moved), where_states_lie());
   }
 }
 

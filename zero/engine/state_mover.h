@@ -41,7 +41,7 @@ class StateMover {
   // Returns the bytes with this tag on tiers that are memory.
   std::int64_t in_memory(MemoryTag tag) const;
   std::int64_t move(const std::vector<UnitTiers>& tiers, GatherBudget budget);
-  std::string describe_states() const;
+  std::string where_states_lie() const;
 
   EngineParts& parts_;
   std::optional<Rebalancer> rebalancer_;  // empty: memory is not watched
