@@ -46,7 +46,7 @@ Tensors call(const py::object& function, const Tensors& inputs) {
 }
 
 // A function that autograd keeps. Whoever drops it last may not hold the GIL.
-std::shared_ptr<py::object> hold(py::object function) {
+std::shared_ptr<py::object> kept(py::object function) {
   return {new py::object(std::move(function)), [](const py::object* dropped) {
             if (Py_IsInitialized() == 0) return;
             const py::gil_scoped_acquire gil;
@@ -78,7 +78,7 @@ Tensors together_in_python(const py::function& function, const Tensors& inputs, 
 }
 
 Tensors checkpoint_in_python(py::object function, const Tensors& inputs) {
-  const std::shared_ptr<py::object> own = hold(std::move(function));
+  const std::shared_ptr<py::object> own = kept(std::move(function));
   const py::gil_scoped_release no_gil;
   return zero::checkpoint([own](const Tensors& given) { return call(*own, given); }, inputs);
 }

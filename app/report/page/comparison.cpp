@@ -86,7 +86,7 @@ struct HighestPeak {
   double of(double ranks) const { return std::min(ranks * of_a_rank, together); }
 };
 
-void relate_to_highest_peak(std::span<const RecordedRun> runs, ComparedFigure& utilization) {
+void tell_against_highest_peak(std::span<const RecordedRun> runs, ComparedFigure& utilization) {
   std::map<std::string_view, HighestPeak> highest;
   for (const RecordedRun& run : runs) {
     if (!run.figures.peak_flops) continue;
@@ -139,7 +139,7 @@ Comparison compare(std::span<const RecordedRun> runs) {
     ComparedFigure figure{row.key, label_of(row, runs), row.unit, row.better, {}, {}};
     for (const RecordedRun& run : runs) figure.values.push_back(run.figures.*row.figure);
     if (std::ranges::none_of(figure.values, [](const auto& value) { return value.has_value(); })) continue;
-    if (row.figure == &RunFigures::utilization && runs.size() > 1) relate_to_highest_peak(runs, figure);
+    if (row.figure == &RunFigures::utilization && runs.size() > 1) tell_against_highest_peak(runs, figure);
     out.figures.push_back(std::move(figure));
   }
   keys.erase("run.dir");
