@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints sizes of the code: the largest classes and structs of the three trees, the files and lines of each room, and
-the tics in comments and pages.
+"""Prints sizes of the code: the largest classes and structs, the files and lines of each room of the three trees, and
+the tics in words.
 
     tools/house.py [TREE ...]              # the working tree; or commits and folders, side by side
 
