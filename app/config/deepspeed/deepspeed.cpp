@@ -257,7 +257,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
   if (name == "lamb")
     reader.drop("optimizer.type",
-                "LAMB's direction here is corrected before the trust ratio, and DeepSpeed's step after it: the first "
+                "LAMB's direction here is corrected before the trust ratio, and DeepSpeed's step after it. The first "
                 "steps here are up to 6.5 times as long (docs/migration.md)");
   const RuleRow& rule = rule_row(name);
   const std::string table = table_of(reader, params, name);

@@ -44,9 +44,9 @@ struct TierRates {
   double link_down = 0;  // device to host
   double disk_read = 0;
   double disk_write = 0;
-  // Seconds of reading and writing at once, over the seconds of one after the other. 1: the disk serialises them; 0.5:
-  // full duplex. Never more than 1, even if a disk is slower at both. In a linear model, more would also slow down only
-  // reading or only writing.
+  // Seconds of reading and writing at once, over the seconds of one after the other: 1 if the disk serialises them, 0.5
+  // if it is full duplex. Never more than 1, even if a disk is slower at both: in a linear model, more would also slow
+  // down only reading or only writing.
   double disk_share = 1;
   double update_numel = 0;  // elements per second of the update rule in main memory
   // The same on a device with its own memory and cores. 0: there is none, and the host's cores also update states on
@@ -81,9 +81,9 @@ struct StepModel {
 using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases>;
 
 // Transfers at an end of a phase. The ends overlap less: nothing computes before the first unit's parameters have
-// arrived, or after the last unit's gradient is complete. If the profile says when a pass uses its units, a phase has
-// another lower bound. It is the transfers at its ends, plus the computation that cannot hide them. Under the min
-// budget a backward pass hides no fetch.
+// arrived, or after the last unit's gradient is complete. If the profile says when a pass uses its units, a phase also
+// takes at least as long as the transfers at its ends plus the computation that cannot hide them. Under the min budget
+// a backward pass hides no fetch.
 //
 // An EndTransfers is the work of one resource that overlaps only with the rest of the phase's computation. For kUpdate:
 // its work in an update that continues into the forward pass plus its work in that pass, which overlap with that pass's
