@@ -4,9 +4,9 @@
     tools/check_words.py [ROOT]             the words of each folder and of the pages, and the faults
     tools/check_words.py --list FILE...     the tics of some files, with their places
 
-A tic is a turn of phrase that costs the reader a second reading: a clause in place of a noun, a fancy word for "if",
-"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules,
-each printed with the place that breaks it:
+A tic is a turn of phrase that costs the reader a second reading. Examples: a clause in place of a noun, a fancy word
+for "if", "only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead.
+Rules, each printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
