@@ -34,7 +34,7 @@ def attach_pipeline(
         engine.step()
 
     The model is cut into sections over the ranks of a line, unmodified. Weights and losses have the bits of attach()
-    with as many micro-batches. docs/guide/pipeline.md explains sections, lines and schedules.
+    with as many micro-batches. docs/guide/pipeline.md explains sections, lines and orders of passes.
 
     optimizer, config: as for attach(). The configuration may have a section [parallel].
     options: those of attach(), without local, delayed_update, wire and device; and

@@ -319,7 +319,8 @@ void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear)
   if (reader.find("optimizer.adamw_lr") != nullptr) reader.keep("optimizer.adamw_lr", rate, name);
 }
 
-// Assumes the schedule that the Trainer uses if its file has no scheduler: linear decay to 0, without a warm-up.
+// Assumes the Trainer's learning-rate schedule, because its file has no scheduler: linear decay to 0, without a
+// warm-up.
 void assume_scheduler(DeepSpeedReader& reader) {
   constexpr std::string_view kAbsent = "no scheduler in the file";
   reader.assume("schedule.name", Value(std::string("linear")), kAbsent, "lr_scheduler_type");
