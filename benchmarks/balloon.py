@@ -3,15 +3,15 @@
 
     sudo benchmarks/balloon.py --steps 200
 
-With R bytes in reserve ([zero] memory_reserve) a run promises: the kernel kills no process as long as other programs
-take at most R / 2 during one step. The balloon takes just less than R / 2 each time that the run reports a step, so a
-busy machine slows both equally. The balloon is half full when the run begins, and grows once before the first step.
-`--share 3` takes six times as much in a step, which breaks the condition.
+With R bytes in reserve ([zero] memory_reserve) a run makes a promise. The kernel kills no process as long as other
+programs take at most R / 2 during one step. The balloon takes just less than R / 2 each time that the run reports a
+step, so a busy machine slows both equally. The balloon is half full when the run begins, and grows once before the
+first step. `--share 3` takes six times as much in a step, which breaks the condition.
 
-The script trains twice: without and with the balloon. It prints the number of killed processes (which should be 0), the
-promised speed on this machine, the number of moves of states, and whether losses and weights agree bit for bit. Under
-the cap, the balloon fits only if zero.cpp moves states out of memory. Needs root: without it support/memory_cap.py
-prints the reason, and the exit status is 77.
+The script trains twice: without and with the balloon. It prints the number of killed processes (which should be 0), and
+the promised speed on this machine. It also prints the number of moves of states, and whether losses and weights agree
+bit for bit. Under the cap, the balloon fits only if zero.cpp moves states out of memory. Needs root: without it
+support/memory_cap.py prints the reason, and the exit status is 77.
 """
 
 import argparse

@@ -10,7 +10,7 @@ and as many samples in a step. A column has the validation loss or accuracy of e
 median. "beside sync" compares it with the plain run: the ratio of losses, or the difference of accuracies in points.
 "mean age" is the mean age of a gradient, as the median over the seeds: about 3 if three other workers push meanwhile.
 
-Goals: DiLoCo with 50 local steps within 3 % of the plain loss, sums in int8 within 0.5 %, and MNIST with 10 to 200
+Goals: DiLoCo with 50 local steps within 3 % of the plain loss, and sums in int8 within 0.5 %. MNIST with 10 to 200
 local steps at most half a point below.
 """
 

@@ -5,12 +5,12 @@
     python3 benchmarks/leaves.py --leaves 8 --samples 24 --repeat 7
     python3 benchmarks/leaves.py --python PYTHON          # also the limit: plain PyTorch, if PYTHON has torch
 
-For each number of ranks a round runs, in turn: the plain step (a rank computes its samples at once), the step with as
-many micro-batches as leaves (train.accumulate), and the step with leaves for both values of train.reduce. A cell is the
-median over the rounds of a run's median step; the ratio is to the plain step and to the one with micro-batches, round
-by round. One thread a rank.
+For each number of ranks a round runs three steps in turn. In the plain step a rank computes its samples at once. The
+second step has as many micro-batches as leaves (train.accumulate). The third has leaves, for both values of
+train.reduce. A cell is the median over the rounds of a run's median step. The ratio is to the plain step and to the
+step with micro-batches, round by round. One thread a rank.
 
-The limit is a loop in plain PyTorch: the same GPT on one rank, whose steps in turn take all samples at once and in as
+The limit is a loop in plain PyTorch with the same GPT on one rank. Its steps in turn take all samples at once and in as
 many parts as there are leaves. No partition, schedule or tree is in it. Its heap keeps freed memory, as zero.cpp does.
 """
 

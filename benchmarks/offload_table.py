@@ -11,12 +11,12 @@ auto      a budget of device memory, a quarter of it on the host, and a disk; th
 
 First table: memory is that of the rank that has most. Device, host and disk are report.json's ledger just before an
 update. PSS is the process's after three steps, RSS its highest. The share of compute is compute seconds / step seconds.
-Compute is the same for all placements, so it is measured once: seconds of forward and backward in the resident run,
-less those of its gathers and reductions (phase_seconds of metrics.jsonl). It is a median over the steps after the
-first, like a step's time.
+Compute is the same for all placements, so it is measured once. It is the seconds of forward and backward in the
+resident run, less those of its gathers and reductions (phase_seconds of metrics.jsonl). It is a median over the steps
+after the first, like a step's time.
 
 Second table: batch sizes under one cap on the memory of all ranks (a control group). The host's states of a placement
-are added to the cap: on a machine with an accelerator they are in other memory, here both are the same. A cell is the
+are added to the cap. On a machine with an accelerator they are in other memory; here both are the same. A cell is the
 memory held, or "no".
 """
 

@@ -5,9 +5,9 @@
     python3 benchmarks/peer_workloads.py --workloads bert --repeat 5 --steps 200
 
 Each system trains the model of an example (EXAMPLES below) on the same digits, or on tokens of the same length, with
-AdamW: two ranks, one thread each, through the machine's memory (gloo). Each round runs every system once. A cell is the
-median over the rounds of a run's median step, without its first three. Peers use a C library that keeps freed memory,
-as zero.cpp does. The last column is the largest peak memory of a rank.
+AdamW. It has two ranks, one thread each, through the machine's memory (gloo). Each round runs every system once. A cell
+is the median over the rounds of a run's median step, without its first three. Peers use a C library that keeps freed
+memory, as zero.cpp does. The last column is the largest peak memory of a rank.
 """
 
 import argparse

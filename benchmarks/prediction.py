@@ -7,9 +7,9 @@
 
 The prediction is `zero plan --profile RUN`, with the computation of a run that has everything on the device, and
 transfers at the rates probed on this machine. The measurement is the median step of a run without its first three. On a
-shared machine some minutes are slow. Therefore a resident run comes right before each placement, all twelve placements
+shared machine some minutes are slow. Therefore a resident run comes right before each placement. All twelve placements
 run --repeat times with new rates each time, and the median ratio of predicted to measured counts. The best three random
-placements run --repeat times again, in turns with the chosen one. For Muon there is no profile: the plan probes each
+placements run --repeat times again, in turns with the chosen one. For Muon there is no profile. The plan probes each
 shape of matrix, and is compared with the median update of a run right after it. Exit status 0: all are within 15 % (of
 Muon's updates: 20 %), and the chosen placement is within 10 % of the best.
 """
@@ -109,7 +109,7 @@ def compare_placements(args, model, name):
 
 
 def random_placement(draw, fraction_away, most_on_host):
-    """Random shares of each state, with about this fraction of all bytes (parameter 1, gradient 1, moments 2) off the
+    """Random shares of each state. About this fraction of all bytes (parameter 1, gradient 1, moments 2) is off the
     device, and at most `most_on_host` of them on the host."""
     shares = [draw.random() for _ in range(3)]
     scale = 4 * fraction_away / (shares[0] + shares[1] + 2 * shares[2])

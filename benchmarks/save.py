@@ -15,9 +15,9 @@ durable     until every file and folder is also synced, by this benchmark if the
             the checkpoint survive a power cut
 MB/s        bytes on disk / durable
 
-Second table: a run that saves every K steps, and continues for almost K steps after its last save, beside a run of the
-same round that saves nothing. Both are timed from the end of the first step to the end of the last. The overhead is the
-whole cost of saving, as the median over the rounds.
+Second table: a run that saves every K steps, and continues for almost K steps after its last save. Beside it is a run
+of the same round that saves nothing. Both are timed from the end of the first step to the end of the last. The overhead
+is the whole cost of saving, as the median over the rounds.
 """
 
 import argparse

@@ -8,8 +8,8 @@
 The first command measures links of 50 and of 500 Mbit/s, and both shapes.
 
 The machines are two network namespaces of this machine. `tc` slows their cable down in both directions. Ranks talk over
-Gloo. All systems, including peers, train the model of examples/shakespeare on its text: the same first weights, the
-same 12 samples a step, AdamW with a constant learning rate, one thread a rank (peers/).
+Gloo. All systems, including peers, train the model of examples/shakespeare on its text. They have the same first
+weights, the same 12 samples a step, AdamW with a constant learning rate, and one thread a rank (peers/).
 
 - **step ms, MB a machine sent a step**: means over the steps after the first, from the end of one step to the end of
   the next. The first machine's network card counts the bytes, with headers; the bytes of a separate run of the first
@@ -23,22 +23,22 @@ same 12 samples a step, AdamW with a constant learning rate, one thread a rank (
   weights that copies share, which change with each round; torchft is evaluated at the end of a round.
 - **of the prediction**: the measured step over the prediction of `zero plan --cluster` for that link, with the measured
   computation of a step without any exchange. With two ranks a machine the plan also receives their rate within a
-  machine (`within`): the bytes that groups of 2 exchange in a step, over the additional time of such a step compared
-  with one without any exchange, both while nothing crosses the link.
+  machine (`within`). It is the bytes that groups of 2 exchange in a step, over the additional time of such a step. The
+  comparison is with a step without any exchange, both while nothing crosses the link.
 
-Lines below a table compare the choices of `zero plan --cluster` with the fastest measured systems: among those with the
-mathematics of one model, and among all that were both planned and measured. The next line is the largest spread between
-rounds. The losses of pipelines, ours and torch's, are compared: they begin with the same weights and read the same
-samples. The other lines divide the additional time of a step, compared with one without exchange, by the time of its
-bytes at the link's rate. The ratio is near 1 for systems that send nothing while ranks compute, such as outer steps
-without overlap. Sums of gradients begin within the backward pass, and gathers before a unit is used, so a part of them
-may overlap: the second line is about them. Groups of 2 at stage 3 have no ratio, because no such step without exchange
-was measured.
+Lines below a table compare the choices of `zero plan --cluster` with the fastest measured systems. One is among systems
+with the mathematics of one model, one among all that were both planned and measured. The next line is the largest
+spread between rounds. The losses of pipelines, ours and torch's, are compared: they begin with the same weights and
+read the same samples. The other lines divide the additional time of a step, compared with one without exchange, by the
+time of its bytes at the link's rate. The ratio is near 1 for systems that send nothing while ranks compute, such as
+outer steps without overlap. Sums of gradients begin within the backward pass, and gathers before a unit is used, so a
+part of them may overlap. The second line is about them. Groups of 2 at stage 3 have no ratio, because no such step
+without exchange was measured.
 
 Each run prints a line with its figures on stderr; --output keeps all figures in a file. Without a Python that has
-torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out. Without torchft in it (`pip install
-torchft==0.2.0`) its DiLoCo is left out. With two ranks a machine, a machine is a replica of torchft: its ranks average
-their gradients by DDP, and each sends the whole model over the link.
+torch, the peers (DDP, and DDP with its PowerSGD hook of rank 4) are left out. Without torchft in it
+(`pip install torchft==0.2.0`) its DiLoCo is left out. With two ranks a machine, a machine is a replica of torchft. Its
+ranks average their gradients by DDP, and each sends the whole model over the link.
 
 Three rounds of all systems take about 42 minutes on two cores: 19 with one rank a machine, and 23 with two.
 """

@@ -11,14 +11,14 @@ equal those of `sync`, which is checked before anything is timed. In every syste
 (k - 1)/k of each 10 ms (--period). Modes with servers have one more rank, the server. Each round runs every system, for
 each number of ranks and each k. A cell is the median over the rounds.
 
-- **samples a second**: the samples whose gradients were applied, over the time of --steps steps after the first 5 (20
-  with `share = "auto"`, which has settled by then). The sum of the ranks' speeds is their rate if none waits: that of
-  independent runs of one rank, all at once, with the last one slowed down. With more ranks than cores it is the rate on
-  these cores.
-- **seconds to a loss**: the number of steps to a validation loss (first 64 windows, every 10 steps; at most --give-up
-  steps), from a separate run, times the step as above. If these steps do not depend on the order of ranks, one run
-  without a slow rank counts them. A quorum and `async` have one run for each k in each round. A step of `async` is one
-  of the slowest rank.
+- **samples a second**: the samples whose gradients were applied, over the time of --steps steps after the first 5. With
+  `share = "auto"` they follow the first 20, because it has settled by then. The sum of the ranks' speeds is their rate
+  if none waits. It is measured by independent runs of one rank, all at once, with the last run slowed down. With more
+  ranks than cores it is the rate on these cores.
+- **seconds to a loss**: the number of steps to a validation loss, from a separate run, times the step as above. The
+  loss is of the first 64 windows, every 10 steps, in at most --give-up steps. If these steps do not depend on the order
+  of ranks, one run without a slow rank counts them. A quorum and `async` have one run for each k in each round. A step
+  of `async` is one of the slowest rank.
 
 Three rounds of both numbers of ranks take about 55 minutes on two cores (2 ranks 30, 4 ranks 25), one round 20. Without
 a Python that has torch, DDP is left out. --output keeps the figures of every run.

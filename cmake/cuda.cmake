@@ -3,9 +3,8 @@
 #
 # nvcc is found in PATH, CUDA_HOME, /usr/local/cuda, or the wheels nvidia-cuda-nvcc, -nvvm, -crt, -cccl and -runtime of
 # an active virtual environment. Custom commands compile the .cu files: kernels for GPUs of compute capability 8.0, 9.0
-# and 10.0, and PTX of the last one, which later GPUs compile when they load it. The rest of the plug-in is plain C++.
-# It links libcudart and no library of ours, and no library of ours links it. A build without it differs only by that
-# file.
+# and 10.0, and PTX of 10.0. Later GPUs compile that when they load it. The rest of the plug-in is plain C++. It links
+# libcudart and no library of ours, and no library of ours links it. A build without it differs only by that file.
 #
 # The target zero_cuda_ptx is the kernels' PTX. tools/check_ptx.py checks it: no fused multiply-add, only rounding to
 # the nearest.

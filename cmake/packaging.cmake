@@ -1,5 +1,5 @@
 # cmake --install build/release --prefix P installs the command, the libraries, their plug-ins, the headers, and the
-# files by which find_package(zero) gives other projects zero::zero (everything) and zero::core (without torch). The
+# files for find_package(zero). That gives other projects zero::zero (everything) and zero::core (without torch). The
 # Debian package uses the same rules (debian_package.cmake).
 include(CMakePackageConfigHelpers)
 

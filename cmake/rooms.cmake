@@ -1,5 +1,5 @@
-# zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/, compiled from
-# every .cpp in the room and its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a
+# zero_room(NAME FOLDER path EXCLUDE room...): one object library for a room of zero/, app/ or plugins/. It is compiled
+# from every .cpp in the room and its inner rooms. FOLDER is zero/NAME by default. EXCLUDE names inner rooms that have a
 # library of their own.
 #
 # zero_tests(FOLDER ROOMS room... LIBS library...): one GoogleTest program for a folder of tests/ and its inner folders,
@@ -13,7 +13,7 @@
 # fast, `./test.sh` all except full, `./test.sh full` all, with whole sweeps (tests/support/tier.h).
 #
 # ZERO_UNITY compiles several files of a folder at once. A whole build then takes a quarter of the time, and a build
-# after a change in one file longer: use it in quickstart.sh and test.sh, not while editing (the presets leave it off).
+# after a change in one file longer. quickstart.sh and test.sh use it. Leave it off while editing, as the presets do.
 # Names in anonymous namespaces must differ within a room; those of tests may be equal (cmake/join_tests.sh).
 option(ZERO_UNITY "compile several files at once: a faster whole build, a slower next one" OFF)
 set(ZERO_TEST_PATIENCE 1 CACHE STRING "factor for the time limits of test suites; whole sweeps need 12")

@@ -6,7 +6,7 @@
 #   tar xf bundle.tar.gz && cd zero-bundle && ./gpu_check.sh 1
 #
 # Content: bin/zero, lib/ (our libraries, the plug-in for GPUs, and their dependencies), tests/, gpu_check.sh with its
-# scripts, and BUILT, which names the commit and the libtorch. The archive lacks libc, libstdc++, libgcc, libgomp and
+# scripts, and BUILT. BUILT names the commit and the libtorch. The archive lacks libc, libstdc++, libgcc, libgomp and
 # libtorch, because that machine has them. All files are stripped. An archive of 64 MiB or more is refused
 # (ZERO_BUNDLE_MIB=N changes the limit).
 #

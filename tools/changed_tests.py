@@ -13,9 +13,9 @@ Suites of the slow and full tiers are left out, and so are programs that are slo
 files. Programs that only a build with sanitizers has (cmake/fuzz_seeds.cmake) are left out, also for changed files. For
 a changed tools/x.py, tools/x.sh or its test it prints `SCRIPT tests/tools/x_test.py`.
 
-For a changed file of the Python package it prints `PYTHON tests/python/x_test.py`: the tests of any change of the
-package, and those that have the name of the module or of its folder. A changed test of the package is also chosen.
-Other changes (in cmake/, of a page) are left to `./test.sh`.
+For a changed file of the Python package it prints `PYTHON tests/python/x_test.py`. These are the tests of any change of
+the package, and tests with the name of the module or of its folder. A changed test of the package is also chosen. Other
+changes (in cmake/, of a page) are left to `./test.sh`.
 """
 
 import re

@@ -4,11 +4,10 @@
     tools/check_ptx.py FILE.ptx...
 
 Instructions on f16, bf16, f32 and f64 values may move, compare, choose and convert. Only these may compute: add, sub,
-mul, div and sqrt with the suffix .rn, and neg, abs, min and max. The script prints any other instruction with its line:
-a fused multiply-add (fma, mad), an approximation (.approx, .full, ex2, rsqrt), another rounding, or a flush of
+mul, div and sqrt with the suffix .rn, and neg, abs, min and max. The script prints any other instruction with its line.
+Such are a fused multiply-add (fma, mad), an approximation (.approx, .full, ex2, rsqrt), another rounding, or a flush of
 subnormals to zero (.ftz). One kernel, the matrix product (FUSED), may have fused multiply-adds of f32 with .rn, because
-its sums on the host also have them.
-Exit status: 0 all hold, 1 some do not, or a file has no arithmetic at all.
+its sums on the host also have them. Exit status: 0 all hold, 1 some do not, or a file has no arithmetic at all.
 """
 
 import re

@@ -4,9 +4,9 @@
     tools/check_words.py [ROOT]             the words of each folder and of the pages, and the faults
     tools/check_words.py --list FILE...     the tics of some files, with their places
 
-A tic is a turn of phrase that costs the reader a second reading: a clause in place of a noun, a fancy word for "if",
-"only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead. Rules,
-each printed with the place that breaks it:
+A tic is a turn of phrase that costs the reader a second reading. Examples: a clause in place of a noun, a fancy word
+for "if", "only" or "also", bytes with a posture. TICS has the patterns, and CONTRIBUTING.md says what to write instead.
+Rules, each printed with the place that breaks it:
 
   tics    at most 1.0 in 1,000 words: in the pages, in the comments of each room (zero, app, plugins, include) and of
           each other top folder, in the messages of all rooms, and in the messages of python/zerocpp
@@ -110,11 +110,15 @@ def is_script(file):
 def prose_of(file):
     """(number, text) of the lines of a file that hold prose: comments, docstrings, and pages without their code."""
     if file.suffix == ".py":
-        yield from python_prose_of(file)
-        return
+        return python_prose_of(file)
+    return list(prose_in(file, file.read_text(encoding="utf-8", errors="replace")))
+
+
+def prose_in(file, content):
+    """The same for the content of a file that is not Python. Only the name of `file` is read."""
     comment = SCRIPT_COMMENT if is_script(file) else COMMENT
     fenced = False
-    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+    for number, line in enumerate(content.splitlines(), 1):
         if file.suffix == ".md":
             if line.lstrip().startswith("```"):
                 fenced = not fenced

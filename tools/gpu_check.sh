@@ -13,7 +13,7 @@
 # limits each check. The batch ends after 590 seconds (ZERO_CHECK_TOTAL=N: N), and the remaining checks are skipped. The
 # largest model takes 40 percent of the free memory of the host and of the free disk below TMPDIR (ZERO_CHECK_SHARE=N:
 # N). ZERO_CHECK_ONLY=REGEX runs only checks whose whole name matches. Exit status: 0: all checks that ran passed; 1:
-# one failed; 2: there is no GPU here, or the batch does not exist, and the file has the reason.
+# one failed; 2: there is no GPU here, or the batch does not exist. The file then has the reason.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case "${1:-}" in

@@ -9,9 +9,8 @@
 // tokens may be in several files, which form one stream (token_shards.h). Other kinds are read from one file or folder.
 // held_out.h says which samples a fraction holds out.
 //
-// Local: each rank reads the files itself. If a file is wrong, throws ConfigError under "data.path", "data.validation",
-// "data.vocab", "data.tokenizer", "data.classes", "data.labels", "data.columns", "data.text_column",
-// "data.label_column", "data.augment" or "data.context", or under the key of known words.
+// Local: each rank reads the files itself. If a file is wrong, throws ConfigError under its key, such as "data.path",
+// "data.vocab" or "data.columns", or under the key of known words.
 #pragma once
 
 #include <array>
@@ -105,8 +104,8 @@ struct Corpus {
 
   std::vector<std::string> notes;  // lines for the user, about the vocabulary of labelled texts and about labels
 
-  // Returns the shape of both splits. `classes` is the larger number of both, and at least the tokenizer's number of
-  // tokens and the number of classes in the options: the vocabulary that a model needs.
+  // Returns the shape of both splits. `classes` is the vocabulary that a model needs. It is the largest of both
+  // numbers, the tokenizer's number of tokens, and the options' number of classes.
   SampleShape shape() const;
   // Returns Dataset::largest_token() of both splits.
   std::string largest_token() const;

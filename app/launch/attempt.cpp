@@ -273,7 +273,7 @@ void Attempt::reap() {
                      .ended_by_us = ending_.has_begun(),
                      .spared = may_fail(i) && end->exit_code != kBadInputStatus,
                      .seconds = seconds(),
-                     .lost = lost_by(rank_of(i), launcher_.memory.kept())});
+                     .lost = lost_by(rank_of(i), launcher_.memory.files())});
     // Asked to stop, ranks may take their time to save; one that crashes then ends it for all.
     const bool crashed = ending_.stop_signal != 0 && end->signal != 0 && end->signal != ending_.stop_signal;
     const bool others_run = num_running_ > 0 || others_->may_explain_failures();

@@ -49,8 +49,8 @@ std::optional<std::int64_t> reached_by(const LaunchOptions& options, const Memor
 }
 
 // Returns lines about a failure, beside the name of the rank that failed.
-std::string told_of_failure(const LaunchOptions& options, const MemoryFiles& kept, const Attempt& attempt,
-                            int generation) {
+std::string failure_lines(const LaunchOptions& options, const MemoryFiles& kept, const Attempt& attempt,
+                          int generation) {
   // After a request to stop, only killed ranks are of interest: they could not stop.
   const auto was_killed = [](const RankEnd& end) { return end.end.signal == SIGKILL; };
   if (!options.after_failure || attempt.all_ended_well()) return "";
@@ -271,18 +271,18 @@ int launch(const LaunchOptions& asked) {
                                .token = random_token(options, std::getenv),
                                .most_replacements = most_replacements,
                                .launch_id = launch_id};
-    for (const std::string& name : memory.kept().names())
+    for (const std::string& name : memory.files().names())
       if (name.starts_with(kFlightNames) || name.find(kUnfinishedNames) != std::string::npos)
-        memory.kept().remove(name);
+        memory.files().remove(name);
     if (leader) leader->begin(generation, most_replacements);
     Attempt attempt(options, {inbox, guard, memory, descriptors.before(), leader ? &*leader : nullptr,
                               member ? &*member : nullptr});
     attempt.run(identity);
     policy.count_replacements(attempt.num_replacements());
-    const std::string told = told_of_failure(options, memory.kept(), attempt, generation);
+    const std::string told = failure_lines(options, memory.files(), attempt, generation);
     if (member) member->say(end_of(attempt, asked.node_rank));
     const std::optional<int> status = member ? end_or_follow(attempt, *member, asked, policy, told)
-                                             : end_or_next(attempt, memory.kept(), asked, options, policy, told);
+                                             : end_or_next(attempt, memory.files(), asked, options, policy, told);
     if (leader) {
       leader->end(outcome_of(status, attempt, options, policy), kOthersEnd);
       attempt.say(leader->news());

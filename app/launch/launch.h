@@ -10,9 +10,9 @@
 
 namespace zero {
 
-// Runs the program, and returns the exit status: 0; 3 if a rank failed, or 2 or 4 if that was the rank's own status;
-// 128 + signal if the launcher was told to stop and a rank did not end with 0. Call it once, from a process without
-// threads.
+// Runs the program, and returns the exit status. If a rank failed, that is 3, or the rank's own status if that is 2 or
+// 4. If a signal stopped the launcher and a rank did not end with 0, it is 128 + signal. Otherwise it is 0. Call it
+// once, from a process without threads.
 //
 // Output: prints rank 0's standard output unchanged, and lines of other ranks with a prefix. Prints equal lines on
 // standard error once.

@@ -6,9 +6,9 @@
 //
 // A local rank is given up if it is to blame twice in a row at the same point of progress. It is also given up if no
 // process can be started for it. Three failures in a row at the same point, without a local rank to give up, end the
-// launch. Without known progress only the number of restarts ends the launch, and a local rank that is to blame twice
-// in a row is given up. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it
-// ends the launch at once. It takes failures and returns decisions. Local; values only.
+// launch. Without known progress only the number of restarts ends the launch. A local rank that is to blame twice in a
+// row is given up. A smaller world begins with new counts. A bad configuration (status 2) would fail again, so it ends
+// the launch at once. It takes failures and returns decisions. Local; values only.
 #pragma once
 
 #include <cstdint>

@@ -15,7 +15,7 @@ std::int64_t states_on(const EngineReport& report, Tier tier) {
   return report.state_bytes[static_cast<std::size_t>(tier)];
 }
 
-std::string where_states_lie(const EngineReport& report) {
+std::string describe_states(const EngineReport& report) {
   return "states of a rank: " + format_by_tier([&report](Tier tier) { return states_on(report, tier); });
 }
 
@@ -27,15 +27,15 @@ bool off_device(const EngineReport& report) {
 
 std::string first_limits(const EngineReport& report) {
   const PredictedStep& step = report.predicted;
-  if (step.total() <= 0) return where_states_lie(report);
+  if (step.total() <= 0) return describe_states(report);
   return fmt::format("{}; at probed rates their transfers and updates take {} a step, bound by {}",
-                     where_states_lie(report), format_seconds(step.total()), name_of(step.bound()));
+                     describe_states(report), format_seconds(step.total()), name_of(step.bound()));
 }
 
 std::string learned_limits(const EngineReport& report, std::int64_t step) {
   const PredictedStep& predicted = report.predicted;
   return fmt::format("step {}: with the model's computation {} a step are expected, bound by {}; {}{}", step,
-                     format_seconds(predicted.total()), name_of(predicted.bound()), where_states_lie(report),
+                     format_seconds(predicted.total()), name_of(predicted.bound()), describe_states(report),
                      report.replans > 0 ? fmt::format(" ({} moved)", format_bytes(report.moved_bytes)) : ", as before");
 }
 

@@ -5,7 +5,7 @@
     model = make_gpt(); load(model, first_weights(folder))  # the same in PyTorch, with windows_of() and lr_of()
 
 The model is that of examples/shakespeare on that example's text, or one of another Shape. A peer begins with the
-weights of a run of `zero train`, and draws the same samples: window g of a run depends only on the seed and g
+weights of a run of `zero train`, and draws the same samples. Window g of a run depends only on the seed and g
 (app/data/sample/sample_order.h). The remaining difference between the losses of DDP and of a synchronous run is
 rounding.
 """

@@ -3,7 +3,7 @@
     peer_pipeline_rank.py '{"order": "1f1b", "micro_batches": 4, "steps": 21, "samples": 12, "folder": "...", ...}'
 
 RANK is the rank's number; stages meet at the first of the addresses. The second stage has a copy of the token embedding
-as its head: both add their gradients after the passes, as libraries with copies of tied weights do. The norm of all
+as its head. Both add their gradients after the passes, as libraries with copies of tied weights do. The norm of all
 gradients is clipped, each once. The first rank writes the report: {"times": [seconds of each step], "evals": [],
 "losses": [loss of each step]}.
 """

@@ -8,9 +8,9 @@ dcp          FSDP2, torch.distributed.checkpoint.save: every rank writes its sha
 dcp-async    the same with async_save: training waits only for the copy
 deepspeed1   ZeRO-1, engine.save_checkpoint     deepspeed3   ZeRO-3, the same
 
-For each save the script reports the seconds that training waited on the slowest rank, the seconds until the save itself
-was done, the seconds until fsync of every file and folder returned, and the bytes. Dirty pages of earlier work are
-written to disk before a save begins.
+For each save the script reports the bytes, and the seconds that training waited on the slowest rank. It also reports
+the seconds until the save itself was done, and until fsync of every file and folder returned. Dirty pages of earlier
+work are written to disk before a save begins.
 """
 
 import argparse

@@ -4,10 +4,10 @@
         use = cap.run(["zero", "train", ...], log="train.log", timeout=600)
     use.status, use.num_killed, use.held, use.peak
 
-`held` is the highest number of bytes in pages that the kernel can't reclaim: pages of processes and pages that ranks
-share, sampled twenty times a second. `peak` is the kernel's own mark. It reaches the cap whenever a large file is
-written, because files fill the free memory. Swapping is off inside. A page of a library that other programs also use is
-charged to the group that read it first, so libtorch's code costs nothing here on most machines.
+`held` is the highest number of bytes in pages that the kernel can't reclaim. These are pages of processes and pages
+that ranks share, sampled twenty times a second. `peak` is the kernel's own mark. It reaches the cap whenever a large
+file is written, because files fill the free memory. Swapping is off inside. A page of a library that other programs
+also use is charged to the group that read it first. So libtorch's code costs nothing here on most machines.
 """
 
 import contextlib

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLeastCapability = 80;  // lowest capability that the kernels are compiled for
 
-void tell(DeviceFailure& failure, DeviceFailure::Kind kind, std::string_view reason, std::string_view remedy) {
+void report(DeviceFailure& failure, DeviceFailure::Kind kind, std::string_view reason, std::string_view remedy) {
   failure.kind = kind;
   std::snprintf(failure.reason, sizeof failure.reason, "%.*s", static_cast<int>(reason.size()), reason.data());
   std::snprintf(failure.remedy, sizeof failure.remedy, "%.*s", static_cast<int>(remedy.size()), remedy.data());
@@ -26,15 +26,15 @@ bool has_driver(DeviceFailure& failure) {
   using Kind = DeviceFailure::Kind;
   int driver = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0) {
-    tell(failure, Kind::kNoDriver, "there is no NVIDIA driver", "install one for CUDA 13 (580 or later), or use cpu");
+    report(failure, Kind::kNoDriver, "there is no NVIDIA driver", "install one for CUDA 13 (580 or later), or use cpu");
     return false;
   }
   // A driver supports all minor versions of its major version.
   if (driver / 1000 >= CUDART_VERSION / 1000) return true;
-  tell(failure, Kind::kOther,
-       fmt::format("the driver is too old: it supports CUDA {}, and zero.cpp is built with {}", version_of(driver),
-                   version_of(CUDART_VERSION)),
-       "install driver 580 or later, or use cpu");
+  report(failure, Kind::kOther,
+         fmt::format("the driver is too old: it supports CUDA {}, and zero.cpp is built with {}", version_of(driver),
+                     version_of(CUDART_VERSION)),
+         "install driver 580 or later, or use cpu");
   return false;
 }
 
@@ -44,10 +44,10 @@ int count_gpus(DeviceFailure& failure) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0)) {
-    tell(failure, Kind::kNoDevice, "there is no GPU", "CUDA_VISIBLE_DEVICES may hide it; or use cpu");
+    report(failure, Kind::kNoDevice, "there is no GPU", "CUDA_VISIBLE_DEVICES may hide it; or use cpu");
   } else if (error != cudaSuccess) {
-    tell(failure, Kind::kOther, fmt::format("the driver does not list GPUs: {}", cudaGetErrorString(error)),
-         "run nvidia-smi to learn more; or use cpu");
+    report(failure, Kind::kOther, fmt::format("the driver does not list GPUs: {}", cudaGetErrorString(error)),
+           "run nvidia-smi to learn more; or use cpu");
   }
   static_cast<void>(cudaGetLastError());
   return error == cudaSuccess ? count : 0;
@@ -57,9 +57,9 @@ bool has_device(int index, DeviceFailure& failure) {
   const int count = count_gpus(failure);
   if (index < count) return true;
   if (count > 0)
-    tell(failure, DeviceFailure::Kind::kOther,
-         fmt::format("there {} {} GPU{}", count == 1 ? "is" : "are", count, count == 1 ? "" : "s"),
-         fmt::format("use cuda:0{}", count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
+    report(failure, DeviceFailure::Kind::kOther,
+           fmt::format("there {} {} GPU{}", count == 1 ? "is" : "are", count, count == 1 ? "" : "s"),
+           fmt::format("use cuda:0{}", count == 1 ? "" : fmt::format(" to cuda:{}", count - 1)));
   return false;
 }
 
@@ -68,10 +68,10 @@ bool is_new_enough(int index, DeviceFailure& failure) {
   const bool known = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index) == cudaSuccess &&
                      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, index) == cudaSuccess;
   if (known && 10 * major + minor >= kLeastCapability) return true;
-  tell(failure, DeviceFailure::Kind::kOther,
-       fmt::format("cuda:{} has compute capability {}.{}, and zero.cpp needs {}.{}", index, major, minor,
-                   kLeastCapability / 10, kLeastCapability % 10),
-       "use another GPU, or cpu");
+  report(failure, DeviceFailure::Kind::kOther,
+         fmt::format("cuda:{} has compute capability {}.{}, and zero.cpp needs {}.{}", index, major, minor,
+                     kLeastCapability / 10, kLeastCapability % 10),
+         "use another GPU, or cpu");
   return false;
 }
 
@@ -88,19 +88,19 @@ void look_at(int index, bool looks_at_memory, GpuFacts& facts) {
 
 bool is_of_this_version(int version, DeviceFailure& failure) {
   if (version == kDeviceVersion) return true;
-  tell(failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so belongs to another version of zero.cpp",
-       "install zero.cpp again, or use cpu");
+  report(failure, DeviceFailure::Kind::kOther, "libzero_device_cuda.so belongs to another version of zero.cpp",
+         "install zero.cpp again, or use cpu");
   return false;
 }
 
-void tell_of_context(cudaError_t error, int index, DeviceFailure& failure) {
+void report_context(cudaError_t error, int index, DeviceFailure& failure) {
   const std::string reason =
       error == cudaErrorMemoryAllocation ? fmt::format("cuda:{} has no memory left for another program", index)
       : error == cudaErrorDevicesUnavailable
           ? fmt::format("cuda:{} is in use by another program, and set to one at a time", index)
           : fmt::format("cuda:{} cannot be used: {} ({})", index, cudaGetErrorString(error), cudaGetErrorName(error));
-  tell(failure, DeviceFailure::Kind::kOther, reason,
-       "end the program that uses it (nvidia-smi shows it), or use another GPU, or cpu");
+  report(failure, DeviceFailure::Kind::kOther, reason,
+         "end the program that uses it (nvidia-smi shows it), or use another GPU, or cpu");
 }
 
 }  // namespace
@@ -116,7 +116,7 @@ std::unique_ptr<CudaDevice> CudaDevice::open(const DeviceRequest& request, Devic
   }
   if (error == cudaSuccess) return device;
   static_cast<void>(cudaGetLastError());
-  tell_of_context(error, request.index, failure);
+  report_context(error, request.index, failure);
   return nullptr;
 }
 
@@ -129,7 +129,7 @@ extern "C" __attribute__((visibility("default"))) zero::Device* zero_open_device
     if (!zero::is_of_this_version(request->version, *failure)) return nullptr;
     return zero::CudaDevice::open(*request, *failure).release();
   } catch (const std::exception& error) {
-    zero::tell(*failure, DeviceFailure::Kind::kOther, error.what(), "use cpu");
+    zero::report(*failure, DeviceFailure::Kind::kOther, error.what(), "use cpu");
     return nullptr;
   }
 }
@@ -148,7 +148,7 @@ extern "C" __attribute__((visibility("default"))) bool zero_find_gpus(zero::GpuL
     }
     return list->num_gpus > 0;
   } catch (const std::exception& error) {
-    zero::tell(*failure, zero::DeviceFailure::Kind::kOther, error.what(), "use cpu");
+    zero::report(*failure, zero::DeviceFailure::Kind::kOther, error.what(), "use cpu");
     return false;
   }
 }

@@ -142,8 +142,8 @@ class GlooLink final : public MessageLink {
 };
 
 // Gloo's thread polls a connection repeatedly while another thread sends over it. If both share a core and Gloo's
-// thread preempts the sender when it wakes, the sender must wait for the end of its time slice: milliseconds for each
-// message.
+// thread preempts the sender when it wakes, the sender must wait for the end of its time slice. That takes milliseconds
+// for each message.
 std::shared_ptr<gloo::transport::Device> create_device(const gloo::transport::tcp::attr& where) {
   const zero_gloo::BatchThreads guard;
   return gloo::transport::tcp::CreateDevice(where);

@@ -9,7 +9,7 @@
 namespace zero_gloo {
 namespace {
 
-constexpr std::chrono::milliseconds kTimeToBeTold{1000};
+constexpr std::chrono::milliseconds kTimeForCause{1000};
 
 // Returns the position of `rank` among the other ranks of rank `of`.
 int index_among_others(int rank, int of) {
@@ -86,10 +86,10 @@ std::shared_ptr<gloo::Context> meet_all(RendezvousStore& store, const std::share
       mesh->connect(other, theirs[static_cast<std::size_t>(other)]);
     } catch (const std::exception& error) {
       // The rank may have left because of another rank, which rank 0 names to all.
-      throw watch.why(kTimeToBeTold).value_or(StoreError(error.what(), other));
+      throw watch.why(kTimeForCause).value_or(StoreError(error.what(), other));
     }
   }
-  if (watch.gone()) throw watch.why(kTimeToBeTold).value_or(StoreError(kLeft, 0));
+  if (watch.gone()) throw watch.why(kTimeForCause).value_or(StoreError(kLeft, 0));
   store.say_met();
   return mesh;
 }

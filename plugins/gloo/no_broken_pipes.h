@@ -1,5 +1,5 @@
-// NoBrokenPipes: blocks SIGPIPE, because Gloo writes to sockets without MSG_NOSIGNAL. During its lifetime, this thread
-// and the threads that it starts get an error, and no signal, if the other end of a socket is closed.
+// NoBrokenPipes: blocks SIGPIPE, because Gloo writes to sockets without MSG_NOSIGNAL. If the other end of a socket is
+// closed during its lifetime, this thread and threads that it starts get an error, and no signal.
 #pragma once
 
 #include <signal.h>

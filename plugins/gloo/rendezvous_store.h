@@ -3,9 +3,9 @@
 //   client -> server   {operation, key, value}      server -> client   {value}, once the key is set
 //
 // Each rank stores its addresses under its number, and waits for those of the others. It works between machines, and
-// needs a port of rank 0: an agreed one, or any free one that rank 0 announces at the run's RendezvousPoint. Rank 0
-// serves the store (open_store) until every other rank has hung up or the timeout is over; if ranks may come back, as
-// long as the run lasts.
+// needs a port of rank 0. The port is agreed, or a free port that rank 0 announces at the run's RendezvousPoint. Rank 0
+// serves the store (open_store) until every other rank has hung up or the timeout is over. If ranks may come back, it
+// serves as long as the run lasts.
 //
 // A client begins with a handshake (zero/comm/rendezvous/handshake.h): both sides prove that they have the job's token
 // and belong to the same run. This keeps out strangers, and separates two runs that meet at one port. Ranks of one

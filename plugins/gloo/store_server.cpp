@@ -152,9 +152,9 @@ bool StoreServer::serve_events(std::unique_lock<std::mutex>& lock, milliseconds 
   }
   if (polls[0].revents != 0) accept_clients();
   if (lost_) {
-    tell_lost();
+    send_lost();
   } else if (is_over_) {
-    tell_over();
+    send_over();
   } else {
     answer_waiting();
   }
@@ -167,18 +167,18 @@ bool StoreServer::has_strangers() const {
 }
 
 // Tells replacements that nobody takes them back, as the answer to their next question.
-void StoreServer::tell_over() {
+void StoreServer::send_over() {
   for (Client& client : clients_)
-    if (client.replacement) tell_end(client, /*culprit=*/"", kOver);
+    if (client.replacement) send_end(client, /*culprit=*/"", kOver);
 }
 
 // Tells all present and later clients that a rank was lost, as the answer to their next question.
-void StoreServer::tell_lost() {
+void StoreServer::send_lost() {
   for (Client& client : clients_)
-    if (client.session.proved()) tell_end(client, std::to_string(lost_->rank), lost_->what());
+    if (client.session.proved()) send_end(client, std::to_string(lost_->rank), lost_->what());
 }
 
-void StoreServer::tell_end(Client& client, const std::string& culprit, const std::string& reason) {
+void StoreServer::send_end(Client& client, const std::string& culprit, const std::string& reason) {
   if (std::exchange(client.told, true)) return;
   const auto bytes = to_bytes({.operation = Operation::kLost, .key = culprit, .value = {reason.begin(), reason.end()}});
   client.unsent.insert(client.unsent.end(), bytes.begin(), bytes.end());

@@ -107,9 +107,9 @@ class StoreServer {
   void warn(const std::string& line);
   void drop(std::size_t client);
   void end_meeting(int rank, const std::string& reason);
-  void tell_lost();
-  void tell_over();
-  static void tell_end(Client& client, const std::string& culprit, const std::string& reason);
+  void send_lost();
+  void send_over();
+  static void send_end(Client& client, const std::string& culprit, const std::string& reason);
 
   StoreServerOptions options_;
   std::chrono::steady_clock::time_point deadline_;

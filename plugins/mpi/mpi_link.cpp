@@ -1,7 +1,7 @@
 // libzero_transport_mpi.so: MessageLink over MPI-3 (Open MPI, MPICH).
 //
-// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only during calls, so a wait polls, and sleeps
-// between polls in growing steps, up to 200 us: ranks that share cores do not spin. Errors are returned, not fatal.
+// One thread makes all calls (MPI_THREAD_FUNNELED). MPI moves bytes only during calls, so a wait polls. It sleeps
+// between polls in growing steps, up to 200 us, so ranks that share cores do not spin. Errors are returned, not fatal.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kRemedy =
     "install the wheel nvidia-nccl-cu13, which torch's CUDA wheel includes, or put libnccl.so.2 into a folder of the "
-    "loader; or leave comm.transport out: bytes then pass through the host";
+    "loader. Or leave comm.transport out: bytes then pass through the host";
 
 template <typename Function>
 bool find(void* library, const char* name, Function& function, std::string& missing) {

@@ -1,9 +1,9 @@
 // libzero_transport_nccl.so: DeviceLink over NCCL. It has run on a GPU with one rank (docs/gpu.md).
 //
-// Communicators are non-blocking: a call that NCCL cannot finish at once returns ncclInProgress, and
-// ncclCommGetAsyncError tells when it is queued, so no call waits for a missing rank. A failed communicator is aborted,
-// which also ends its kernels. A link that ends is also aborted: ncclCommDestroy may wait for other ranks, and
-// DeviceCommunicator has made sure that all of them are done.
+// Communicators are non-blocking, so no call waits for a missing rank. A call that NCCL cannot finish at once returns
+// ncclInProgress, and ncclCommGetAsyncError reports when it is queued. A failed communicator is aborted, which also
+// ends its kernels. A link that ends is also aborted: ncclCommDestroy may wait for other ranks, and DeviceCommunicator
+// has made sure that all of them are done.
 #include <cstdio>
 #include <cstring>
 #include <memory>
@@ -23,7 +23,7 @@ using zero::DeviceLinkRequest;
 using zero_nccl::NcclApi;
 using zero_nccl::Result;
 
-void tell(DeviceLinkFailure& failure, bool configuration, std::string_view reason, std::string_view remedy) {
+void report(DeviceLinkFailure& failure, bool configuration, std::string_view reason, std::string_view remedy) {
   failure.configuration = configuration;
   std::snprintf(failure.reason, sizeof failure.reason, "%.*s", static_cast<int>(reason.size()), reason.data());
   std::snprintf(failure.remedy, sizeof failure.remedy, "%.*s", static_cast<int>(remedy.size()), remedy.data());
@@ -120,12 +120,12 @@ class NcclLink final : public DeviceLink {
 
 const NcclApi* open_library(int version, DeviceLinkFailure& failure) {
   if (version != zero::kDeviceLinkVersion) {
-    tell(failure, true, "libzero_transport_nccl.so belongs to another version of zero.cpp", "install zero.cpp again");
+    report(failure, true, "libzero_transport_nccl.so belongs to another version of zero.cpp", "install zero.cpp again");
     return nullptr;
   }
   NcclApi::WhyNot why_not;
   const NcclApi* const nccl = NcclApi::open(why_not);
-  if (nccl == nullptr) tell(failure, true, why_not.reason, why_not.remedy);
+  if (nccl == nullptr) report(failure, true, why_not.reason, why_not.remedy);
   return nccl;
 }
 
@@ -141,7 +141,7 @@ DeviceLink* open_link(const DeviceLinkRequest& request, DeviceLinkFailure& failu
   const Result result = nccl->comm_init(&comm, request.world, id, request.rank, &config);
   if (comm != nullptr && (result == zero_nccl::kSuccess || result == zero_nccl::kInProgress))
     return new NcclLink(*nccl, comm);
-  tell(failure, is_refusal(result), text_of(*nccl, result, comm), "");
+  report(failure, is_refusal(result), text_of(*nccl, result, comm), "");
   if (comm != nullptr) nccl->comm_abort(comm);
   return nullptr;
 }
@@ -156,10 +156,10 @@ extern "C" __attribute__((visibility("default"))) bool zero_make_device_link_id(
     zero_nccl::UniqueId made{};
     const Result result = nccl->get_unique_id(&made);
     std::memcpy(id->bytes, made.internal, sizeof id->bytes);
-    if (result != zero_nccl::kSuccess) tell(*failure, false, text_of(*nccl, result, nullptr), "");
+    if (result != zero_nccl::kSuccess) report(*failure, false, text_of(*nccl, result, nullptr), "");
     return result == zero_nccl::kSuccess;
   } catch (const std::exception& error) {
-    tell(*failure, false, error.what(), "");
+    report(*failure, false, error.what(), "");
     return false;
   }
 }
@@ -169,7 +169,7 @@ extern "C" __attribute__((visibility("default"))) DeviceLink* zero_open_device_l
   try {
     return open_link(*request, *failure);
   } catch (const std::exception& error) {
-    tell(*failure, false, error.what(), "");
+    report(*failure, false, error.what(), "");
     return nullptr;
   }
 }

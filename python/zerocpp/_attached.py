@@ -177,7 +177,7 @@ class Attached:
             idle ones included. The report's loss is then their mean over leaves, equal in every world.
 
         Raises ConfigError if a parameter was replaced since attach(), if gradients are missing, or for a wrong number
-        of micro-batches; Error after `max_skipped_steps` skipped steps in a row; IoError if a save() with
+        of micro-batches. Raises Error after `max_skipped_steps` skipped steps in a row. Raises IoError if a save() with
         blocking=False failed. The step is done then.
         """
         self._require_same_parameters()
@@ -374,8 +374,8 @@ class Attached:
     def close(self, give_back: bool = True) -> None:
         """Collective. Ends the engine. The parameters get their whole values back; without `give_back` they stay empty.
 
-        A second call does nothing. An engine that is never closed is abandoned by its rank at the end of the process,
-        or when it is destroyed: the parameters then have no values.
+        A second call does nothing. If an engine is never closed, its rank abandons it at the end of the process, or
+        when it is destroyed. The parameters then have no values.
         """
         if self.closed:
             return

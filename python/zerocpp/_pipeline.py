@@ -34,7 +34,7 @@ def attach_pipeline(
         engine.step()
 
     The model is cut into sections over the ranks of a line, unmodified. Weights and losses have the bits of attach()
-    with as many micro-batches. docs/guide/pipeline.md explains sections, lines and schedules.
+    with as many micro-batches. docs/guide/pipeline.md explains sections, lines and orders of passes.
 
     optimizer, config: as for attach(). The configuration may have a section [parallel].
     options: those of attach(), without local, delayed_update, wire and device; and
@@ -101,7 +101,7 @@ class PipelineEngine(_attached.Attached):
 
         All ranks of a line return the same losses. The first call runs `loss` once more, to learn its operators, then
         cuts the model and attaches it. Raises ConfigError with the name of an operator that a pipeline cannot have
-        (docs/guide/pipeline.md), and any exception of `loss` as it is: the other ranks notice when this rank ends.
+        (docs/guide/pipeline.md). Raises any exception of `loss` as it is; other ranks notice when this rank ends.
         """
         self.prepare(loss)
         with _eagerly():

@@ -86,7 +86,7 @@ class Accelerator(accelerate.Accelerator):
         return stepped
 
     def prepare_scheduler(self, scheduler: torch.optim.lr_scheduler.LRScheduler) -> AcceleratedScheduler:
-        """Local. The schedule follows the optimizer that shares its parameter groups."""
+        """Local. The learning-rate schedule follows the optimizer that shares its parameter groups."""
         found = super().prepare_scheduler(scheduler)
         groups = scheduler.optimizer.param_groups
         found.optimizers = [own for own in self._optimizers if own.param_groups is groups] or found.optimizers

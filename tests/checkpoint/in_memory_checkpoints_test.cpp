@@ -174,7 +174,7 @@ LauncherMemory without_launcher() {
 using Attempt = std::function<void(Communicator&, RankEngine&, InMemoryCheckpoints&)>;
 
 // Copies steps 1 to `good`. Then `attempt` must fail on every rank with these words, and copy `good` must remain whole.
-void expect_told_and_intact(Launcher& launcher, int good, const std::string& words, const Attempt& attempt) {
+void expect_reported_and_intact(Launcher& launcher, int good, const std::string& words, const Attempt& attempt) {
   on_ranks(2, [&](Communicator& comm) {
     ScriptedModel model(comm, small_specs(), options_of({}));
     InMemoryCheckpoints kept(launcher.connect(), "run");
@@ -197,26 +197,27 @@ TEST(InMemoryCheckpoints, MissingMemoryIsReportedOldStays) {
   for (const int good : {1, 2}) {  // copy 2 takes new memory; copy 3 must enlarge that of copy 1
     Launcher launcher;
     std::optional<SizeLimit> limit;
-    expect_told_and_intact(launcher, good, "File too large",
-                           [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints& kept) {
-                             if (comm.rank() == 0) limit.emplace(1024);
-                             comm.barrier({}).wait();
-                             const std::int64_t held = engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
-                             EXPECT_GT(held, 0);
-                             EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
-                             EXPECT_EQ(engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging), held)
-                                 << "memory that was not allocated is not charged";
-                             (void)kept.save(engine, good + 1, {});
-                           });
+    expect_reported_and_intact(
+        launcher, good, "File too large", [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints& kept) {
+          if (comm.rank() == 0) limit.emplace(1024);
+          comm.barrier({}).wait();
+          const std::int64_t held = engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging);
+          EXPECT_GT(held, 0);
+          EXPECT_THROW((void)kept.save(engine, good + 1, {}), IoError);
+          EXPECT_EQ(engine.resources().ledger.held(Tier::kHost, MemoryTag::kStaging), held)
+              << "memory that was not allocated is not charged";
+          (void)kept.save(engine, good + 1, {});
+        });
   }
 }
 
 TEST(InMemoryCheckpoints, LostLauncherFailsEveryRank) {
   Launcher launcher;
-  expect_told_and_intact(launcher, 1, "rank 1: ", [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints&) {
-    InMemoryCheckpoints kept(comm.rank() == 1 ? without_launcher() : launcher.connect(), "run");
-    (void)kept.save(engine, 2, {});
-  });
+  expect_reported_and_intact(
+      launcher, 1, "rank 1: ", [&](Communicator& comm, RankEngine& engine, InMemoryCheckpoints&) {
+        InMemoryCheckpoints kept(comm.rank() == 1 ? without_launcher() : launcher.connect(), "run");
+        (void)kept.save(engine, 2, {});
+      });
 }
 
 TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
@@ -232,7 +233,7 @@ TEST(InMemoryCheckpoints, LostLauncherIsReportedEverywhere) {
 TEST(InMemoryCheckpoints, FullNameTableIsReportedEverywhere) {
   for (const std::size_t most_names : {4, 5}) {
     Launcher launcher(most_names);
-    expect_told_and_intact(
+    expect_reported_and_intact(
         launcher, 1, "this is the limit",
         [&](Communicator&, RankEngine& engine, InMemoryCheckpoints& kept) { (void)kept.save(engine, 2, {}); });
   }

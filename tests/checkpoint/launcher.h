@@ -38,11 +38,11 @@ class Launcher {
   std::vector<std::string> names() {
     const std::scoped_lock lock(mutex_);
     server_.disconnect();
-    return server_.kept().names();
+    return server_.files().names();
   }
   int find(const std::string& name) {
     const std::scoped_lock lock(mutex_);
-    return server_.kept().find(name);
+    return server_.files().find(name);
   }
 
  private:

@@ -1,5 +1,6 @@
-// Kernels on a GPU that do more than update single elements, bit for bit against the host's code: sums over ranks with
-// their statistics, casts, averages, and the sums of LAMB and Adafactor. Uses ZERO_TEST_DEVICE like gpu_test.cpp.
+// Kernels on a GPU that do more than update single elements, bit for bit against the host's code. They are sums over
+// ranks with their statistics, casts, averages, and the sums of LAMB and Adafactor. Uses ZERO_TEST_DEVICE like
+// gpu_test.cpp.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -2,10 +2,10 @@
 
     pillow_pictures.py FOLDER COUNT SEED
 
-Writes N.png or N.jpg, N.grey and N.rgb (planes of bytes), N.fit (grey, resized and cropped as torchvision's Resize and
-CenterCrop do), and N.passes (the same, with columns first in each version of Pillow). The list pictures.txt has name,
-height, width, height and width of N.fit, and the largest difference that the test allows. The script writes PNGs
-itself, because Pillow writes no 16-bit colours, gAMA or Adam7.
+Writes N.png or N.jpg, N.grey and N.rgb (planes of bytes), N.fit and N.passes. N.fit is grey, resized and cropped as
+torchvision's Resize and CenterCrop do. N.passes is the same, with columns first in each version of Pillow. The list
+pictures.txt has name, height, width, height and width of N.fit, and the largest difference that the test allows. The
+script writes PNGs itself, because Pillow writes no 16-bit colours, gAMA or Adam7.
 """
 
 import io

@@ -13,8 +13,8 @@ power   Before the k-th call of each rank in turn (ranks are threads here), the 
         --commits: also with a flush of the whole file system before an earlier call, for each pair of calls, or with
         N for each call and N earlier calls, spread evenly. A file system flushes by itself every few seconds.
 
-After each crash the newest checkpoint that loads must be the last acknowledged one or the one that was being saved,
-with the bits of an undisturbed run. Then the saver runs again, must succeed, and must leave no other files.
+After each crash the newest checkpoint that loads must have the bits of an undisturbed run. It is the last acknowledged
+checkpoint, or that which was being saved. Then the saver runs again, must succeed, and must leave no other files.
 --points N: only N points, spread evenly; default: all. Prints one line for each way of saving. Exit status 0: all held;
 1: some did not; 77 (with the reason): this machine cannot run it.
 """

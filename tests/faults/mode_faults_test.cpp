@@ -117,7 +117,7 @@ class ModeFaults : public StruckRunTest, public testing::WithParamInterface<Mode
   }
 
   // Each step is printed once, with all of its samples.
-  void expect_steps_told(const std::string& run, const nlohmann::json& report) const {
+  void expect_steps_reported(const std::string& run, const nlohmann::json& report) const {
     std::int64_t step = 0;
     double samples = 0;
     for (const nlohmann::json& line : json_lines(text_in(run, "metrics.jsonl"))) {
@@ -187,7 +187,7 @@ TEST_P(ModeFaults, StruckRunsKeepTheirPromise) {
     const nlohmann::json report = report_of(run);
     ASSERT_TRUE(report.is_object()) << text;
     expect_few_steps_repeated(text, launcher_died);
-    expect_steps_told(run, report);
+    expect_steps_reported(run, report);
     const auto losses = report.at("losses").get<std::vector<double>>();
     EXPECT_LT(losses.back(), losses.front() - 0.5) << "the loss did not fall";
     if (promise == Promise::kBits) {

@@ -1,5 +1,5 @@
 // A rank of a pipeline is killed or stopped in each kind of pass: forward, backward, gradients of inputs, gradients of
-// weights, evaluation; and in a gather or a sum of two lines. Sections are those of the first, middle and last ranks,
+// weights, evaluation. Also in a gather or a sum of two lines. Sections are those of the first, middle and last ranks,
 // and the lookups of a tied embedding.
 #include <algorithm>
 #include <filesystem>

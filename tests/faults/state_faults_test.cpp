@@ -89,8 +89,8 @@ TEST_F(StateFaults, WithoutIoUringThreadsMoveStates) {
       GTEST_SKIP() << "strace is missing, or may not trace: " << command.text();
     EXPECT_TRUE(command.wait_for("step 1/100000")) << command.text();
     command.finish();
-    const bool first_told = !lines_with(command, line_of(0) + "unit ").empty();
-    const std::string said = line_of(first_told ? 0 : ranks - 1) + "unit ";
+    const bool first_reported = !lines_with(command, line_of(0) + "unit ").empty();
+    const std::string said = line_of(first_reported ? 0 : ranks - 1) + "unit ";
     expect_ends(command, ranks, said);
     for (const std::string& told : lines_with(command, said)) {
       EXPECT_NE(told.find(": write of "), std::string::npos) << told;

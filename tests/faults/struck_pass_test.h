@@ -106,8 +106,8 @@ class StruckPassTest : public StruckRunTest {
     }
   }
 
-  // Expects that the struck rank is named within 3 s (of its timeout, if the rank is stopped, and over gloo), and that
-  // the continued run ends with the bits of a run without a pipeline.
+  // Expects that the struck rank is named within 3 s; if the rank is stopped, and over gloo, within 3 s of its timeout.
+  // Also expects that the continued run ends with the bits of a run without a pipeline.
   void expect_named_and_continued(const StruckPass& pass, const std::string& run) {
     SCOPED_TRACE(pass.text());
     const std::string weights = undisturbed_weights(pass.lines);

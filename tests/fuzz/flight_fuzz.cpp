@@ -1,5 +1,5 @@
-// Any bytes as a flight file and as a ring in memory: an IoError, or a record that is equal after it is written and
-// read, and that can be compared.
+// Any bytes as a flight file and as a ring in memory. They give an IoError, or a record that is equal after it is
+// written and read, and that can be compared.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

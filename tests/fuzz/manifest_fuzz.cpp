@@ -1,5 +1,5 @@
-// Any bytes as the body of a manifest with a matching hash: an IoError, or a manifest that is equal after it is written
-// and read. Any bytes as a whole manifest are refused in the same way.
+// Any bytes as the body of a manifest with a matching hash. They give an IoError, or a manifest that is equal after it
+// is written and read. Any bytes as a whole manifest are refused in the same way.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

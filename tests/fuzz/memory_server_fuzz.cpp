@@ -96,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     asked += cut ? 0 : 1;
     if ((next.flags & kLater) != 0 && asked - answered < 8 && !cut) continue;
     server.serve();
-    check_kept(server.kept());
+    check_kept(server.files());
     check_answers(rank, answered, asked);
     // The connection may close later if somebody reads this process's descriptors at that moment (/proc), because that
     // holds them open.
@@ -104,6 +104,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (cut) rank = UnixSocket(server.connect());
   }
   server.disconnect();
-  check_kept(server.kept());
+  check_kept(server.files());
   return 0;
 }

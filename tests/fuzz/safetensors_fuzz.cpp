@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file: a ConfigError, or all tensors are inside the file, and the header is equal after it
-// is written and read.
+// Any bytes as a safetensors file. They give a ConfigError, or all tensors are inside the file, and the header is equal
+// after it is written and read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Any bytes from the network while gloo's ranks meet: as messages, as a stranger's messages to rank 0, and as answers
-// of a stranger in rank 0's place. No stranger is accepted, and parsed messages equal the sent ones.
+// Any bytes from the network while gloo's ranks meet. They are messages, a stranger's messages to rank 0, and answers
+// of a stranger in place of rank 0. No stranger is accepted, and parsed messages equal the sent ones.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

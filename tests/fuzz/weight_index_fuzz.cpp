@@ -1,5 +1,5 @@
-// Any bytes as the index of a model in several files: an IoError that fits one screen, or tensors in a limited number
-// of files of the index's own folder. The index is equal after it is written and read.
+// Any bytes as the index of a model in several files. They give an IoError that fits one screen, or tensors in a
+// limited number of files of the index's own folder. The index is equal after it is written and read.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// One thread updated a tile of states on the host or on disk, for any number of threads, because the smallest work of a
-// thread was a whole tile. On a machine with 16 cores an update on the host took five times as long as necessary.
+// One thread updated a tile of states on the host or on disk, for any number of threads. The smallest work of a thread
+// was a whole tile. On a machine with 16 cores an update on the host took five times as long as necessary.
 #include <gtest/gtest.h>
 
 #include "zero/engine/states/tile_stream.h"

@@ -1,5 +1,5 @@
-// The part of an update that runs beside the next forward pass waited for the disk: for earlier writes, and, if a tile
-// came in two requests, for room in the disk's queue. The update then ended before the pass continued.
+// The part of an update that runs beside the next forward pass waited for earlier writes to the disk. If a tile came in
+// two requests, it also waited for room in the disk's queue. The update then ended before the pass continued.
 #include <chrono>
 
 #include <gtest/gtest.h>

@@ -63,7 +63,7 @@ class Machines : public ::testing::Test {
   }
   void make(const std::string& file) const { folder_.write(file, ""); }
   // In a script: writes the process number of the rank's launcher.
-  static constexpr const char* kTellLauncher = "echo $PPID > new; mv new launcher; ";
+  static constexpr const char* kPrintLauncher = "echo $PPID > new; mv new launcher; ";
   // That launcher can open no more descriptors, so it can start no rank. Standard streams, descriptors of a launcher
   // that was started before, and its own take all numbers below the limit.
   void exhaust_launcher() const {
@@ -105,7 +105,7 @@ TEST_F(Machines, RestartsSecondMachinesWorkerOnly) {
 TEST_F(Machines, FailedReplacementNamesItsRunRank) {
   if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an object";
   Launched first(machine(0, 1, await("seen") + "echo done"));
-  Launched second(machine(1, 1, kTellLauncher + await("go") + "kill -9 $$"));
+  Launched second(machine(1, 1, kPrintLauncher + await("go") + "kill -9 $$"));
   exhaust_launcher();
   make("go");
   EXPECT_TRUE(second.wait_for_error("zero launch: rank 1 could not be started again: "));
@@ -118,7 +118,7 @@ TEST_F(Machines, FailedReplacementNamesItsRunRank) {
 TEST_F(Machines, FailedStartNamesItsRunRank) {
   if (built::kSanitized) GTEST_SKIP() << "UndefinedBehaviorSanitizer wants a descriptor to look at an object";
   Launched first(machine(0, 1, "if [ $ZERO_GENERATION = 0 ]; then " + await("go") + "exit 5; fi; sleep 100"));
-  Launched second(machine(1, 1, kTellLauncher + std::string("sleep 100")));
+  Launched second(machine(1, 1, kPrintLauncher + std::string("sleep 100")));
   exhaust_launcher();
   make("go");
   const Outcome worker = second.finish(), server = first.finish();

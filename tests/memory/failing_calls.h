@@ -17,7 +17,7 @@ namespace zero {
 
 class FailingCalls : public FileCalls {
  public:
-  int on_try_folder = 0, on_find_room = 0, on_unnamed = 0, on_create = 0, on_unlink = 0, on_lies_in_memory = 0;
+  int on_try_folder = 0, on_find_room = 0, on_unnamed = 0, on_create = 0, on_unlink = 0, on_is_in_memory = 0;
   int on_preallocate = 0, on_resize = 0, on_direct = 0, on_buffered = 0, on_duplicate = 0, on_read = 0, on_write = 0;
   int on_sync = 0, on_make_folder = 0, on_remove_folder = 0, on_rename = 0, on_exchange = 0;
   mutable int names_taken = 0;   // number of names that already exist
@@ -38,8 +38,8 @@ class FailingCalls : public FileCalls {
     return on_create != 0 ? on_create : FileCalls::open(path, flags);
   }
   int unlink(const std::string& path) const override { return on_unlink != 0 ? on_unlink : FileCalls::unlink(path); }
-  int lies_in_memory(int fd) const override {
-    return on_lies_in_memory != 0 ? on_lies_in_memory : FileCalls::lies_in_memory(fd);
+  int is_in_memory(int fd) const override {
+    return on_is_in_memory != 0 ? on_is_in_memory : FileCalls::is_in_memory(fd);
   }
   int preallocate(int fd, std::int64_t bytes) const override {
     return on_preallocate != 0 ? on_preallocate : FileCalls::preallocate(fd, bytes);

@@ -191,8 +191,8 @@ def fork_rank(case: str, folder: Path, rank: int) -> int:
 
 
 def ends(case: str, folder: Path) -> list[dict[str, Any]]:
-    """Runs a case. Returns the result of each rank, its exit status, the seconds from the fault to its end, what it
-    held, and what is left of all ranks."""
+    """Runs a case. Returns the result of each rank, its exit status, the seconds from the fault to its end, and its
+    holdings. Also returns the remains of all ranks."""
     processes = {fork_rank(case, folder, rank): rank for rank in range(RANKS)}
     found: list[dict[str, Any]] = [{} for _ in range(RANKS)]
     begin = time.monotonic()

@@ -207,7 +207,7 @@ TEST(UnfitPush, LeavesNoTraceInStates) {
 TEST(UnfitPush, IsToldOnceWithItsParameter) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const EnvironmentVariable level("ZERO_LOG_LEVEL", "warn");
-  const auto times_told = [] {
+  const auto num_reports = [] {
     const AttachOptions options = with_momentum({.mode = SyncMode::kAsync, .servers = 2, .staleness = 2});
     testing::internal::CaptureStderr();
     served_run(options, 2, kOneWeight, with_bad_push(kBad.front(), 2, {.clocks = 4}));
@@ -215,7 +215,7 @@ TEST(UnfitPush, IsToldOnceWithItsParameter) {
     std::fputs(told.c_str(), stderr);
     return occurrences("a step is skipped: the gradient of weight is not finite (1 in a row)", told);
   };
-  EXPECT_EXIT(std::_Exit(times_told()), testing::ExitedWithCode(1), "");
+  EXPECT_EXIT(std::_Exit(num_reports()), testing::ExitedWithCode(1), "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -48,9 +49,15 @@ class Door : private Frame {
         self.assertEqual(house.classes({"zero/x/key.h": text}), {})
 
     def test_every_room_has_a_row(self):
-        rows = list(house.rows_of([{"attic": 5, "hall": 1000}, {"hall": 2000, "cellar": 3000}]))
+        old, new = {"attic": (1, 1, 5), "hall": (2, 2, 1000)}, {"hall": (3, 2, 2000), "cellar": (4, 4, 3000)}
+        rows = list(house.rows_of([old, new]))
         self.assertEqual(
-            rows, [["cellar: lines", "", "3,000"], ["hall: lines", "1,000", "2,000"], ["attic: lines", "5", ""]]
+            rows,
+            [
+                ["cellar: files, most in one folder, lines", "", "4, 4, 3,000"],
+                ["hall: files, most in one folder, lines", "2, 2, 1,000", "3, 2, 2,000"],
+                ["attic: files, most in one folder, lines", "1, 1, 5", ""],
+            ],
         )
 
     def test_equally_large_ones_come_by_name(self):
@@ -67,10 +74,31 @@ class Door : private Frame {
         self.assertEqual((unknown.returncode, unknown.stdout), (2, ""))
         self.assertIn("git knows no such commit", unknown.stderr)
 
-    def test_lines_are_counted_by_folder(self):
-        self.assertEqual(
-            house.rooms({"zero/x/a.h": "1\n2\n", "zero/x/b.cpp": "1\n", "zero/x/README.md": "1\n"}), {"x": 3}
-        )
+    HOUSE = {
+        "zero/x/a.h": "// one two\n2\n",
+        "zero/x/b.cpp": "1\n",
+        "zero/x/y/c.h": "// three, too\n",
+        "zero/x/README.md": "1\n",
+        "docs/page.md": "// no tic\n",
+    }
+
+    def test_rooms_count_files_and_lines(self):
+        self.assertEqual(house.rooms(self.HOUSE), {"x": (3, 2, 4)})
+
+    def test_folders_count_their_own_files(self):
+        self.assertEqual(house.own_files(self.HOUSE), {"zero/x": 2, "zero/x/y": 1})
+
+    def test_tics_are_a_share_of_words(self):
+        self.assertEqual(house.tics(self.HOUSE, (".h",)), "250.0")
+        self.assertEqual(house.tics(self.HOUSE, (".md",)), "0.0")
+
+    def test_folders_are_read_like_commits(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in self.HOUSE.items():
+                file = Path(folder) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            self.assertEqual(house.texts(folder), self.HOUSE)
 
     def test_the_tree_has_classes_and_folders(self):
         files = house.texts(None)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What the scripts find on a machine: its compiler, packages for Python, cores and memory of a container, the commit of
-the sources; and the words that quickstart.sh passes on."""
+"""Scripts find facts of a machine: its compiler, packages for Python, cores and memory of a container, the commit of
+the sources. quickstart.sh passes words on."""
 
 import os
 import re

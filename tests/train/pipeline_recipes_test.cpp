@@ -1,7 +1,7 @@
-// The bits of a pipeline over recipes: any order of passes, optimizer, model, type, place of states and number of lines
-// gives the losses, norms, weights and optimizer states of stage 0 without a pipeline. `./test.sh` takes a table in
-// which each two levels of two factors meet, the full tier one for three (docs/decisions/0062). Only the full tier
-// tries long lines: orders over more positions, in a table for two factors.
+// The bits of a pipeline over recipes. Any order of passes, optimizer, model, type, tier of states and number of lines
+// gives the bits of stage 0 without a pipeline. These are losses, norms, weights and optimizer states. `./test.sh`
+// takes a table in which each two levels of two factors meet, the full tier one for three (docs/decisions/0062). Only
+// the full tier tries long lines: orders over more positions, in a table for two factors.
 #include <algorithm>
 #include <array>
 #include <filesystem>

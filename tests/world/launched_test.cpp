@@ -88,7 +88,7 @@ TEST_P(Mpirun, TheSuitePassesOverSharedMemory) {
 }
 
 // The file into which a rank of the next test writes its error.
-std::string told_file(int rank) {
+std::string end_file(int rank) {
   return fmt::format("{}-{}", std::getenv("ZERO_WORLD_END"), rank);
 }
 
@@ -105,9 +105,9 @@ TEST(MpiRank, DisagreesWithItsPeer) {
     }
   });
   const int rank = std::atoi(std::getenv("OMPI_COMM_WORLD_RANK"));
-  std::ofstream(told_file(rank)) << ends[0];
+  std::ofstream(end_file(rank)) << ends[0];
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (contents(told_file(1 - rank)).empty() && std::chrono::steady_clock::now() < deadline)
+  while (contents(end_file(1 - rank)).empty() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -116,11 +116,11 @@ TEST_F(Mpirun, MpiMismatchNamesBothRanks) {
   const EnvironmentVariable told("ZERO_WORLD_END", fmt::format("/tmp/zero-mismatch-{}", getpid()));
   const Output output = launch("mpi", 2, "--gtest_filter=MpiRank.*");
   for (const int rank : {0, 1}) {
-    const std::string end = contents(told_file(rank));
+    const std::string end = contents(end_file(rank));
     EXPECT_EQ(end.substr(0, end.find('\n')),
               "collective #1: ranks disagree: rank 0 does all_gather #1 (unit 3, 100 bytes), rank 1 does barrier #1")
         << output.text;
-    unlink(told_file(rank).c_str());
+    unlink(end_file(rank).c_str());
   }
 }
 

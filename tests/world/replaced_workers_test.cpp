@@ -212,8 +212,8 @@ TEST_F(ReplacedWorkers, ConsecutiveOnesKeepBits) {
   EXPECT_EQ(run(trial), 2);
 }
 
-// The returning worker is killed at any moment: while it waits to be taken back, while it meets the servers, while it
-// computes, or while it leaves. Its new process may find the run ended. It may also have finished.
+// The returning worker is killed at any moment. It waits to be taken back, meets the servers, computes, or leaves. Its
+// new process may find the run ended. It may also have finished.
 TEST_F(ReplacedWorkers, KillDuringReturnKeepsBits) {
   Trial trial{.options = asynchronous(2), .most = 2};
   trial.weights = plain_run({.clip = 0.5}, 1, small_specs(), trial.run).weights;

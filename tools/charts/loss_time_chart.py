@@ -3,10 +3,10 @@
 
     tools/charts/loss_time_chart.py
 
-A bar is a cell of a table of benchmarks/stragglers.py (one table for two ranks, one for four), or a row of a table of
-benchmarks/slow_link.py (one for each link, each with one and with two ranks a machine). A cell begins with its seconds,
-or gives the reason why there are none.
-tests/tools/loss_time_chart_test.py compares picture and page. Exit status: 0 written; 1 the page lacks a table.
+A bar is a cell of a table of benchmarks/stragglers.py, or a row of a table of benchmarks/slow_link.py. The first has
+one table for two ranks and one for four. The second has one for each link, each with one and with two ranks a machine.
+A cell begins with its seconds, or gives the reason why there are none. tests/tools/loss_time_chart_test.py compares
+picture and page. Exit status: 0 written; 1 the page lacks a table.
 """
 
 import re

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md: memory by tier, time of a step, utilization,
-and accuracy (val_loss for a language model), by stage and place.
+"""Draws docs/sweep.svg from the table of a sweep in docs/guide/report.md. It has memory by tier, time of a step,
+utilization, and accuracy (val_loss for a language model), by stage and tier.
 
     tools/charts/sweep_chart.py
 

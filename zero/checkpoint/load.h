@@ -4,8 +4,8 @@
 //   loaded.manifest.run.at("step")
 //
 // Each rank reads the slices of its own states, in blocks of 4 MiB. Beside the states it holds a tile, the manifest,
-// the extras that it returns, and some blocks: at least two, at most the largest unit in fp32. The next step has the
-// same bits as in the run that saved.
+// and the extras that it returns. It also holds some blocks: at least two, at most the largest unit in fp32. The next
+// step has the same bits as in the run that saved.
 //
 // Collective; between steps. Throws on every rank. ConfigError: the checkpoint is of another model or optimizer, and
 // nothing has changed. IoError: a rank finds the checkpoint missing or damaged. If that happens after `begin`, the

@@ -9,10 +9,10 @@
 // Partial sums are sent from copy to copy in that order, and the total is sent back.
 //
 // A rank sends (S-1)/S of `in` within its copy of S ranks, and one fp32 block to each neighbouring copy. Blocks are
-// sent in pieces. While a copy adds its ranks to one piece, it receives the next piece from the previous copy, and
-// totals of earlier pieces from the next copy. So both directions of all links are busy. With R copies, a sum takes the
-// time of its block, plus that of 2 (R - 1) pieces until the chain is full. If the next sum has begun, its first pieces
-// follow the last pieces of this sum.
+// sent in pieces. While a copy adds its ranks to one piece, it receives the next piece from the previous copy. From the
+// next copy it receives totals of earlier pieces. So both directions of all links are busy. With R copies, a sum takes
+// the time of its block, plus that of 2 (R - 1) pieces until the chain is full. If the next sum has begun, its first
+// pieces follow the last pieces of this sum.
 #pragma once
 
 #include <deque>

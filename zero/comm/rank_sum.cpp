@@ -193,8 +193,8 @@ HWY_INLINE void sum_elements(const RankSum& request, std::int64_t begin, std::in
   use(sum);
 }
 
-// Windows of a sum of squares: the first exponent, the lowest one that is used (2^-298 is the square of the smallest
-// float), and the levels of a second attempt.
+// Exponents of a sum of squares: the first, the lowest that is used, and the levels of a second attempt. 2^-298 is the
+// square of the smallest float.
 constexpr int kFirstExponent = 0, kLeastExponent = -200, kManyLevels = 4;
 
 template <typename In, Out out, int kLevels>

@@ -55,7 +55,7 @@ struct StatsLimbs {
 };
 
 // Arguments of sum_ranks() as a device kernel. `out` null: only statistics. For more ranks than kMost, one sum of kMost
-// ranks is made in fp32, and is `onto` of the next: the same additions, in the same order.
+// ranks is made in fp32, and is `onto` of the next. The additions and their order stay the same.
 struct RankSumArguments {
   static constexpr std::size_t kMost = 64;
   std::array<const std::byte*, kMost> in{};  // in rank order

@@ -30,8 +30,8 @@ class [[nodiscard]] Work {
     if (auto operation = std::move(operation_)) operation->wait();
   }
   // Local. Moves the bytes now if that waits for nobody, and returns true when the output may be read. Returns false if
-  // not, or if the transport cannot tell. wait() must still be called at the point at which every rank calls it,
-  // because drain() waits only for inputs of works whose wait() was called. Throws CommError.
+  // not, or if the transport cannot tell. wait() must still be called at the point at which every rank calls it. The
+  // reason is that drain() waits only for inputs of works whose wait() was called. Throws CommError.
   bool try_complete() { return operation_ == nullptr || operation_->try_complete(); }
   // Local. True when wait() was called or there is nothing to wait for.
   bool finished() const { return operation_ == nullptr; }

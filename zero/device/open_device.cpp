@@ -56,7 +56,7 @@ Function find_entry(const std::string& plugin, const char* function, WhyNot& why
   return entry;
 }
 
-// The driver starts threads at its first call. They must take no signals, like our workers: a signal that one of them
+// The driver starts threads at its first call. They must take no signals, like our workers. A signal that such a thread
 // took would end the process, even if another thread waits for it.
 std::unique_ptr<Device> open_cuda(const std::string& plugin, int index, WhyNot& why_not) {
   const SignalsBlocked blocked;

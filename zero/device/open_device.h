@@ -21,8 +21,8 @@ namespace zero {
 // Returns the path of the plug-in; "" if it is missing.
 std::string cuda_plugin();
 
-// Opens the device. Throws ConfigError under "run.device" for an unknown name or an unusable GPU: no plug-in, no
-// driver, driver too old, no such GPU, no memory on it.
+// Opens the device. Throws ConfigError under "run.device" for an unknown name or an unusable GPU. Reasons: no plug-in,
+// no driver, driver too old, no such GPU, no memory on it.
 std::unique_ptr<Device> open_device(std::string_view name, const std::string& plugin = cuda_plugin());
 
 // A GPU of this machine, as the driver describes it.

@@ -24,8 +24,8 @@
 namespace zero {
 namespace {
 
-// Refuses an option: with equal shards every rank does so by itself, because all have the same; with weighted shards,
-// if any rank refuses, all do.
+// Refuses an option. With equal shards every rank does so by itself, because all have the same shards. With weighted
+// shards, if any rank refuses, all do.
 template <typename Body>
 void refuse_together(const EngineComms& comms, const AttachOptions& options, Body body) {
   options.shards == Cut::kWeighted ? refuse_alike(comms.run, body) : body();

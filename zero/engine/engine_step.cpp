@@ -32,7 +32,7 @@ std::string_view short_group_remedy(bool has_leaves) {
          "it with discard_gradients()";
 }
 
-std::string told(const StepReport& report, const StepSync& agreed) {
+std::string describe_skip(const StepReport& report, const StepSync& agreed) {
   switch (report.reason) {
     case SkipReason::kLossSpike:
       return fmt::format("its loss of {:.6g} is beyond {:.6g}", report.loss, agreed.max_loss);
@@ -120,7 +120,7 @@ StepReport EngineStep::carry_out(const StepSync& agreed, const StepRates& rates)
     throw Error(
         fmt::format("{} steps in a row were skipped, the last because {}\n  Lower the learning rate, or look at the "
                     "data of these steps.",
-                    skipped_in_a_row_, told(report, agreed)));
+                    skipped_in_a_row_, describe_skip(report, agreed)));
   }
   return report;
 }
@@ -303,13 +303,13 @@ void EngineStep::skip(const StepReport& report, const StepSync& agreed) {
   if (parts_.loss_scale && agreed.num_non_finite > 0) parts_.loss_scale->overflowed();
   if (report.reason == SkipReason::kOverflow) {
     if (parts_.comms.run.rank() == 0)
-      ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}; from now on the scale is {}", told(report, agreed),
-               *report.loss_scale, parts_.loss_scale->value());
+      ZERO_LOG(warn, "a step is skipped: {} with a loss scale of {}; from now on the scale is {}",
+               describe_skip(report, agreed), *report.loss_scale, parts_.loss_scale->value());
     return;
   }
   ++skipped_in_a_row_;
   if (parts_.comms.run.rank() == 0)
-    ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", told(report, agreed), skipped_in_a_row_);
+    ZERO_LOG(warn, "a step is skipped: {} ({} in a row)", describe_skip(report, agreed), skipped_in_a_row_);
 }
 
 EngineProgress EngineStep::progress() const {

@@ -8,8 +8,8 @@
 // scale was too high, the step lowers the scale and does not count towards `max_skipped_steps`. If copies of the model
 // train apart, each copy clips by the norm of its own gradient. Copies skip together, and an outer step merges them
 // after the steps that the options name. EngineStep also counts steps, for checkpoints (progress()). Collective, unless
-// said otherwise. Throws ConfigError for a step at the wrong time, or for losses without their scale; CommError if
-// ranks ran different passes; IoError; and Error after `max_skipped_steps` in a row.
+// said otherwise. Throws ConfigError for a step at the wrong time, or for losses without their scale. Throws CommError
+// if ranks ran different passes, IoError, and Error after `max_skipped_steps` in a row.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class EngineStep {
   // Call it with the first gradient of a backward pass, or the first use of a unit in it. No-op later in the pass.
   void begin_backward();
   StepReport take(const StepRates& rates, const StepLimits& limits) { return carry_out(agree(rates, limits), rates); }
-  // The two halves of take(), for a model whose parts have engines of their own: between them the caller adds the
+  // The two halves of take(), for a model whose parts have engines of their own. Between them the caller adds the
   // verdicts of all parts with add_part(). agree() ends the passes; carry_out() updates or skips.
   StepSync agree(const StepRates& rates, const StepLimits& limits);
   StepReport carry_out(const StepSync& agreed, const StepRates& rates);

@@ -9,7 +9,7 @@
 // With fragments, an outer step merges some of the units. With an overlap, a fragment is summed (OuterExchange) while
 // the copies take steps. Bits depend only on the number of steps. finish() ends the exchange, so a fragment's new
 // anchors can be read after the step that took its differences. A checkpoint holds these anchors and no exchange in
-// progress; the number of steps fixes the step after which a result is applied to the weights. No-op if copies do not
+// progress. The number of steps fixes the step after which a result is applied to the weights. No-op if copies do not
 // train apart. Collective. Throws IoError, CommError.
 #pragma once
 

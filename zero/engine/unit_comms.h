@@ -3,9 +3,10 @@
 //   UnitComms unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, host);
 //   Gatherer gatherer(state, unit_comms.of_units(), ...);
 //
-// EngineComms says which ranks exchange; UnitComms says how the bytes move between them: as they are, in codes, from
-// device to device, or through pinned memory of the host if the host cannot read the device. Staging is in the ledger.
-// Construction is Collective; everything else Local. `comms`, `ledger` and `device` must outlive it.
+// EngineComms says which ranks exchange, and UnitComms how the bytes move between them. They move as they are, in
+// codes, or from device to device. If the host cannot read the device, they may move through pinned memory of the host.
+// Staging is in the ledger. Construction is Collective; everything else Local. `comms`, `ledger` and `device` must
+// outlive it.
 #pragma once
 
 #include <cstdint>

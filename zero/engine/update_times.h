@@ -7,12 +7,11 @@
 //   times.after_agreement();
 //
 // An update ends in step(), overlaps the next forward pass, or is delayed by one step (ZeRO-Offload, ATC'21, section
-// 5.2). A delayed update begins with the next backward pass. During that pass a unit is updated when two conditions
-// hold: its new gradient is summed, and the recorded step does not use the unit again. after_agreement() updates the
-// remaining units in the order of the next forward pass. So that backward pass overlaps the transfers of states that
-// are off the device. Step t computes with parameters that lack the gradient of step t - 1, and each unit has two
-// gradients in memory for a time. finish() ends everything that an engine has begun. Collective, unless said otherwise.
-// Throws IoError.
+// 5.2). A delayed update begins with the next backward pass. During that pass a unit is updated after its new gradient
+// is summed, if the recorded step does not use the unit again. after_agreement() updates the remaining units in the
+// order of the next forward pass. So that backward pass overlaps the transfers of states that are off the device. Step
+// t computes with parameters that lack the gradient of step t - 1, and each unit has two gradients in memory for a
+// time. finish() ends everything that an engine has begun. Collective, unless said otherwise. Throws IoError.
 #pragma once
 
 #include <optional>

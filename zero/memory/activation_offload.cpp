@@ -166,7 +166,7 @@ void ActivationOffload::write(Offloaded& offloaded, std::span<const std::byte> f
   const std::int64_t bytes = whole_pages(offloaded.bytes);
   offloaded.block = blocks_.acquire(bytes, 0);
   const auto write = [this, place = offloaded.place, block = span_of(offloaded.block, bytes)] {
-    tell_host_touches(reads(block), "an activation is written to the disk");
+    note_host_access(reads(block), "an activation is written to the disk");
     return place.tier->write(place.offset, block);
   };
   if (device_is_apart()) {
@@ -189,7 +189,7 @@ Transfer ActivationOffload::bring_down(Offloaded& offloaded, std::byte* to, std:
   return link_->down(span_of(to, offloaded.bytes), span_of(block, offloaded.bytes));
 }
 
-void ActivationOffload::tell_host_touches(const Access& access, std::string_view who) {
+void ActivationOffload::note_host_access(const Access& access, std::string_view who) {
   if (device_is_apart()) device_->host_touches({&access, 1}, who);
 }
 
@@ -287,7 +287,7 @@ void ActivationOffload::fetch(Handle handle, Offloaded& offloaded) {
   offloaded.of_block = {};
   near_.push_back(handle);
   offloaded.arriving = true;
-  if (on_disk()) tell_host_touches(writes(span_of(offloaded.block, bytes)), "an activation is read from the disk");
+  if (on_disk()) note_host_access(writes(span_of(offloaded.block, bytes)), "an activation is read from the disk");
   offloaded.moving =
       on_disk() ? offloaded.place.tier->read(offloaded.place.offset, span_of(offloaded.block, bytes))
                 : link_->up(span_of(offloaded.block, offloaded.bytes), span_of(offloaded.home, offloaded.bytes));

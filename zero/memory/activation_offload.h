@@ -99,7 +99,7 @@ class ActivationOffload {
   void copy_down(Offloaded& offloaded, std::byte* to, std::span<const std::byte> from);
   Transfer bring_down(Offloaded& offloaded, std::byte* to, std::byte* block, std::span<const std::byte> from);
   void bring_by_lanes(Offloaded& offloaded, std::span<std::byte> into);
-  void tell_host_touches(const Access& access, std::string_view who);
+  void note_host_access(const Access& access, std::string_view who);
   void notice_done();
   void fetch(Handle handle, Offloaded& offloaded);
   void fetch_before(Handle handle);

@@ -43,9 +43,9 @@ constexpr std::string_view kOuterResidualState = "outer_residual", kOuterMomentu
 // split, placed, saved and counted like other states, but the rule's updates ignore them. The anchor starts as the
 // first weights.
 //
-// Throws ConfigError under "sync.local_steps" (below 1), "sync.outer_lr" (not finite, or not above 0),
-// "sync.outer_momentum" and "sync.mix" (not in [0, 1)), "sync.fragments" (below 1 or above the steps), "sync.overlap"
-// (below 0 or above the steps between two fragments), and "sync.mode" (the rule has no room for more states).
+// Throws ConfigError for a value out of range. "sync.local_steps" is 1 or more, "sync.outer_lr" finite and above 0,
+// "sync.outer_momentum" and "sync.mix" in [0, 1). "sync.fragments" is from 1 to the steps. "sync.overlap" is from 0 to
+// the steps between two fragments. Throws it under "sync.mode" if the rule has no room for more states.
 std::unique_ptr<UpdateRule> with_outer_states(std::unique_ptr<UpdateRule> rule, const LocalSteps& local,
                                               bool keeps_residual = false);
 

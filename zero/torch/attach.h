@@ -112,8 +112,8 @@ class Engine {
   // Collective. Drops the gradients and micro-batches of the running step on every rank, also reduced gradients. No-op
   // before the step's first backward pass. With zero.delayed_update, the waiting update is applied first.
   //
-  // zero_grad() of the module, of a module inside it, or of an optimizer of torch::optim drops only the gradients that
-  // its parameters have in the running step. If no other parameter has a gradient then, the step begins anew, with no
+  // zero_grad() of the module, of a module inside it, or of an optimizer of torch::optim drops only gradients of its
+  // parameters, in the running step. If no other parameter has a gradient then, the step begins anew, with no
   // micro-batch. Call zero_grad() on every rank, or the next pass throws a ConfigError. Using a parameter's
   // .mutable_grad() outside of a backward pass also counts as zero_grad() of that parameter.
   void discard_gradients();
@@ -189,8 +189,8 @@ class Engine {
   // returns when the checkpoint is durable. If it throws IoError, the older checkpoint at `path` is unchanged.
   //
   // load() reads checkpoints of any world, stage, placement and dtype. A rank takes the buffers of the rank with its
-  // number (if fewer ranks saved: of rank % ranks), and the generator if as many ranks saved. It throws ConfigError for
-  // a checkpoint of another model or optimizer, or without a buffer, and IoError for a damaged checkpoint.
+  // number; if fewer ranks saved, of rank % ranks. It takes the generator if as many ranks saved. It throws ConfigError
+  // for a checkpoint of another model or optimizer, or without a buffer, and IoError for a damaged checkpoint.
   void save(const std::filesystem::path& path);
   LoadedCheckpoint load(const std::filesystem::path& path);
 
@@ -222,7 +222,7 @@ class Engine {
 // 0's parameters and buffers are broadcast first. A module made by zero::deferred() is built here, unit by unit.
 //
 // Give the options `weights` and `awaits_load` on every rank, or on none. `weights` is a function that returns first
-// values: attach() calls it on rank 0 once for each parameter, unit by unit, and ignores the module's own values. With
+// values. attach() calls it on rank 0 once for each parameter, unit by unit, and ignores the module's own values. With
 // `awaits_load`, no parameter has a value before load().
 //
 // Throws ConfigError before anything is allocated:

@@ -37,9 +37,10 @@ class [[nodiscard]] GatheredScope {
   int exceptions_at_start_;
 };
 
-// Holds what an operator with these arguments would hold, so code that is no operator can read their memory: kernels of
-// an extension or of Triton, a compiled graph. The scope counts as one operator: its place in the step is that of an
-// operator that runs now. Only for reads. The beginning is Collective if the parameters are sharded; the end is Local.
+// Holds the units that an operator with these arguments would hold. So code that is no operator can read their memory:
+// kernels of an extension or of Triton, a compiled graph. The scope counts as one operator: its place in the step is
+// that of an operator that runs now. Only for reads. The beginning is Collective if the parameters are sharded; the end
+// is Local.
 class [[nodiscard]] UsingScope {
  public:
   // Uses parameters of any attached models, and views of these parameters. Ignores other tensors.

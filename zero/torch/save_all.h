@@ -9,9 +9,9 @@
 // would load: any world, stage, placement and dtype. A load checks all checkpoints before an engine changes. If a file
 // is damaged, no engine can be used before another load.
 //
-// Collective; between steps. Throws ConfigError: no engine, an engine given twice, engines of several worlds or with
-// servers, a checkpoint with another number of engines, of another model or optimizer. Throws IoError as save() and
-// load() do.
+// Collective; between steps. Throws ConfigError for no engine, an engine given twice, and engines of several worlds or
+// with servers. Also for a checkpoint with another number of engines, or of another model or optimizer. Throws IoError
+// as save() and load() do.
 #pragma once
 
 #include <filesystem>

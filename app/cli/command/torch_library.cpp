@@ -42,7 +42,7 @@ const TorchVerbs& open_torch_verbs() {
     const bool other_torch = why.find("undefined symbol") != why.npos;
     throw ConfigError(
         kLibrary, "", why,
-        other_torch ? "the loader finds another libtorch than the libtorch of the build: put the build's libtorch "
+        other_torch ? "the loader finds another libtorch than the libtorch of the build. Put the build's libtorch "
                       "first in LD_LIBRARY_PATH, or build for this libtorch (ZERO_TORCH=.../torch ./quickstart.sh)"
                     : "this verb needs libtorch: build with it (./quickstart.sh), or see `zero doctor`");
   }

@@ -64,9 +64,9 @@ Room room_for(const PlanRequest& request, int ranks_of_host) {
   return room;
 }
 
-// Returns the time of a step's exchange if each machine holds one copy of the model, over the time if all ranks hold
-// one copy, in thousandths. Sums pass along a chain of copies. The links are the cluster's; without a cluster only the
-// network takes time, and then its speed does not matter.
+// Returns the time of a step's exchange if each machine holds one copy of the model. It is in thousandths of the time
+// if all ranks hold one copy. Sums pass along a chain of copies. The links are the cluster's; without a cluster only
+// the network takes time, and then its speed does not matter.
 std::int64_t copies_take(const PlanRequest& request, int ranks_of_host) {
   const Cluster machines{.hosts = static_cast<int>(request.machines), .ranks = ranks_of_host, .network = 1e9};
   const Cluster& cluster = request.cluster ? *request.cluster : machines;

@@ -5,9 +5,9 @@
 //   job.group_line = group.line;      // "zero.group auto: the 4 ranks of each machine hold one copy of the model"
 //
 // On several machines, the ranks of each machine hold one copy of the model. Gathers then stay within a machine, and
-// only gradients are sent between machines. In these cases all ranks together hold one copy: machines have one rank or
-// unequal numbers of ranks; a machine has no room for the states; sums along the chain of copies would take longer
-// (many machines); codecs should reduce the bytes that all ranks send each other. Nothing is chosen, and `line` is
+// only gradients are sent between machines. In these cases all ranks together hold one copy. Machines have one rank or
+// unequal numbers of ranks. A machine has no room for the states. With many machines, sums along the chain of copies
+// would take longer. Codecs should reduce the bytes that all ranks send each other. Nothing is chosen, and `line` is
 // empty, on one machine, at stage 0, with servers, with local steps, and on GPUs. The choice does not change the bits.
 #pragma once
 

@@ -5,8 +5,8 @@
 //
 // Computed from shapes: the operators of one micro-batch run on the meta device. With parallel.schedule = auto, or with
 // a cluster whose links count, each distinct operator is measured once on this machine. Local. Throws ConfigError under
-// "parallel.sections" if the model has too few parts, under the name of a flag that has no meaning for a pipeline, and
-// under the keys of options and budgets with which a run would be refused.
+// "parallel.sections" if the model has too few parts, and under the name of a flag that has no meaning for a pipeline.
+// Also throws it under the keys of options and budgets with which a run would be refused.
 #pragma once
 
 #include <cstdint>

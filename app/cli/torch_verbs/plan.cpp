@@ -119,13 +119,13 @@ ActivationBytes activations_of(ModelOptions model, const SampleShape& shape, std
     return tokens == 0 ? one * batch : one * batch * shape.context / tokens;
   };
   if (!model_row(model.name).has_blocks) return {.kept = of_batch()};
-  const auto kept = [&](std::int64_t blocks, bool computes_again) {
+  const auto bytes_with = [&](std::int64_t blocks, bool computes_again) {
     model.layers = blocks;
     model.checkpoint_activations = computes_again;
     return of_batch();
   };
-  const std::int64_t one = kept(1, false), block = kept(2, false) - one;
-  const std::int64_t one_input = kept(1, true), input = kept(2, true) - one_input;
+  const std::int64_t one = bytes_with(1, false), block = bytes_with(2, false) - one;
+  const std::int64_t one_input = bytes_with(1, true), input = bytes_with(2, true) - one_input;
   // One block at a time is computed again.
   return {.kept = one + (layers - 1) * block,
           .checkpointed = one_input + (layers - 1) * input + block,
@@ -274,8 +274,8 @@ double crowd_of(int ranks, int threads) {
   return std::max(1.0, static_cast<double>(ranks) * threads_at_once(threads) / num_usable_cores());
 }
 
-// Returns the rates of this machine: those that a run of equally many ranks measured here, else those that this process
-// probes, with the disk's rates shared by the ranks.
+// Returns the rates of this machine that a run of equally many ranks measured here. If there are none, this process
+// probes them, and the ranks share the disk's rates.
 TierRates rates_here(const AttachOptions& options, const Config& config, int ranks, int threads) {
   const OffloadOptions& offload = options.offload;
   const std::string machine = machine_identity(offload, options.optimizer, ranks, threads);
@@ -353,8 +353,8 @@ double with_matrices(double update_numel, const TrainingPlan& plan, int threads)
   return numel / (numel / update_numel + crowd_of(plan.machine->ranks, threads) * seconds);
 }
 
-// Takes the update rate of the run that --profile names, if there is one; on a GPU, also the other rates that the run
-// probed there.
+// Takes the update rate of the run that --profile names, if there is one. On a GPU, also takes the other rates that the
+// run probed there.
 void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
   const Computation& run = plan.computation;
   const bool of_run = run.update_seconds > 0 && run.world == plan.world;
@@ -378,7 +378,7 @@ std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
 // Places the states. If a run would be refused for this machine's memory, the plan does not fit, as with too little
 // main memory. With request.trains, the plan is also refused.
 void place_or_say_why_not(TrainingPlan& plan, EngineHost known, const PlanRequest& request, const Trace& trace) {
-  const std::vector<UnitTiers> as_told = plan.tiers;
+  const std::vector<UnitTiers> asked = plan.tiers;
   const bool from_run = plan.computation.from == ComputationFrom::kRun;
   try {
     place_as_run(plan, std::move(known), trace, {.step = plan.computation.step, .from_run = from_run});
@@ -386,7 +386,7 @@ void place_or_say_why_not(TrainingPlan& plan, EngineHost known, const PlanReques
     if (request.trains || !plan.machine->has_known_gpu() ||
         plan.options.device_memory.kind != MemoryBudget::Kind::kAuto)
       throw;
-    plan.tiers = as_told;
+    plan.tiers = asked;
     plan.beside.reset();
     plan.movable_disk_bytes = 0;
     plan.refused = error.what();
@@ -406,7 +406,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   const bool ran = plan.computation.from == ComputationFrom::kRun;
   take_update_rate(plan, known.rates, threads);
   if (ran) known.profile = plan.computation.step;
-  tell_device(plan, known);
+  describe_device(plan, known);
   const TierRates rates = known.rates;
   place_or_say_why_not(plan, std::move(known), request, trace);
   plan.without_disk = why_without_disk(rates, plan);

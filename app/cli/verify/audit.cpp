@@ -152,7 +152,7 @@ class Comparison {
   }
 
   // Returns the checkpoint of the run, or null if it is not kept or damaged. Damage is reported once.
-  const KeptCheckpoint* kept(std::int64_t step) {
+  const KeptCheckpoint* checkpoint_of(std::int64_t step) {
     const auto found = std::ranges::find(plan_.kept, step, &KeptCheckpoint::step);
     return found == plan_.kept.end() || !found->damage.empty() ? nullptr : &*found;
   }
@@ -192,7 +192,7 @@ class Comparison {
 
   void compare_states(std::int64_t step) {
     const auto found = found_.saved.find(step), logged = plan_.records.saved.find(step);
-    const KeptCheckpoint* const checkpoint = kept(step);
+    const KeptCheckpoint* const checkpoint = checkpoint_of(step);
     const bool is_logged = logged != plan_.records.saved.end();
     if (!is_logged && checkpoint == nullptr) {
       const bool is_damaged = std::ranges::find(plan_.kept, step, &KeptCheckpoint::step) != plan_.kept.end();

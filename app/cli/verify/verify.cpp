@@ -53,7 +53,7 @@ class ExecutionFolder {
   }
 
   const fs::path& path() const { return path_; }
-  std::string kept() const { return keeps_ ? path_.string() : ""; }
+  std::string path_if_kept() const { return keeps_ ? path_.string() : ""; }
 
  private:
   void make(const fs::path& run) {
@@ -198,7 +198,7 @@ int run_verify(Arguments arguments) {
   }
   const Audit audit = compare_with_records(plan, folder.path(), [] { return CaughtSignals::caught() != 0; });
   if (CaughtSignals::caught() != 0) return 128 + CaughtSignals::caught();
-  const Execution execution{.seconds = monotonic_seconds() - begin, .folder = folder.kept()};
+  const Execution execution{.seconds = monotonic_seconds() - begin, .folder = folder.path_if_kept()};
   if (json) {
     fmt::print("{}\n", to_json(plan, audit, execution).dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
   } else {

@@ -35,12 +35,12 @@ const Json& params_of(DeepSpeedReader& reader, const Json& section, std::string_
 
 // Returns the type or the learning rate that is kept so far, or our default.
 std::string kept_dtype(const DeepSpeedReader& reader) {
-  const Value* const kept = reader.kept("train.dtype");
+  const Value* const kept = reader.find("train.dtype");
   return kept == nullptr ? "fp32" : std::get<std::string>(kept->data);
 }
 
 double kept_rate(const DeepSpeedReader& reader) {
-  const Value* const kept = reader.kept("optimizer.lr");
+  const Value* const kept = reader.find("optimizer.lr");
   return kept == nullptr ? Config{}.optimizer.lr : std::get<double>(kept->data);
 }
 
@@ -65,7 +65,7 @@ void read_batches(DeepSpeedReader& reader) {
     reader.take_and_drop(json, "", kAccumulate, "it follows from train.global_batch, train.batch and the ranks");
   else
     reader.keep_whole(json, "", kAccumulate, "train.accumulate");
-  if (reader.kept("train.global_batch") == nullptr && reader.kept("train.batch") == nullptr)
+  if (reader.find("train.global_batch") == nullptr && reader.find("train.batch") == nullptr)
     reader.drop(kMicro, "not in the file, nor train_batch_size, and DeepSpeed needs one of them: set train.batch");
   reader.keep_whole(json, "", "steps_per_print", "train.log_every");
 }
@@ -257,7 +257,7 @@ void read_optimizer(DeepSpeedReader& reader) {
   reader.keep("optimizer.name", Value(name), name == "adam" ? "optimizer.params.adam_w_mode" : "optimizer.type");
   if (name == "lamb")
     reader.drop("optimizer.type",
-                "LAMB's direction here is corrected before the trust ratio, and DeepSpeed's step after it: the first "
+                "LAMB's direction here is corrected before the trust ratio, and DeepSpeed's step after it. The first "
                 "steps here are up to 6.5 times as long (docs/migration.md)");
   const RuleRow& rule = rule_row(name);
   const std::string table = table_of(reader, params, name);
@@ -285,7 +285,7 @@ void constant_rate(DeepSpeedReader& reader, std::string_view from) {
 
 void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view type) {
   reader.keep_whole(params, kScheduler, "warmup_num_steps", "schedule.warmup");
-  if (reader.kept("schedule.warmup") == nullptr)
+  if (reader.find("schedule.warmup") == nullptr)
     reader.keep("schedule.warmup",
                 Value(static_cast<std::int64_t>(deepspeed_default(fmt::format("{}.warmup_num_steps", type)))),
                 kDefault);
@@ -310,16 +310,17 @@ void read_warmup(DeepSpeedReader& reader, const Json& params, std::string_view t
 void read_highest_rate(DeepSpeedReader& reader, const Json& params, bool linear) {
   const bool automatic = params.contains("warmup_max_lr") && params.at("warmup_max_lr") == "auto";
   const Json* const given = reader.take(params, kScheduler, "warmup_max_lr", "optimizer.lr");
-  const bool has_rate = reader.kept("optimizer.lr") != nullptr;
+  const bool has_rate = reader.find("optimizer.lr") != nullptr;
   if ((given == nullptr && !linear) || (automatic && has_rate)) return;
   const std::string name = given == nullptr ? "DeepSpeed's default of warmup_max_lr" : "scheduler.params.warmup_max_lr";
   const Value rate(given == nullptr ? deepspeed_default("WarmupDecayLR.warmup_max_lr")
                                     : reader.values().number(*given, name));
   reader.keep("optimizer.lr", rate, name);
-  if (reader.kept("optimizer.adamw_lr") != nullptr) reader.keep("optimizer.adamw_lr", rate, name);
+  if (reader.find("optimizer.adamw_lr") != nullptr) reader.keep("optimizer.adamw_lr", rate, name);
 }
 
-// Assumes the schedule that the Trainer uses if its file has no scheduler: linear decay to 0, without a warm-up.
+// Assumes the Trainer's learning-rate schedule, because its file has no scheduler: linear decay to 0, without a
+// warm-up.
 void assume_scheduler(DeepSpeedReader& reader) {
   constexpr std::string_view kAbsent = "no scheduler in the file";
   reader.assume("schedule.name", Value(std::string("linear")), kAbsent, "lr_scheduler_type");
@@ -365,7 +366,7 @@ void read_scheduler(DeepSpeedReader& reader) {
 
 // Assumes the Trainer's number of epochs, because DeepSpeed's file has no such key.
 void read_length(DeepSpeedReader& reader) {
-  if (reader.is_for_the_trainer() && reader.kept("train.steps") == nullptr)
+  if (reader.is_for_the_trainer() && reader.find("train.steps") == nullptr)
     reader.assume_default("scheduler.params.total_num_steps", "train.epochs");
 }
 

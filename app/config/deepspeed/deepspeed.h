@@ -9,8 +9,8 @@
 // value. A default of DeepSpeed that differs from ours is also in `kept` or in `dropped` (deepspeed_defaults.h). "auto"
 // becomes the default of Hugging Face's Trainer.
 //
-// Local. Throws ConfigError under "FILE: KEY" if the text is not JSON, has a key twice or a value of the wrong kind, or
-// has keys that DeepSpeed does not allow together.
+// Local. Throws ConfigError under "FILE: KEY" if the text is not JSON, has a key twice, or a value of the wrong kind.
+// Also for keys that DeepSpeed does not allow together.
 #pragma once
 
 #include <string>

@@ -133,7 +133,7 @@ void DeepSpeedReader::assume_default(std::string_view name, std::string_view our
   assume(ours, parse_value(row->json), in_file ? name : "not in the file", row->field);
 }
 
-const Value* DeepSpeedReader::kept(std::string_view ours) const {
+const Value* DeepSpeedReader::find(std::string_view ours) const {
   const auto found = std::ranges::find(out_.kept, ours, &KeptKey::name);
   return found == out_.kept.end() ? nullptr : &found->value;
 }

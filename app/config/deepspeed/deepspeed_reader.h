@@ -66,7 +66,7 @@ class DeepSpeedReader {
   bool keep_number(const Json& object, std::string_view prefix, std::string_view key, std::string_view ours,
                    std::string_view remark = "");
   // Returns the value that is kept for our key so far; null: none.
-  const Value* kept(std::string_view ours) const;
+  const Value* find(std::string_view ours) const;
   // Keeps a value that is the Trainer's default for `field` of its arguments.
   void assume(std::string_view ours, const Value& value, std::string_view name, std::string_view field);
   // Keeps the Trainer's default for a key that the Trainer fills in, also if the file does not have the key.

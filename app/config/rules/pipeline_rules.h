@@ -22,7 +22,7 @@ void check_pipeline(const LoadedConfig& loaded);
 void require_divides(const Config& config, std::int64_t world, std::string_view key);
 
 // Throws under "parallel.sections", "parallel.cut" or "train.accumulate" if the order of passes cannot use their
-// numbers, and under "parallel.schedule" if that is auto and no order can.
+// numbers. If the order is auto and no order can use them, the key is "parallel.schedule".
 void require_passes(const Config& config);
 
 }  // namespace zero

@@ -18,9 +18,10 @@ namespace zero {
 // Returns the priority of a key's source. 2: command line; 1: environment; 0: file; -1: the key was not given.
 int rank_of(const LoadedConfig& loaded, std::string_view name);
 
-// If a stronger source changes the model, the kind of data, the rule, the schedule or the dtype, keys of weaker sources
-// may become unread. Sets them to their defaults. For example, a file has keys for its model, and the command line
-// names another model. That is not an error, and the run's config.toml can then be read like any other file.
+// If a stronger source changes the model, the kind of data, the rule, the learning-rate schedule or the dtype, keys of
+// weaker sources may become unread. Sets them to their defaults. For example, a file has keys for its model, and the
+// command line names another model. That is not an error, and the run's config.toml can then be read like any other
+// file.
 void settle_overruled(LoadedConfig& loaded);
 
 // Is the file the config.toml of a run? Such a file has every key, also keys that the run does not read. Call it before

@@ -22,12 +22,12 @@ struct Axis {
 };
 
 // The input pixels of an output pixel, and their weights.
-struct Window {
+struct Filter {
   std::int64_t first = 0;
   std::vector<std::int64_t> weights;
 };
 
-Window window_of(const Axis& axis, std::int64_t output) {
+Filter filter_of(const Axis& axis, std::int64_t output) {
   const double scale = static_cast<double>(axis.from) / static_cast<double>(axis.to);
   const double spread = std::max(scale, 1.0);
   const double center = (static_cast<double>(output) + 0.5) * scale;
@@ -40,23 +40,23 @@ Window window_of(const Axis& axis, std::int64_t output) {
     weights.push_back(distance < 1.0 ? 1.0 - distance : 0.0);
     sum += weights.back();
   }
-  Window window{.first = first, .weights = {}};
+  Filter filter{.first = first, .weights = {}};
   for (const double weight : weights)
-    window.weights.push_back(static_cast<std::int64_t>(0.5 + weight / sum * (1 << kWeightBits)));
-  return window;
+    filter.weights.push_back(static_cast<std::int64_t>(0.5 + weight / sum * (1 << kWeightBits)));
+  return filter;
 }
 
-std::vector<Window> windows_of(const Axis& axis) {
-  std::vector<Window> windows;
-  for (std::int64_t i = 0; i < axis.count; ++i) windows.push_back(window_of(axis, axis.begin + i));
-  return windows;
+std::vector<Filter> filters_of(const Axis& axis) {
+  std::vector<Filter> filters;
+  for (std::int64_t i = 0; i < axis.count; ++i) filters.push_back(filter_of(axis, axis.begin + i));
+  return filters;
 }
 
 // Returns the weighted sum of pixels that are `stride` bytes apart.
-std::uint8_t filtered(const std::uint8_t* pixels, std::int64_t stride, const Window& window) {
+std::uint8_t filtered(const std::uint8_t* pixels, std::int64_t stride, const Filter& filter) {
   std::int64_t sum = kHalf;
-  const std::uint8_t* pixel = pixels + window.first * stride;
-  for (const std::int64_t weight : window.weights) {
+  const std::uint8_t* pixel = pixels + filter.first * stride;
+  for (const std::int64_t weight : filter.weights) {
     sum += weight * *pixel;
     pixel += stride;
   }
@@ -65,23 +65,23 @@ std::uint8_t filtered(const std::uint8_t* pixels, std::int64_t stride, const Win
 
 Picture with_columns(const Picture& picture, const Axis& axis) {
   Picture result{.channels = picture.channels, .height = picture.height, .width = axis.count, .pixels = {}};
-  const std::vector<Window> windows = windows_of(axis);
+  const std::vector<Filter> filters = filters_of(axis);
   result.pixels.reserve(static_cast<std::size_t>(result.channels * result.height * result.width));
   for (std::int64_t row = 0; row < picture.channels * picture.height; ++row)
-    for (const Window& window : windows)
-      result.pixels.push_back(filtered(picture.pixels.data() + row * picture.width, 1, window));
+    for (const Filter& filter : filters)
+      result.pixels.push_back(filtered(picture.pixels.data() + row * picture.width, 1, filter));
   return result;
 }
 
 Picture with_rows(const Picture& picture, const Axis& axis) {
   Picture result{.channels = picture.channels, .height = axis.count, .width = picture.width, .pixels = {}};
-  const std::vector<Window> windows = windows_of(axis);
+  const std::vector<Filter> filters = filters_of(axis);
   result.pixels.reserve(static_cast<std::size_t>(result.channels * result.height * result.width));
   for (std::int64_t channel = 0; channel < picture.channels; ++channel) {
     const std::uint8_t* const plane = picture.pixels.data() + channel * picture.height * picture.width;
-    for (const Window& window : windows)
+    for (const Filter& filter : filters)
       for (std::int64_t column = 0; column < picture.width; ++column)
-        result.pixels.push_back(filtered(plane + column, picture.width, window));
+        result.pixels.push_back(filtered(plane + column, picture.width, filter));
   }
   return result;
 }

@@ -6,9 +6,10 @@
 //   take_in_order(texts, held.order);                         // the training part, then held.count held-out samples
 //
 // Without classes, the last ceil(n * fraction) samples are held out, as nanoGPT does. With classes, the last n *
-// fraction samples of each class of n samples are held out, rounded to the nearest, at least 1 and at most n - 1. A
-// class with one sample is only trained on. If samples have a file order, the end of the file is held out when it is
-// fair. That means: for each class the end has between half and twice that number, and leaves training samples.
+// fraction samples of each class of n samples are held out. The number is rounded to the nearest, at least 1 and at
+// most n - 1. A class with one sample is only trained on. If samples have a file order, the end of the file is held out
+// when it is fair. That means: for each class the end has between half and twice that number, and leaves training
+// samples.
 //
 // Values; Local.
 #pragma once

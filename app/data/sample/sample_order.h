@@ -1,7 +1,7 @@
 // shuffled_row(), shuffled_offset(): pure functions that return the g-th sample of a run.
 //
 // g = global_sample_index(...) counts all samples of the run, over steps, micro-batches, ranks and rows. So a run can
-// be resumed, resharded or repeated from a few numbers, and the samples of a rank depend on the world only through g.
+// be resumed, resharded or repeated from a few numbers. The samples of a rank depend on the world only through g.
 //
 // The hash is the finaliser of SplitMix64 (Steele, Lea, Flood 2014) over a hashed seed. A multiply-high maps it to a
 // range, so the bias is below count / 2^64. The permutation is a 6-round Feistel network on the smallest even number of

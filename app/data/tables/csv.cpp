@@ -26,7 +26,7 @@ constexpr std::string_view kLabelKey = "data.label_column";
 constexpr std::size_t kColumnsOfNames = 200;
 
 // Returns the whole `field` as a number; empty: it is not a number. A number that is too large for a float, or out of a
-// double's range on either side, is returned as infinite: it is a number, and not a word of a header.
+// double's range on either side, is returned as infinite. It is a number, and not a word of a header.
 std::optional<float> number(std::string_view field) {
   if (!is_number(field)) return std::nullopt;
   if (field.starts_with('+')) field.remove_prefix(1);

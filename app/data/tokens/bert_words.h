@@ -8,9 +8,9 @@
 // symbols) and each Chinese ideograph is a word. Without lower_case, characters are not changed. Categories are those
 // of the installed utf8proc.
 //
-// With lower_case a text is decomposed (Unicode's NFD), loses its nonspacing marks, and becomes lower-case: "É" is "e",
-// "ß" stays, "≠" is "=", a Korean syllable becomes its letters. Marks that are not nonspacing (as in musical notation)
-// keep their order, but NFD would sort them. Local.
+// With lower_case a text is decomposed (Unicode's NFD), loses its nonspacing marks, and becomes lower-case. Examples:
+// "É" is "e", "ß" stays, "≠" is "=", and a Korean syllable becomes its letters. Marks that are not nonspacing (as in
+// musical notation) keep their order, but NFD would sort them. Local.
 #pragma once
 
 #include <cstddef>

@@ -42,9 +42,9 @@ class BytePairTokenizer {
                                 Specials specials = Specials::kTokens);
   // Returns the file in `folder` that has the tokens: tokenizer.json or, if there is none, vocab.json.
   static std::filesystem::path file_of(const std::filesystem::path& folder);
-  // Learns a tokenizer of at most `size` tokens, 256 or more: the bytes, then joined pairs, the most frequent first; of
-  // equally frequent pairs, the lowest numbers first. There are fewer tokens if no pair is left that occurs twice.
-  // Throws ConfigError under "--size".
+  // Learns a tokenizer of at most `size` tokens, 256 or more. The bytes come first, then joined pairs: the most
+  // frequent first, and of equally frequent pairs, the lowest numbers first. There are fewer tokens if no pair is left
+  // that occurs twice. Throws ConfigError under "--size".
   static BytePairTokenizer learn(std::string_view text, std::int64_t size);
   // Writes vocab.json and merges.txt, GPT-2's files. Throws IoError. Throws ConfigError under "--learn" if the folder
   // has a tokenizer.json, because read() would read that file.
@@ -55,9 +55,9 @@ class BytePairTokenizer {
   // Appends the tokens of a part of a text to `out`. `begins`: is it the first part? Cut parts only where may_cut() is
   // true.
   void encode(std::string_view text, std::vector<std::int64_t>& out, bool begins = true) const;
-  // May a text be cut at `at`, so its parts have the tokens of the whole? True only for places that are certain: over
-  // bytes after a letter or digit, and before white space or punctuation (TextSplitter::may_cut); of Llama 2's form
-  // only before a line end. `at` must be less than the size of the text.
+  // May a text be cut at `at`, so its parts have the tokens of the whole? True only for places that are certain. Over
+  // bytes these are after a letter or digit, and before white space or punctuation (TextSplitter::may_cut). With Llama
+  // 2's form they are only before a line end. `at` must be less than the size of the text.
   bool may_cut(std::string_view text, std::size_t at) const;
   // Converts tokens to a text. Numbers that are no token, and added tokens that tokenizer.json calls special, give no
   // text. Bytes that are not UTF-8 are not changed.

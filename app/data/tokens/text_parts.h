@@ -3,9 +3,9 @@
 //   TextParts parts("input.txt", &tokenizer);
 //   for (std::string part; parts.next(part);) tokenizer.encode(part, tokens, begins);
 //
-// All parts together are the text. A part ends before the last line end at which the tokenizer may cut, or else at its
-// last place of another kind: a space after a word, for example. If it has no such place, it ends when it is full.
-// Then a token at the cut may differ from that of the whole text. Local. Throws IoError.
+// All parts together are the text. A part ends before the last line end at which the tokenizer may cut. If there is
+// none, it ends at the last other place, such as a space after a word. If it has no such place, it ends when it is
+// full. Then a token at the cut may differ from that of the whole text. Local. Throws IoError.
 #pragma once
 
 #include <cstdint>

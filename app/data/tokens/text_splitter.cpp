@@ -89,7 +89,7 @@ void TextSplitter::split(std::string_view text, const std::function<void(std::st
 }
 
 bool TextSplitter::may_cut(std::string_view text, std::size_t at) const {
-  constexpr std::size_t kWindow = 32;  // bytes after the cut that the expression is tried with
+  constexpr std::size_t kLookAhead = 32;  // bytes after the cut that the expression is tried with
   std::size_t bytes = 0;
   const std::int32_t next = at < text.size() ? code_at(text, at, bytes) : -1;
   const bool is_space = next == ' ' || next == '\n' || next == '\r';
@@ -99,7 +99,7 @@ bool TextSplitter::may_cut(std::string_view text, std::size_t at) const {
   if (begin == at) return false;
   bool ends_there = false;
   std::size_t end = begin;
-  split(text.substr(begin, at - begin + kWindow), [&](std::string_view piece) {
+  split(text.substr(begin, at - begin + kLookAhead), [&](std::string_view piece) {
     end += piece.size();
     ends_there = ends_there || end == at;
   });

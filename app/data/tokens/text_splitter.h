@@ -31,8 +31,8 @@ class TextSplitter {
   void split(std::string_view text, const std::function<void(std::string_view)>& take) const;
 
   // Do the parts [0, at) and [at, end) have the pieces of the whole? True only for places that are certain with
-  // expressions of the form of GPT-2's and Llama 3's: after a letter or digit, before a space, a line end or
-  // punctuation, if the expression ends a piece there. An apostrophe is no such place, because it may begin a
+  // expressions of the form of GPT-2's and Llama 3's. These are after a letter or digit and before a space, a line end
+  // or punctuation, if the expression ends a piece there. An apostrophe is no such place, because it may begin a
   // contraction. After punctuation, Llama 3's pieces continue with line ends.
   bool may_cut(std::string_view text, std::size_t at) const;
 

@@ -112,7 +112,7 @@ void TokenDataset::require_classes(std::int64_t classes, std::string_view key) c
     if (found == tokens.end()) return true;
     throw ConfigError(key, fmt::format("{}", classes),
                       "too small: " + named(position + (found - tokens.begin()), *found),
-                      fmt::format("set it to at least {}, or to 0 to use the data's; if the vocabulary has no such "
+                      fmt::format("set it to at least {}, or to 0 to use the data's. If the vocabulary has no such "
                                   "token, the file is damaged: write it again",
                                   classes_));
   });

@@ -8,8 +8,8 @@
 // A window may cross from a file into the next. So the cut into files changes no sample, and no file is too short.
 // Positions are relative to the part; errors have the file and the position in it.
 //
-// Local. Throws ConfigError(key) if the part is too short, or if a token is too large for any vocabulary (kMostTokens),
-// which means that the file is damaged.
+// Local. Throws ConfigError(key) if the part is too short, or if a token is too large for any vocabulary (kMostTokens).
+// The file is then damaged.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 // within a document. Files stay open, and only the tokens that a caller asks for are read.
 //
 // Local; reading from several threads is safe. Throws ConfigError(key, path) if TokenStream refuses a file, or if a
-// file has no tokens, has another form or width than the first file, or is named twice.
+// file has no tokens or is named twice. Also if a file has another form or width than the first file.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 //           nanoGPT .bin, uint16 tokens       any other file of even size that does not look like text
 //
 // Local; reading from several threads is safe. Throws ConfigError(key, path) if the count of an llm.c header does not
-// match the file's size, or if a file begins with the mark of another format (llm.c models and states, Megatron
-// indices, gzip, zip). Throws IoError if the file cannot be read, or has become shorter since it was opened.
+// match the file's size. Also if a file begins with the mark of another format: llm.c models and states, Megatron
+// indices, gzip, zip. Throws IoError if the file cannot be read, or has become shorter since it was opened.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 //
 // A learned vocabulary has words between spaces, with ASCII letters in lower case. A vocabulary that is read has
 // WordPiece's pieces; "##" marks a piece that continues a word. Numbers equal those of transformers 5 (BertTokenizer,
-// with lower_case as do_lower_case). A text is cut into words (bert_words.h), and from the begin of a word the longest
+// with lower_case as do_lower_case). A text is cut into words (bert_words.h). From the begin of a word the longest
 // piece is taken, again and again (Schuster and Nakajima, 2012). A word is [UNK] if no piece fits, or if it has more
 // than 100 characters. [PAD], [UNK], [CLS], [SEP] and [MASK] in a text are these pieces. [SEP] ends a text.
 //
@@ -36,9 +36,9 @@ class Vocabulary {
   // Returns the pieces, one a line in the order of their numbers.
   std::string lines() const;
   // Reads a file with one piece per line, whose number is the line's, from 0. If lower_case is empty, texts are
-  // lower-cased if fewer than one piece in a hundred has a capital letter (has_capital(); names in brackets do not
-  // count). Vocabularies of lower-case letters with accents are not supported. Throws ConfigError(key) if the file
-  // lacks [PAD], [UNK], [CLS] or [SEP], or has a piece twice.
+  // lower-cased if fewer than one piece in a hundred has a capital letter. Names in brackets do not count
+  // (has_capital()). Vocabularies of lower-case letters with accents are not supported. Throws ConfigError(key) if the
+  // file lacks [PAD], [UNK], [CLS] or [SEP], or has a piece twice.
   static Vocabulary read(const std::filesystem::path& path, std::string_view key, std::optional<bool> lower_case = {});
   static Vocabulary parse(std::string_view bytes, std::string_view key, std::string_view path,
                           std::optional<bool> lower_case = {});
@@ -46,8 +46,9 @@ class Vocabulary {
   std::int64_t size() const { return static_cast<std::int64_t>(pieces_.size()); }
   std::int64_t pad() const { return pad_; }
   const std::string& piece(std::int64_t number) const { return pieces_[static_cast<std::size_t>(number)]; }
-  // Returns lines for the user: how capital letters are treated, or why lower_case does not fit the pieces, and how
-  // many pieces have accents that lower-cased texts do not have. For words of of_lines() a line names their file.
+  // Returns lines for the user. They say how capital letters are treated, or why lower_case does not fit the pieces.
+  // They also count the pieces with accents that lower-cased texts do not have. For words of of_lines() a line names
+  // their file.
   const std::vector<std::string>& notes() const { return notes_; }
 
   // Returns `context` numbers: [CLS], the text, cut off if it is longer, and padding.

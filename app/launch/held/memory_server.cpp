@@ -55,7 +55,7 @@ MemoryAnswer list(const MemoryFiles& kept, std::string_view prefix, std::string_
 }  // namespace
 
 MemoryServer::MemoryServer(std::size_t most_names)
-    : name_(random_name(16)), kept_(most_names), events_(epoll_create1(EPOLL_CLOEXEC)) {
+    : name_(random_name(16)), files_(most_names), events_(epoll_create1(EPOLL_CLOEXEC)) {
   if (events_.get() < 0) throw IoError("memory of the launcher", "epoll_create1", errno);
 }
 
@@ -125,16 +125,16 @@ MemoryAnswer MemoryServer::answer_to(MemoryRequest& request, FileDescriptor file
   const std::string_view name = request.name, other = request.other;
   switch (request.kind) {
     case Kind::kPut:
-      return done_unless(kept_.put(name, std::move(file)));
+      return done_unless(files_.put(name, std::move(file)));
     case Kind::kGet:
-      attached = kept_.find(name);
+      attached = files_.find(name);
       return {.kind = attached < 0 ? AnswerKind::kNone : AnswerKind::kDone};
     case Kind::kList:
-      return list(kept_, name, other);
+      return list(files_, name, other);
     case Kind::kRename:
-      return done_unless(kept_.rename(name, other));
+      return done_unless(files_.rename(name, other));
     case Kind::kRemove:
-      return done_unless(kept_.remove(name));
+      return done_unless(files_.remove(name));
     case Kind::kLauncher:
       return with_text(AnswerKind::kDone, {name_.c_str(), name_.size() + 1});
   }

@@ -35,8 +35,8 @@ class MemoryServer {
   // Answers the requests that the ranks sent before they ended, and closes all connections.
   void disconnect();
 
-  MemoryFiles& kept() { return kept_; }
-  const MemoryFiles& kept() const { return kept_; }
+  MemoryFiles& files() { return files_; }
+  const MemoryFiles& files() const { return files_; }
 
  private:
   // Returns false if no request was waiting, or if the connection was closed.
@@ -45,7 +45,7 @@ class MemoryServer {
   MemoryAnswer answer_to(MemoryRequest& request, FileDescriptor file, int& attached);
 
   const std::string name_;  // random
-  MemoryFiles kept_;
+  MemoryFiles files_;
   FileDescriptor events_;  // an epoll descriptor with every connection
   std::map<std::uint64_t, UnixSocket> connections_;
   std::uint64_t next_connection_ = 0;

@@ -21,7 +21,7 @@ using Says = MachineMessage::Kind;
 
 constexpr std::chrono::seconds kIntroduction{10};
 constexpr std::ptrdiff_t kMostUnknown = 256;  // most unknown connections; one more drops the oldest
-constexpr int kMostRefusalsTold = 10;
+constexpr int kMostRefusalsPrinted = 10;
 
 bool send_now(int socket, std::span<const char> bytes) {
   // Messages are small. If the buffer has no room for a message, the client does not read.
@@ -52,7 +52,7 @@ void MachineLeader::begin(int generation, int left) {
 
 void MachineLeader::begin_on(Client& client) {
   if (!began_.insert(client.machine).second) {
-    client.gone = !tell(
+    client.gone = !send_to(
         client,
         {.kind = Says::kWait,
          .text =
@@ -60,7 +60,7 @@ void MachineLeader::begin_on(Client& client) {
     return;
   }
   client.takes_part = true;
-  client.gone = !tell(client, {.kind = Says::kBegin, .left = left_});
+  client.gone = !send_to(client, {.kind = Says::kBegin, .left = left_});
 }
 
 std::vector<pollfd> MachineLeader::watched() const {
@@ -144,8 +144,8 @@ bool MachineLeader::take(Client& client, const meeting::Message& message, std::v
 
 bool MachineLeader::greet(Client& client, const meeting::Message& message) {
   const meeting::StoreSession::Answer answer = client.session.take(message, meeting_.name, meeting_.secret);
-  if (!answer.refusal.empty() && num_refused_ <= kMostRefusalsTold)
-    news_ += ++num_refused_ > kMostRefusalsTold
+  if (!answer.refusal.empty() && num_refused_ <= kMostRefusalsPrinted)
+    news_ += ++num_refused_ > kMostRefusalsPrinted
                  ? "zero launch: more connections are refused; they are not printed\n"
                  : fmt::format("zero launch: a launcher at {} was refused: {}\n", client.address, answer.refusal);
   return (answer.bytes.empty() || send_now(client.socket.get(), answer.bytes)) && answer.goes_on;
@@ -153,7 +153,7 @@ bool MachineLeader::greet(Client& client, const meeting::Message& message) {
 
 bool MachineLeader::join(Client& client, const MachineMessage& message) {
   const auto refuse = [&](const std::string& why) {
-    tell(client, {.kind = Says::kRefused, .text = why});
+    send_to(client, {.kind = Says::kRefused, .text = why});
     return false;
   };
   if (message.text != meeting_.options)
@@ -168,14 +168,14 @@ bool MachineLeader::join(Client& client, const MachineMessage& message) {
   return !client.gone;
 }
 
-bool MachineLeader::tell(Client& client, MachineMessage message) {
+bool MachineLeader::send_to(Client& client, MachineMessage message) {
   message.generation = generation_;
   return send_now(client.socket.get(), meeting::to_bytes(to_message(message)));
 }
 
 void MachineLeader::say(int machine, MachineMessage message) {
   const auto client = std::ranges::find(clients_, machine, &Client::machine);
-  if (client != clients_.end() && !tell(*client, std::move(message))) client->gone = true;
+  if (client != clients_.end() && !send_to(*client, std::move(message))) client->gone = true;
   drop_gone();
 }
 
@@ -210,7 +210,7 @@ void MachineLeader::end(MachineMessage over, std::chrono::milliseconds limit) {
   const bool again = over.status == MachineMessage::kAllAgain;
   hear();
   for (Client& client : clients_)
-    if (client.machine >= 0 && !tell(client, over)) client.gone = true;
+    if (client.machine >= 0 && !send_to(client, over)) client.gone = true;
   goes_on_ = false;
   drop_gone();
   if (!again) return;

@@ -73,7 +73,7 @@ class MachineLeader {
   bool greet(Client& client, const meeting::Message& message);
   bool join(Client& client, const MachineMessage& message);
   void begin_on(Client& client);
-  bool tell(Client& client, MachineMessage message);
+  bool send_to(Client& client, MachineMessage message);
   void drop_gone();
 
   const MachineMeeting meeting_;

@@ -4,7 +4,7 @@
 //
 // The launcher of machine 0 leads (MachineLeader): it decides which ranks start again, and counts all restarts. The
 // other launchers ask it (MachineMember). A launcher whose machine has only workers cannot tell whether a worker failed
-// by itself, or because a server died. The launcher of machine 0 can: its machine has the first ranks that may not
+// by itself, or because a server died. The launcher of machine 0 can. Its machine has the first ranks that may not
 // fail, and it asks the launchers of the other such ranks.
 //
 // The launchers meet at the port after the master's, and prove to each other that they have the job's token
@@ -44,11 +44,11 @@ namespace zero {
 // the launcher usually knows of the death by then. If it does not, the replacement begins and ends with the attempt,
 // and a restart is wasted.
 //
-// A launcher counts as lost if it hangs up, is silent for half a minute, or does not answer in time: kCheck within half
-// of LaunchOptions::answer, kLost within all of it. If another launcher is lost, its ranks are lost. If one of these
-// may not fail, the attempt has failed; else the other ranks continue. The launcher may join again in the next attempt.
-// If machine 0's launcher is lost, the attempt has failed. The other launchers end their ranks and join again, as often
-// as restarts are allowed, each time for up to LaunchOptions::patience.
+// A launcher counts as lost if it hangs up, is silent for half a minute, or does not answer in time. It must answer
+// kCheck within half of LaunchOptions::answer, and kLost within all of it. If another launcher is lost, its ranks are
+// lost. If one of these may not fail, the attempt has failed; else the other ranks continue. The launcher may join
+// again in the next attempt. If machine 0's launcher is lost, the attempt has failed. The other launchers end their
+// ranks and join again, as often as restarts are allowed, each time for up to LaunchOptions::patience.
 struct MachineMessage {
   enum class Kind { kJoin, kRefused, kWait, kBegin, kLost, kCheck, kAlive, kAgain, kNoMore, kFailed, kOver, kEnded };
   static constexpr int kAllAgain = -1;  // status: all ranks start again

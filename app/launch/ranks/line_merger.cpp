@@ -30,7 +30,7 @@ void LineMerger::add(int rank, std::string line, Time now) {
     }
   }
   held_bytes_ += line.size();
-  entries_.push_back({std::move(line), {rank}, now + window_});
+  entries_.push_back({std::move(line), {rank}, now + patience_});
 }
 
 std::string LineMerger::pop() {

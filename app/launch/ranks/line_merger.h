@@ -4,8 +4,8 @@
 //   merger.take(now)   {"[ranks 0-1] out of range"}
 //
 // Each line is whole and has its rank as a prefix. A line that several ranks print is printed once, with all their
-// numbers. A line waits `window` for the same line of other ranks, or until all ranks have printed it. Invariants: the
-// lines of one rank keep their order; nothing is lost. The caller passes the time. Local; not thread-safe.
+// numbers. A line waits `patience` for the same line of other ranks, or until all ranks have printed it. Invariants:
+// the lines of one rank keep their order; nothing is lost. The caller passes the time. Local; not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class LineMerger {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  LineMerger(int num_ranks, std::chrono::milliseconds window) : num_ranks_(num_ranks), window_(window) {}
+  LineMerger(int num_ranks, std::chrono::milliseconds patience) : num_ranks_(num_ranks), patience_(patience) {}
 
   void add(int rank, std::string line, Time now);
   // Removes and returns the lines that are due, with their prefixes, in order.
@@ -46,7 +46,7 @@ class LineMerger {
   std::string pop();
 
   int num_ranks_;
-  std::chrono::milliseconds window_;
+  std::chrono::milliseconds patience_;
   std::deque<Entry> entries_;
   std::size_t held_bytes_ = 0;
 };

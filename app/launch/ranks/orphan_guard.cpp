@@ -83,13 +83,13 @@ OrphanGuard::~OrphanGuard() {
 }
 
 void OrphanGuard::watch(pid_t group) {
-  tell(group);
+  send(group);
 }
 void OrphanGuard::forget(pid_t group) {
-  tell(-group);
+  send(-group);
 }
 
-void OrphanGuard::tell(pid_t message) {
+void OrphanGuard::send(pid_t message) {
   // If the guard was killed, the run continues with only the kernel's protection.
   while (write(pipe_, &message, sizeof message) < 0 && errno == EINTR) {
   }

@@ -26,7 +26,7 @@ class OrphanGuard {
   void forget(pid_t group);
 
  private:
-  void tell(pid_t message);
+  void send(pid_t message);
 
   pid_t pid_ = -1;
   int pipe_ = -1;

@@ -14,12 +14,12 @@ namespace zero {
 namespace {
 
 // Long enough to merge equal lines of ranks that fail alike, and too short for a user to notice.
-constexpr std::chrono::milliseconds kMergeWindow{150};
+constexpr std::chrono::milliseconds kMergePatience{150};
 
 }  // namespace
 
 RankOutput::RankOutput(std::vector<int> ranks, std::vector<bool> shown)
-    : errors_(static_cast<int>(std::count(shown.begin(), shown.end(), true)), kMergeWindow),
+    : errors_(static_cast<int>(std::count(shown.begin(), shown.end(), true)), kMergePatience),
       to_output_(STDOUT_FILENO),
       to_errors_(STDERR_FILENO) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -6,9 +6,9 @@
 //   log.take_back(40);                  // readers drop step 41 and later ones
 //
 // Tags: train/{loss,lr,grad_norm,loss_scale}, speed/{tokens_per_second,rows_per_second,step_seconds},
-// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy,val_perplexity}, and the same with
-// _ema for the average of the weights. Their second words are keys of metrics.jsonl. The configuration is a text.
-// Local; not thread-safe. Throws IoError as EventFile does.
+// memory/{device,host,disk}_bytes (of this rank), validation/{val_loss,val_accuracy,val_perplexity}. Values of the
+// average of the weights have the same tags with _ema. Their second words are keys of metrics.jsonl. The configuration
+// is a text. Local; not thread-safe. Throws IoError as EventFile does.
 #pragma once
 
 #include <cstdint>

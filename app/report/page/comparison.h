@@ -44,10 +44,10 @@ struct Comparison {
   std::vector<ComparedKey> keys;  // all keys but run.dir, which always differs
 };
 
-// Compares runs. The utilization of several runs is relative to the highest peak that any of them probed on the same
-// machine, with the same device and number of threads. For N ranks, that is N times the highest peak of a rank, but at
-// most the highest total of all ranks of one of these runs. So equal step times give equal utilizations. A single run,
-// and a run without a peak in its report, keeps its own utilization.
+// Compares runs. The utilization of several runs is relative to the highest peak that any of them probed. Only runs on
+// the same machine, with the same device and number of threads, share a peak. For N ranks, that is N times the highest
+// peak of a rank. It is at most the highest total of all ranks of one of these runs. So equal step times give equal
+// utilizations. A single run, and a run without a peak in its report, keeps its own utilization.
 Comparison compare(std::span<const RecordedRun> runs);
 
 // Returns "188 ms", "11.1 MiB" or "4,080 /s"; "-" if there is no value.

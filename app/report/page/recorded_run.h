@@ -78,8 +78,8 @@ struct RecordedRun {
   RunFigures figures;
   std::vector<RecordedMemory> memory;
   std::optional<PhaseTimes> predicted, measured;
-  // Bytes of states by the formula of the stage, and bytes sent in a step by the plan and by the formula, beside the
-  // measured bytes. They belong to the rank whose values differ most.
+  // Beside the measured bytes: bytes of states by the stage's formula, and bytes sent in a step by plan and by formula.
+  // They belong to the rank whose values differ most.
   std::optional<PlannedAndMeasured> states, sent_by_plan, sent_by_formula;
   std::optional<StepTimelineFile> timeline;
 };

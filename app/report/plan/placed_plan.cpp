@@ -62,7 +62,7 @@ bool may_leave_device(const TrainingPlan& plan) {
          plan.options.device_memory.kind == MemoryBudget::Kind::kBytes || has_known_gpu(plan);
 }
 
-void tell_device(const TrainingPlan& plan, EngineHost& known) {
+void describe_device(const TrainingPlan& plan, EngineHost& known) {
   if (plan.machine) known.local_world = plan.machine->ranks;
   if (plan.linked)
     known.open_link = [](Communicator&, Device&) { return std::unique_ptr<DeviceLink>(); };  // never called

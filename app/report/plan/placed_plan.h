@@ -1,7 +1,7 @@
 // place_as_run(): places the states of a plan as a run would, with the run's code (Placer).
 //
 //   EngineHost known{.rates = rates};
-//   tell_device(plan, known);                                  // for a GPU that is here: its free memory counts
+//   describe_device(plan, known);                              // for a GPU that is here: its free memory counts
 //   place_as_run(plan, known, trace, {.step = profile});       // plan.tiers, plan.beside, plan.predicted
 //
 // It also computes the bytes that a rank holds beside its states. Local; from shapes, and from free memory if the plan
@@ -25,7 +25,7 @@ Schedule schedule_of(const TrainingPlan& plan, const Trace& trace);
 bool may_leave_device(const TrainingPlan& plan);
 
 // Describes the plan's GPU to a Placer, if its free memory is known, and whether units cross from GPU to GPU.
-void tell_device(const TrainingPlan& plan, EngineHost& known);
+void describe_device(const TrainingPlan& plan, EngineHost& known);
 
 // Requires room for the plan's fractions. Whether options give it is known before any probe. Throws ConfigError.
 void require_room_for_fractions(const TrainingPlan& plan);

@@ -35,14 +35,14 @@ std::vector<ShardsPlan::Owned> owned_by_rank(const TrainingPlan& plan, int owner
   return owned;
 }
 
-// Returns the uncut units as they are cut for `owners`.
-std::vector<Unit> cut_for(const std::vector<Unit>& uncut, const AttachOptions& options, int owners) {
-  if (options.shards != Cut::kWeighted) return cut_units(uncut, options.shards, owners);
+// Returns the whole units as they are cut for `owners`.
+std::vector<Unit> cut_for(const std::vector<Unit>& whole, const AttachOptions& options, int owners) {
+  if (options.shards != Cut::kWeighted) return cut_units(whole, options.shards, owners);
   std::vector<double> weights = options.shard_weights;
   if (weights.empty()) weights.push_back(1);  // not measured yet, so all are equal
   const double mean = std::accumulate(weights.begin(), weights.end(), 0.0) / static_cast<double>(weights.size());
   weights.resize(static_cast<std::size_t>(owners), mean);
-  return weighted_units(uncut, weights, 0);
+  return weighted_units(whole, weights, 0);
 }
 
 std::string owned_text(const ShardsPlan::Owned& owned) {

@@ -76,8 +76,8 @@ std::int64_t num_parameters(const std::vector<ParamSpec>& specs);
 // Counts without padding.
 std::int64_t num_parameters(const Unit& unit);
 
-// The cost of secondary groups for a rank at stage 3, in the min budget. It has the parts that the rank keeps, the
-// bytes of a step's gathers of parts within the group, and all bytes that leave the group.
+// The cost of secondary groups for a rank at stage 3, in the min budget. It has the parts that the rank keeps. It also
+// has the bytes of a step's gathers of parts within the group, and all bytes that leave the group.
 struct SecondaryCost {
   std::int64_t kept = 0;
   std::int64_t sent_within = 0;

@@ -273,7 +273,7 @@ Resumed RunCheckpoints::load(EngineOfRun engine, const Saved& saved) {
 
 std::optional<Resumed> RunCheckpoints::resume(EngineOfRun engine, std::int64_t newest) {
   std::vector<std::string> damages;
-  const auto tell_damages = [&] {
+  const auto report_damages = [&] {
     if (comm_.rank() != 0) return;
     for (const std::string& damage : damages) ZERO_LOG(error, "this checkpoint is skipped: {}", damage);
   };
@@ -285,12 +285,12 @@ std::optional<Resumed> RunCheckpoints::resume(EngineOfRun engine, std::int64_t n
       std::error_code unknown;
       const std::int64_t best = resumed.state.best.step;
       best_on_disk_ = best >= 0 && std::filesystem::exists(folder_.path_of(best), unknown) ? best : -1;
-      tell_damages();
+      report_damages();
       return resumed;
     } catch (const IoError& error) {
       damages.emplace_back(error.what());
     } catch (...) {
-      tell_damages();
+      report_damages();
       throw;
     }
   }

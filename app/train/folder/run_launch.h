@@ -4,8 +4,8 @@
 //   // {.name = "torchrun none 5f3a... 4711 88213", .is_restart = true, .keeps_runs = false}
 //
 // Each launcher of `zero launch` draws a name that no other launcher has (ZERO_LAUNCH_ID). torchrun's run id may be
-// "none", or that of an earlier job. So its name also has the process of torchrun's agent, which stays during all
-// attempts, the start of that process and the boot of the machine. Machines have different launchers or agents, and so
+// "none", or that of an earlier job. So its name also has the process of torchrun's agent, the start of that process,
+// and the boot of the machine. The agent stays during all attempts. Machines have different launchers or agents, and so
 // different names: RunOpening gathers them. The agent is the first ancestor without TORCHELASTIC_RESTART_COUNT: a rank
 // may be started by a script.
 //

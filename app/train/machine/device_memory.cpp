@@ -45,7 +45,7 @@ std::int64_t asked_bytes(std::string_view said) {
   return 0;
 }
 
-bool says_out_of_memory(std::string_view said) {
+bool is_out_of_memory(std::string_view said) {
   constexpr std::array<std::string_view, 4> kWords{"CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
                                                    "CUSOLVER_STATUS_ALLOC_FAILED", "CUDA error: out of memory"};
   return std::ranges::any_of(kWords,

@@ -29,7 +29,7 @@ std::int64_t asked_bytes(std::string_view said);
 
 // True if this message of libtorch says that the device is full. Errors of cuBLAS, cuDNN or the driver have no
 // exception type of their own for it.
-bool says_out_of_memory(std::string_view said);
+bool is_out_of_memory(std::string_view said);
 
 // Returns an error under "memory". `step`: the step that was not finished. `said`: the message of the failed
 // allocation.

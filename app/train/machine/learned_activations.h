@@ -22,7 +22,7 @@
 
 namespace zero {
 
-// Returns a name for all runs whose operators take the same memory: it has the version of libtorch, the kind of GPU,
+// Returns a name for all runs whose operators take the same memory. It has the version of libtorch, the kind of GPU,
 // the model and its samples. `batch`: samples of a rank and micro-batch.
 std::string activation_work(const ModelOptions& model, const SampleShape& shape, std::int64_t batch, DType dtype,
                             std::string_view gpu);

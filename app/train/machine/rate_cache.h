@@ -5,7 +5,7 @@
 //   const TierRates rates = cache.find(machine).value_or(TierRates{});
 //   cache.keep(machine, rates);
 //
-// They are stored in a file of the user's cache folder (${XDG_CACHE_HOME:-~/.cache}/zero.cpp/rates.json), with one
+// They are stored in a file of the user's cache folder (${XDG_CACHE_HOME:-~/.cache}/zero.cpp/rates.json). It has one
 // entry for each processor, number of ranks and threads, and set of disks. A missing or unreadable file holds nothing;
 // a file that cannot be written is a warning. Local.
 #pragma once

@@ -41,17 +41,17 @@ TrainResult naming_device_memory(Run& run, Body body) {
     run.ranks.world.write_flight(error);
     throw error;
   };
-  const bool can_be_told = !run.ranks.device->host_readable();
+  const bool on_gpu = !run.ranks.device->host_readable();
   try {
     return body();
   } catch (const c10::OutOfMemoryError& error) {
-    if (!can_be_told || !run.model.engine) throw;
+    if (!on_gpu || !run.model.engine) throw;
     fail(error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    if (!can_be_told || !run.model.engine || !says_out_of_memory(error.what_without_backtrace())) throw;
+    if (!on_gpu || !run.model.engine || !is_out_of_memory(error.what_without_backtrace())) throw;
     fail(error.what_without_backtrace());
   } catch (const ConfigError& error) {
-    if (!can_be_told || !run.model.engine || error.key() != "memory") throw;
+    if (!on_gpu || !run.model.engine || error.key() != "memory") throw;
     fail(error.what());
   }
   return {};  // fail() throws
@@ -64,7 +64,7 @@ TrainResult train_in_folder(const TrainJob& job, World& world, const TrainOutput
   Run run(job, world, output, seams);
   lock = hold_folder(run.folder, run.ranks.comm());
   const RunOpening opening(job, run.folder, run.checkpoints, run.ranks.comm());
-  if (sync.has_servers()) tell_workers(world.communicator(), opening.is_done());
+  if (sync.has_servers()) share_is_done(world.communicator(), opening.is_done());
   if (opening.is_done()) {
     opening.require_same_model();
     if (run.ranks.is_first()) run.say(opening.why_done());

@@ -34,7 +34,7 @@ void run_clocks(const TrainJob& job, const Corpus& corpus, const SampleShares& s
 
 }  // namespace
 
-void tell_workers(Communicator& run, bool is_done) {
+void share_is_done(Communicator& run, bool is_done) {
   all_gather_value(run, is_done ? 1 : 0);
 }
 

@@ -2,9 +2,9 @@
 //
 //   if (!sync.is_server(world.rank())) return run_worker(job, world);     // train() on the other ranks
 //
-// The servers tell it when the run is over. It writes and prints nothing: the servers do. Its samples of a clock depend
-// on its number among the workers, so a clock has the samples of a step without servers. A replacement of a lost worker
-// skips the collectives of the start. Instead it compares its configuration with the one that the servers send with the
+// The servers send it the end of the run. Only servers write files and print. Its samples of a clock depend on its
+// number among the workers, so a clock has the samples of a step without servers. A replacement of a lost worker skips
+// the collectives of the start. Instead it compares its configuration with the one that the servers send with the
 // weights.
 //
 // Collective with the servers' start of the run: opening, configuration, attach(). Throws as these do, and CommError.
@@ -19,7 +19,7 @@ namespace zero {
 
 TrainResult run_worker(const TrainJob& job, World& world);
 
-// The servers' side of its start: tells the workers whether the run is done already. Collective over the run.
-void tell_workers(Communicator& run, bool is_done);
+// Servers call it when they start: workers then know whether the run is already done. Collective over the run.
+void share_is_done(Communicator& run, bool is_done);
 
 }  // namespace zero

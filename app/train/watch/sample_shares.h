@@ -25,7 +25,7 @@ namespace zero {
 
 class SampleShares {
  public:
-  static constexpr std::size_t kWindow = SteadyMean::kWindow;
+  static constexpr std::size_t kPeriod = SteadyMean::kPeriod;
   static constexpr double kWorthwhile = 0.02;  // fraction of the slowest rank's seconds
 
   SampleShares(const ShareOptions& options, std::int64_t batch, int world, int rank);
@@ -36,13 +36,13 @@ class SampleShares {
   BatchGrid grid() const { return shared_grid(samples_, rank_); }
   double weight() const;
   // Call it after each step. Returns true if the shares changed. If shares are measured, it is Collective at the end of
-  // each window, otherwise Local.
+  // each period, otherwise Local.
   //
-  // After each kWindow steps every rank reports how long it computed, without waiting for others (steady_mean.h).
+  // After each kPeriod steps every rank reports how long it computed, without waiting for others (steady_mean.h).
   // SampleShares fits the time of a sample and a fixed time (pace_fit.h), and chooses the shares with which the step
   // ends earliest. All ranks change after the same step. Shares stay if the slowest rank would gain less than
-  // kWorthwhile, or less than twice the error of the measurement, which falls from window to window. The first step of
-  // a process, and the first step with other shares, are not measured.
+  // kWorthwhile, or less than twice the error of the measurement. This error falls from period to period. The first
+  // step of a process, and the first step with other shares, are not measured.
   bool learn(double own_seconds, Communicator& comm);
   // Returns the shares, for example "6 + 2".
   std::string text() const;

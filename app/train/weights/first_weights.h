@@ -5,7 +5,7 @@
 // If files beside the weights describe another model, this is refused first (model_of_weights.h).
 //
 // Local. Throws as InitialWeights does. If the weights have another number of tokens, the error names the source of the
-// model's number: a key, a tokenizer, a vocabulary, or a token of the data.
+// model's number. That is a key, a tokenizer, a vocabulary, or a token of the data.
 #pragma once
 
 #include <optional>

@@ -2,8 +2,8 @@
 //
 //   for (const std::string& note : write_model_files(job, *task, corpus, "runs/mine", ModelFiles::kNew)) say(note);
 //
-// The files are config.json for transformers, generation_config.json and the tokenizer's files of the first weights,
-// classes.json with the names of the data's classes, and words.txt with the words of texts without a tokenizer
+// The files are config.json for transformers, and generation_config.json and the tokenizer's files of the first
+// weights. classes.json has the names of the data's classes. words.txt has the words of texts without a tokenizer
 // (run_words.h). They are written when the run begins, because the export of an unfinished run also needs them.
 //
 // The tokenizer is that of data.tokenizer, or of the folder of data.vocab = ".../vocab.txt", or of the folder of

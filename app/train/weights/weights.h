@@ -7,9 +7,9 @@
 //   std::string sha = save_weights(engine, module, std::move(file));
 //
 // Reading is strict: the file must have every parameter with its shape, and nothing else. The model's row
-// (PublishedFiles, model_table.h) allows names without the prefix, names of old files, a tied head with the shape of
-// the table of tokens, and tensors that are not weights. It also allows missing new heads, which begin with random
-// values. Notes report missing heads and ignored tensors. Types are F32, F16 and BF16.
+// (PublishedFiles, model_table.h) allows names without the prefix, names of old files, and tensors that are not
+// weights. It also allows a tied head with the shape of the table of tokens. It also allows missing new heads, which
+// begin with random values. Notes report missing heads and ignored tensors. Types are F32, F16 and BF16.
 #pragma once
 
 #include <filesystem>
@@ -91,8 +91,8 @@ std::unique_ptr<SafetensorsWriter> open_weights(EngineOfRun engine, const torch:
                                                 std::string_view what = "the weights");
 
 // Collective. Writes the weights, with this rank's buffers, and gives the file its name. `file` is null on ranks that
-// do not write. Returns, on the writing rank, the SHA-256 over all parameters in name order in full precision (from the
-// master, if there is one); empty on the others.
+// do not write. Returns, on the writing rank, the SHA-256 over all parameters in name order, in full precision. The
+// values are those of the master, if there is one. Empty on the others.
 std::string save_weights(EngineOfRun engine, const torch::nn::Module& module, std::unique_ptr<SafetensorsWriter> file);
 
 // Collective. Writes the weights as save_weights() does, without the SHA-256. In a scope of engine.averaged() it writes

@@ -154,9 +154,9 @@ TEST(DType, ConvertsElementsBetweenTypes) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(back[i], to_float(to_float16(values[i])));
 }
 
-// Elements of every kind, as bytes. 16-bit types: all values. fp32: a third has random bits (with NaNs), a third is
-// around fp16's range with its subnormals, and a third is at or beside the middle of two neighbours of bf16 or fp16.
-// Also the ends of the range.
+// Elements of every kind, as bytes. 16-bit types: all values. fp32: a third has random bits (with NaNs), and a third is
+// around fp16's range with its subnormals. A third is at or beside the middle of two neighbours of bf16 or fp16. Also
+// the ends of the range.
 std::vector<std::byte> elements_of_every_kind(DType dtype) {
   std::vector<std::uint32_t> bits{0, 0x80000000U, 0x7f800000U, 0xff800000U, 0x7f800001U, 0xff800001U, 0x7fc00000U};
   for (const std::uint32_t more : {0x7fffffffU, 0xffffffffU, 1U, 0x007fffffU, 0x807fffffU, 0x7f7fffffU, 0xff7fffffU})

@@ -162,16 +162,16 @@ TEST(BlockFile, EveryFailingCallIsTold) {
     }
     return std::string();
   };
-  const auto told = [&](const std::string& text, const char* what) {
+  const auto expect_names = [&](const std::string& text, const char* what) {
     EXPECT_NE(text.find((folder / "a").string()), std::string::npos) << text;
     EXPECT_NE(text.find(what), std::string::npos) << text;
   };
-  told(attempt([](FailingCalls& calls) { calls.on_create = -EACCES; }), "create");
-  told(attempt([](FailingCalls& calls) { calls.on_preallocate = -ENOSPC; }), "reserve 4194305 bytes");
-  told(attempt([](FailingCalls& calls) { calls.on_write = -EIO; }), "write");
-  told(attempt([](FailingCalls& calls) { calls.on_write = -ENOSPC; }), "No space left");
-  told(attempt([](FailingCalls& calls) { calls.on_resize = -EIO; }), "set the size");
-  told(attempt([](FailingCalls& calls) { calls.on_sync = -EIO; }), "fsync");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_create = -EACCES; }), "create");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_preallocate = -ENOSPC; }), "reserve 4194305 bytes");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_write = -EIO; }), "write");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_write = -ENOSPC; }), "No space left");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_resize = -EIO; }), "set the size");
+  expect_names(attempt([](FailingCalls& calls) { calls.on_sync = -EIO; }), "fsync");
   EXPECT_EQ(attempt([](FailingCalls& calls) { calls.on_preallocate = -EOPNOTSUPP; }), "");
   EXPECT_EQ(attempt([](FailingCalls& calls) { calls.on_direct = -EINVAL; }), "");
 }

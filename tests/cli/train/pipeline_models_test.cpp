@@ -1,6 +1,6 @@
-// Models in a pipeline of processes: each model over each transport, with any order of passes, place of states and
-// type, has the bits of a run without a pipeline. `./test.sh` runs two combinations. The full tier runs a table in
-// which each two levels of two factors meet.
+// Models in a pipeline of processes. Each model over each transport, with any order of passes, tier of states and type,
+// has the bits of a run without a pipeline. `./test.sh` runs two combinations. The full tier runs a table in which each
+// two levels of two factors meet.
 #include <array>
 #include <filesystem>
 #include <map>

@@ -208,7 +208,7 @@ PrintedPlan printed_plan(const Folder& folder, const std::string& flags) {
 }
 
 // The shorter of two sections has the share m of the model's work, in each kind of pass. The formula of gpipe and 1f1b
-// is one micro-batch of this section, so m follows from the printed bubble: the same m for each number K of
+// is one micro-batch of this section. So m follows from the printed bubble, and is the same for each number K of
 // micro-batches. zb-h1 hides the products of weights, and no other gradients of weights.
 TEST_F(Pipelines, PlannedBubbleFollowsTheFormula) {
   const auto bubble = [this](const std::string& order, int micros) {
@@ -233,8 +233,8 @@ TEST_F(Pipelines, PlannedBubbleFollowsTheFormula) {
   EXPECT_GT(of_zb_h1, m / (3 * 4 * (1 - m) + m));
 }
 
-// Before block h.1 only the result of h.0 crosses, and the lookups of the tied embedding do: each has a number for each
-// token and feature. Each position sends one of them forward, and the gradient of the other back.
+// Before block h.1 only the result of h.0 and the lookups of the tied embedding cross. Each has a number for each token
+// and feature. Each position sends one of them forward, and the gradient of the other back.
 TEST_F(Pipelines, PlannedCrossingsFollowTheFormula) {
   for (const auto& [dtype, width] : {std::pair("fp32", 4), std::pair("bf16", 2)}) {
     SCOPED_TRACE(dtype);

@@ -489,19 +489,19 @@ TEST(StoreServer, EndTellsReplacements) {
     ASSERT_EQ(read_message(arrives.get(), challenge, kLong), Read::kDone);
     if (fails) server->abandon();
     std::thread end([&] { server.reset(); });
-    const auto expect_told = [&](const FileDescriptor& replacement) {
+    const auto expect_sent_end = [&](const FileDescriptor& replacement) {
       EXPECT_EQ(read_message(replacement.get(), answer, kLong), Read::kDone);
       EXPECT_EQ(answer.operation, Operation::kLost);
       EXPECT_EQ(answer.key, "") << "no rank is at fault";
       EXPECT_EQ(std::string(answer.value.begin(), answer.value.end()),
                 "the run ended before this process could be taken back");
     };
-    expect_told(waits);
+    expect_sent_end(waits);
     write_message(arrives.get(), {.operation = Operation::kProof,
                                   .value = prove(kSecret, Side::kClient, {hello.value, challenge.value})});
     write_message(arrives.get(), {.operation = Operation::kCome, .key = "1/1"});
     EXPECT_EQ(read_message(arrives.get(), answer, kLong), Read::kDone);  // the server's proof
-    expect_told(arrives);
+    expect_sent_end(arrives);
     end.join();
   }
 }

@@ -299,7 +299,7 @@ int run_rank(const SaverOptions& options, Communicator& comm) {
   return 1;
 }
 
-int save_as_told(const std::vector<std::string>& arguments) {
+int save_as_asked(const std::vector<std::string>& arguments) {
   const SaverOptions options = parse(arguments);
   if (options.rank >= 0) {
     const RankEnvironment self{.rank = options.rank,
@@ -326,7 +326,7 @@ int save_as_told(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return zero::save_as_told({argv + 1, argv + argc});
+    return zero::save_as_asked({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }

@@ -1,5 +1,5 @@
-// Misuse of attach() trained something else, or nothing, without a message: numbers out of range, a module that
-// registers nothing, steps without a gradient, and modules whose buffers or parameters differ between ranks.
+// Misuse of attach() trained something else, or nothing, without a message. Examples: numbers out of range, a module
+// that registers nothing, steps without a gradient, and modules whose buffers or parameters differ between ranks.
 #include <cmath>
 #include <cstdlib>
 

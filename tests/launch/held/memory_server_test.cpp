@@ -97,9 +97,9 @@ TEST(MemoryServer, BothSeeTheSameMemory) {
     rank.put("flight/0", file.get());
   }
   ASSERT_EQ(pwrite(file.get(), "AFTER", 5, 0), 5);
-  EXPECT_EQ(read_memory_file(server.kept().find("flight/0"), 100), "AFTERe");
-  EXPECT_EQ(read_memory_file(server.kept().find("flight/0"), 3), "AFT");
-  EXPECT_EQ(server.kept().find("flight/1"), -1);
+  EXPECT_EQ(read_memory_file(server.files().find("flight/0"), 100), "AFTERe");
+  EXPECT_EQ(read_memory_file(server.files().find("flight/0"), 3), "AFT");
+  EXPECT_EQ(server.files().find("flight/1"), -1);
 }
 
 TEST(MemoryServer, TheSameNameAgainReplaces) {
@@ -216,7 +216,7 @@ TEST(MemoryServer, ServesRequestsOfDeadRank) {
     end.send(&request, sizeof request, holding("words").get(), milliseconds(1000));
   }
   server.disconnect();
-  EXPECT_EQ(read_memory_file(server.kept().find("last"), 100), "words");
+  EXPECT_EQ(read_memory_file(server.files().find("last"), 100), "words");
 }
 
 TEST(MemoryServer, AnotherVersionIsToldSo) {
@@ -321,12 +321,12 @@ TEST(MemoryServer, NonsenseHurtsNobodyElse) {
       ++closed;
       end = UnixSocket(server.connect());
     }
-    ASSERT_LE(server.kept().size(), 50u);
+    ASSERT_LE(server.files().size(), 50u);
   }
   EXPECT_GT(closed, 100) << "records of a wrong size end a connection";
-  for (const std::string& name : server.kept().names()) {
+  for (const std::string& name : server.files().names()) {
     EXPECT_TRUE(is_memory_prefix(name)) << name;
-    EXPECT_GE(fcntl(server.kept().find(name), F_GET_SEALS), 0);
+    EXPECT_GE(fcntl(server.files().find(name), F_GET_SEALS), 0);
   }
   end = UnixSocket();
   const Serving serving(server);

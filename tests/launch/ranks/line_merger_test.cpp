@@ -28,7 +28,7 @@ TEST(LineMerger, CommonLinePrintsOnceAtOnce) {
   EXPECT_EQ(merger.take(kStart), Lines{"[ranks 0-1] bad"});
 }
 
-TEST(LineMerger, OneRanksLineWaitsForWindow) {
+TEST(LineMerger, OneRanksLineWaits) {
   LineMerger merger(2, milliseconds(100));
   merger.add(1, "mine", kStart);
   EXPECT_EQ(merger.due(), kStart + milliseconds(100));

@@ -99,9 +99,9 @@ TEST(FileCalls, ADuplicateIsTheSameFile) {
 TEST(FileCalls, MemoryFileSystemsAreKnown) {
   const TemporaryFolder folder;
   const FileDescriptor on_disk(kernel.open(folder / "file", O_RDWR | O_CREAT));
-  EXPECT_GE(kernel.lies_in_memory(on_disk.get()), 0);
+  EXPECT_GE(kernel.is_in_memory(on_disk.get()), 0);
   const FileDescriptor in_memory(memfd_create("zero-test", MFD_CLOEXEC));
-  EXPECT_EQ(kernel.lies_in_memory(in_memory.get()), 1);
+  EXPECT_EQ(kernel.is_in_memory(in_memory.get()), 1);
 }
 
 TEST(FileCalls, DirectIsSwitchedOnAndOff) {
@@ -118,7 +118,7 @@ TEST(FileCalls, ErrorsAreNegativeErrnoValues) {
   const Allocation page = allocate_host(4096);
   EXPECT_EQ(kernel.open(folder / "absent", O_RDONLY), -ENOENT);
   EXPECT_EQ(kernel.unlink(folder / "absent"), -ENOENT);
-  EXPECT_EQ(kernel.lies_in_memory(-1), -EBADF);
+  EXPECT_EQ(kernel.is_in_memory(-1), -EBADF);
   EXPECT_EQ(kernel.preallocate(-1, 4096), -EBADF);
   EXPECT_EQ(kernel.resize(-1, 4096), -EBADF);
   EXPECT_EQ(kernel.set_direct(-1, true), -EBADF);

@@ -118,7 +118,7 @@ TEST(ScratchFile, RefusalsAreIoErrorsWithReason) {
   EXPECT_TRUE(says(message(&FailingCalls::on_create, -EROFS, true), "make a scratch file"));
   EXPECT_TRUE(says(message(&FailingCalls::on_preallocate, -ENOSPC), "preallocation of 1,048,576 bytes"));
   EXPECT_TRUE(says(message(&FailingCalls::on_preallocate, -EDQUOT), "preallocation of 1,048,576 bytes"));
-  EXPECT_TRUE(says(message(&FailingCalls::on_lies_in_memory, -EIO), "read the file system"));
+  EXPECT_TRUE(says(message(&FailingCalls::on_is_in_memory, -EIO), "read the file system"));
   EXPECT_EQ(folder.num_files(), 0U);
   EXPECT_TRUE(says(message(&FailingCalls::on_unlink, -EPERM, true), "remove"));
   EXPECT_EQ(folder.num_files(), 1U) << "the message names the file that could not be removed";

@@ -28,7 +28,7 @@ constexpr std::chrono::seconds kLong{60};
 // program ends, because abandoned threads may still use them.
 class HangingCalls : public FileCalls {
  public:
-  enum class Kind { kTryFolder, kFindRoom, kOpen, kUnlink, kLiesInMemory, kPreallocate, kResize, kDirect, kRead };
+  enum class Kind { kTryFolder, kFindRoom, kOpen, kUnlink, kIsInMemory, kPreallocate, kResize, kDirect, kRead };
   static HangingCalls& of(Kind kind) {
     static auto* const all = new std::vector<std::unique_ptr<HangingCalls>>;
     return *all->emplace_back(new HangingCalls(kind));
@@ -47,7 +47,7 @@ class HangingCalls : public FileCalls {
     return fd;
   }
   int unlink(const std::string& path) const override { return hang(Kind::kUnlink), FileCalls::unlink(path); }
-  int lies_in_memory(int fd) const override { return hang(Kind::kLiesInMemory), FileCalls::lies_in_memory(fd); }
+  int is_in_memory(int fd) const override { return hang(Kind::kIsInMemory), FileCalls::is_in_memory(fd); }
   int preallocate(int fd, std::int64_t bytes) const override {
     return hang(Kind::kPreallocate), FileCalls::preallocate(fd, bytes);
   }
@@ -95,7 +95,7 @@ TEST(TimedCalls, PassCallResultsOn) {
   ASSERT_EQ(calls.read(file.get(), text, 5), 7);
   EXPECT_EQ(std::memcmp(text.data(), "is read", 8), 0) << "and no more";
   EXPECT_EQ(calls.resize(file.get(), 4096), 0);
-  EXPECT_EQ(calls.lies_in_memory(file.get()), FileCalls::kernel().lies_in_memory(file.get()));
+  EXPECT_EQ(calls.is_in_memory(file.get()), FileCalls::kernel().is_in_memory(file.get()));
   EXPECT_EQ(calls.unlink(path), 0);
   EXPECT_EQ(calls.open(path, O_RDWR), -ENOENT);
 }
@@ -150,7 +150,7 @@ TEST(TimedCalls, HangingFolderEndsItsTier) {
                                    {Kind::kFindRoom, "read the free space"},
                                    {Kind::kOpen, "make a scratch file"},
                                    {Kind::kPreallocate, "preallocation of"},
-                                   {Kind::kLiesInMemory, "read the file system"}}) {
+                                   {Kind::kIsInMemory, "read the file system"}}) {
     SCOPED_TRACE(said);
     const TemporaryFolder folder;
     HangingCalls& hanging = HangingCalls::of(kind);

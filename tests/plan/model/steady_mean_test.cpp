@@ -15,12 +15,12 @@ SteadyMean of(std::initializer_list<double> seconds) {
   return mean;
 }
 
-TEST(SteadyMean, IsDueAfterEachWindow) {
+TEST(SteadyMean, IsDueAfterEachPeriod) {
   SteadyMean mean;
   EXPECT_FALSE(mean.is_due());
   for (std::size_t step = 1; step <= 3 * SteadyMean::kMost; ++step) {
     mean.add(1);
-    EXPECT_EQ(mean.is_due(), step % SteadyMean::kWindow == 0) << step;
+    EXPECT_EQ(mean.is_due(), step % SteadyMean::kPeriod == 0) << step;
   }
   mean.restart();
   EXPECT_FALSE(mean.is_due());
@@ -37,7 +37,7 @@ TEST(SteadyMean, RecurringStopsHaveTheirMean) {
   EXPECT_DOUBLE_EQ(of({1, 2, 2, 1, 2, 1, 1, 2}).value(), 1.5);
 }
 
-TEST(SteadyMean, ComesCloserFromWindowToWindow) {
+TEST(SteadyMean, ComesCloserFromPeriodToPeriod) {
   EXPECT_GT(of({1, 1.2, 1.2, 1}).error(), 0.05);
   EXPECT_LT(of({1, 1.2, 1.2, 1, 1, 1.2, 1.2, 1}).error(), of({1, 1.2, 1.2, 1}).error());
 }

@@ -144,7 +144,7 @@ TEST(PipelineTime, ActivationsAreHeldBetweenPasses) {
   EXPECT_EQ(time.ranks[1].activation_bytes, 30 + 5);
 }
 
-// Rank 1 runs F0 B0 F1 B1 F2 B2, and rank 0 F0 F1 B0 F2 B1 B2: the value of F2 says that B0 has read its gradient.
+// Rank 1 runs F0 B0 F1 B1 F2 B2, and rank 0 F0 F1 B0 F2 B1 B2. The value of F2 says that B0 has read its gradient.
 TEST(PipelineTime, SentGradientsWaitForAnAnswer) {
   PassCosts costs = costs_of({1, 1, 1}, 2);
   costs[0].held = {.kept = 1, .gradients_from = {1}};

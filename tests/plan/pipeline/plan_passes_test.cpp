@@ -150,10 +150,10 @@ TEST(PlanPasses, NamedActivationMemorySuffices) {
   const std::string text = message_of<ConfigError>([&] { choose(graph, options, 8); });
   const std::size_t at = text.find("use ");
   ASSERT_NE(at, std::string::npos) << text;
-  PipelineOptions as_told = options;
-  as_told.activation_memory =
+  PipelineOptions printed = options;
+  printed.activation_memory =
       parse_bytes(text.substr(at + 4, text.find(',', at) - at - 4), "parallel.activation_memory");
-  EXPECT_EQ(choose(graph, as_told, 8).plan.ranks, 2) << text;
+  EXPECT_EQ(choose(graph, printed, 8).plan.ranks, 2) << text;
 }
 
 TEST(PlanPasses, ImpossibleOrdersAreSkippedWithReasons) {

@@ -1,6 +1,7 @@
 // Random orders of passes with random costs and links, in virtual time. A walk that is independent of simulate() checks
-// each: every rank gets to its end, every pass runs once and after its inputs, and micro-batches ascend. Both find the
-// same seconds, the same most micro-batches in flight, and the same most bytes. docs/guide/pipeline.md has the bounds.
+// each pipeline. Every rank gets to its end, every pass runs once and after its inputs, and micro-batches ascend. Both
+// find the same seconds, the same most micro-batches in flight, and the same most bytes. docs/guide/pipeline.md has the
+// bounds.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -79,7 +79,7 @@ TEST(LinearProgramme, HidesSolversBlas) {
     EXPECT_EQ(dlsym(RTLD_DEFAULT, function), nullptr) << function;
 }
 
-// min c x over a x <= b, with x in [0, 1] and positive numbers, is a fractional knapsack: it takes items in order of
+// min c x over a x <= b, with x in [0, 1] and positive numbers, is a fractional knapsack. It takes items in order of
 // worth until it is full.
 RC_GTEST_PROP(LinearProgramme, FillsFractionalKnapsackByWorth, ()) {
   const auto number = [] { return *rc::gen::inRange(1, 100) / 10.0; };

@@ -16,7 +16,7 @@ namespace zero {
 namespace {
 
 // A few parameters: some are empty, some have several hash blocks.
-std::vector<Unit> uncut_units() {
+std::vector<Unit> model_units() {
   std::vector<ParamSpec> specs;
   const DType dtype = *rc::gen::element(DType::kFloat32, DType::kBFloat16);
   const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 30000));
@@ -48,7 +48,7 @@ Places places_in(const Unit& unit, const Shard& range) {
 // The parts of all servers together cover a worker's range once.
 RC_GTEST_PROP(PushedPart, PartsTileWorkersRangeOnce, ()) {
   const int servers = *rc::gen::inRange(1, 6);
-  const std::vector<Unit> whole = uncut_units(), cut = cut_for_servers(whole, servers);
+  const std::vector<Unit> whole = model_units(), cut = cut_for_servers(whole, servers);
   for (std::size_t unit = 0; unit < whole.size(); ++unit) {
     std::vector<PushedStretch> all;
     for (int server = 0; server < servers; ++server) {
@@ -72,7 +72,7 @@ RC_GTEST_PROP(PushedPart, PartsTileWorkersRangeOnce, ()) {
 
 RC_GTEST_PROP(PushedPart, ElementMatchesOnBothSides, ()) {
   const int servers = *rc::gen::inRange(1, 6);
-  const std::vector<Unit> whole = uncut_units(), cut = cut_for_servers(whole, servers);
+  const std::vector<Unit> whole = model_units(), cut = cut_for_servers(whole, servers);
   for (std::size_t unit = 0; unit < whole.size(); ++unit) {
     for (int server = 0; server < servers; ++server) {
       const auto part = pushed_stretches(whole[unit], cut[unit], server, servers);

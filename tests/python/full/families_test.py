@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Ten families of transformers at stages 0 to 3, with states on device, host and disk, on one, two and four ranks:
-losses are those of plain PyTorch, and all ways have equal bits. Two ranks try every combination; other worlds try every
+"""Ten families of transformers at stages 0 to 3, with states on device, host and disk, on one, two and four ranks.
+Losses are those of plain PyTorch, and all ways have equal bits. Two ranks try every combination; other worlds try every
 two of family, stage and tier, as ../training_test.py does."""
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ const TierRates kRates{.update_numel = 1e9};
 
 void place(TrainingPlan& plan) {
   EngineHost known{.rates = kRates, .probes = true};
-  tell_device(plan, known);
+  describe_device(plan, known);
   place_as_run(plan, known, Trace{}, {});
 }
 
@@ -54,7 +54,7 @@ Placement placement_of_run(const TrainingPlan& plan) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     threads.emplace_back([&, rank] {
       EngineHost known{.rates = kRates};
-      tell_device(plan, known);
+      describe_device(plan, known);
       const auto rule = rule_of(plan.options);
       placements[rank] = Placer(ranks[rank].get(), mesh_of(plan), plan.options, plan.units, *rule, known).placement();
     });

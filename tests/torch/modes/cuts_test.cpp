@@ -57,13 +57,13 @@ TEST(AttachedCuts, MatchEqualRanges) {
 }
 
 // An optimizer state and a gradient on rank 0, and the number of elements of the state that each rank owns.
-struct Told {
+struct Seen {
   torch::Tensor moment, gradient;
   std::int64_t owned = 0;
 };
 
-Told told(Cut shards, const std::vector<double>& weights = {}) {
-  Told seen;
+Seen read_states(Cut shards, const std::vector<double>& weights = {}) {
+  Seen seen;
   std::vector<std::shared_ptr<WideNet>> nets;
   torch::manual_seed(1);
   for (int rank = 0; rank < 3; ++rank) nets.push_back(std::make_shared<WideNet>());
@@ -93,9 +93,9 @@ Told told(Cut shards, const std::vector<double>& weights = {}) {
 }
 
 TEST(AttachedCuts, TellStatesAndGradientsByName) {
-  const Told range = told(Cut::kRange), whole = told(Cut::kWhole), hash = told(Cut::kHash),
-             weighted = told(Cut::kWeighted, {1, 3, 1});
-  for (const Told* seen : {&whole, &hash, &weighted}) {
+  const Seen range = read_states(Cut::kRange), whole = read_states(Cut::kWhole), hash = read_states(Cut::kHash),
+             weighted = read_states(Cut::kWeighted, {1, 3, 1});
+  for (const Seen* seen : {&whole, &hash, &weighted}) {
     EXPECT_TRUE(tests::same_bits(seen->moment, range.moment));
     EXPECT_TRUE(tests::same_bits(seen->gradient, range.gradient));
   }

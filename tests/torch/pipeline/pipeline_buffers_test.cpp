@@ -104,8 +104,8 @@ Subject many_norms() {
           }};
 }
 
-// A buffer that is read, then written from the model's tensors; a count of passes that scales values in all sections;
-// and a mean of the inputs.
+// Three buffers: one is read, then written from the model's tensors. One is a count of passes that scales values in all
+// sections. One is a mean of the inputs.
 struct OwnBuffers : torch::nn::Module {
   OwnBuffers() {
     for (int i = 0; i < 6; ++i) layers->push_back(torch::nn::Linear(6, 6));

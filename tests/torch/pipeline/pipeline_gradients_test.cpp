@@ -1,5 +1,6 @@
 // Gradients of a pipelined module against finite differences of its loss in double precision, without autograd and
-// without a pipeline: skips over sections, a tied embedding, activation checkpoints, and delayed gradients of weights.
+// without a pipeline. The modules have skips over sections, a tied embedding, activation checkpoints, and delayed
+// gradients of weights.
 #include <functional>
 #include <map>
 #include <memory>

@@ -27,11 +27,11 @@ TEST(DeviceMemory, FindsRequestedBytesInMessages) {
 }
 
 TEST(DeviceMemory, GpuLibrariesUseOtherWords) {
-  EXPECT_TRUE(says_out_of_memory("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"));
-  EXPECT_TRUE(says_out_of_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
-  EXPECT_TRUE(says_out_of_memory("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"));
-  EXPECT_FALSE(says_out_of_memory("CUDA error: an illegal memory access was encountered"));
-  EXPECT_FALSE(says_out_of_memory("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"));
+  EXPECT_TRUE(is_out_of_memory("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"));
+  EXPECT_TRUE(is_out_of_memory("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"));
+  EXPECT_TRUE(is_out_of_memory("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported"));
+  EXPECT_FALSE(is_out_of_memory("CUDA error: an illegal memory access was encountered"));
+  EXPECT_FALSE(is_out_of_memory("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED"));
 }
 
 TEST(DeviceMemory, SuggestsRestartWithoutBudget) {

@@ -142,7 +142,7 @@ TEST(HealthPolicy, SigmaMeasuresSpikeDistance) {
   EXPECT_NEAR(limit(6), 8, 1e-12);
 }
 
-TEST(HealthPolicy, TheWindowIs128UpdatesLong) {
+TEST(HealthPolicy, LooksAt128Updates) {
   HealthPolicy health = watching(), fresh = watching();
   for (int step = 0; step < 50; ++step) health.after(update(100, 100));
   for (int step = 0; step < 128; ++step) {

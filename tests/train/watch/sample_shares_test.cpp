@@ -44,11 +44,11 @@ class MeasuredShares : public testing::Test {
     EXPECT_EQ(seen[0], seen[1]);
     return seen[0];
   }
-  static constexpr int kLearned = 1 + static_cast<int>(SampleShares::kWindow);  // steps until the first change
+  static constexpr int kLearned = 1 + static_cast<int>(SampleShares::kPeriod);  // steps until the first change
 };
 
-// Shares follow the speeds after a window of steps.
-TEST_F(MeasuredShares, FollowSpeedAfterWindow) {
+// Shares follow the speeds after a period of steps.
+TEST_F(MeasuredShares, FollowSpeedAfterPeriod) {
   const auto shares = run({.seconds_a_sample = {0.01, 0.04}}, kLearned);
   EXPECT_EQ(shares[kLearned - 2], (Shares{5, 5}));
   EXPECT_EQ(shares[kLearned - 1], (Shares{8, 2}));

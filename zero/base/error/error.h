@@ -8,8 +8,8 @@
 //   InternalError zero.cpp: thrown by ZERO_CHECK
 //
 // Every message fits one screen, and a ConfigError ends with a remedy. Code may catch an error and continue only if
-// there is another way (an older checkpoint, another attempt at the next save, a plan without a solver). It tells the
-// user if that changes the run.
+// there is another way. Such ways are an older checkpoint, another attempt at the next save, a plan without a solver.
+// It tells the user if that changes the run.
 #pragma once
 
 #include <cstdint>

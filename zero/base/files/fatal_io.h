@@ -17,8 +17,8 @@ namespace zero {
 
 class FatalIo {
  public:
-  using Tell = std::function<IoError(const IoError&)>;
-  explicit FatalIo(Tell tell = {}) : tell_(std::move(tell)) {}
+  using Describe = std::function<IoError(const IoError&)>;
+  explicit FatalIo(Describe describe = {}) : describe_(std::move(describe)) {}
 
   bool failed() const { return failed_ != nullptr; }
   void rethrow() {
@@ -53,10 +53,10 @@ class FatalIo {
 
  private:
   void keep(const IoError& error) {
-    if (failed_ == nullptr) failed_ = std::make_exception_ptr(tell_ ? tell_(error) : error);
+    if (failed_ == nullptr) failed_ = std::make_exception_ptr(describe_ ? describe_(error) : error);
   }
 
-  Tell tell_;
+  Describe describe_;
   std::exception_ptr failed_;     // an IoError
   std::exception_ptr postponed_;  // any other error
 };

@@ -3,7 +3,7 @@
 //   const InputFile file("train.bin");
 //   file.read_at(1024, bytes);        // all of `bytes`, or an IoError
 //
-// It uses pread, not a mapping. If the file becomes shorter while in use, it throws an IoError with both sizes; a
+// It uses pread, not a mapping. If the file becomes shorter while in use, it throws an IoError with both sizes. A
 // mapping would end the process with SIGBUS without a message. Bytes that are added after opening are ignored. Local;
 // throws IoError with the path, the operation and the bytes. Reading from several threads is safe.
 #pragma once

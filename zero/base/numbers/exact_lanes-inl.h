@@ -1,12 +1,12 @@
-// ExactLanes: the exact sum of vectors of doubles >= 0 within a window of exponents, in Highway kernels.
+// ExactLanes: the exact sum of vectors of doubles >= 0 within a range of exponents, in Highway kernels.
 //
 //   ExactLanes<D, 2> lanes(exponent);
 //   lanes.add(terms);                                   // at most 256 times
-//   if (!lanes.add_to(sum)) ...                         // a term was outside of the window: `sum` is unchanged
+//   if (!lanes.add_to(sum)) ...                         // a term was outside of the range: `sum` is unchanged
 //
 // Each lane adds to a number that starts as 2^exponent. So an addition always keeps the same bits, and the lost part of
-// the term is exact. The next level adds the lost part in the same way (Rump, Ogita and Oishi's extraction of
-// high-order parts; Demmel and Nguyen's bins, but without a remainder). The last level must lose nothing. With two
+// the term is exact. The next level adds the lost part in the same way. This is Rump, Ogita and Oishi's extraction of
+// high-order parts; Demmel and Nguyen's bins, but without a remainder. The last level must lose nothing. With two
 // levels a lane's sum is below 2^exponent, and terms are multiples of 2^(exponent - 96); each further level adds 44
 // bits below. A kernel's .cpp includes this file once per target, so it has no #pragma once.
 #if defined(ZERO_BASE_EXACT_LANES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -75,7 +75,7 @@ class ExactLanes {
     return true;
   }
 
-  // Returns roughly the sum over lanes, even if it left the window; not finite if a term is not.
+  // Returns roughly the sum over lanes, even if it left the range; not finite if a term is not.
   HWY_INLINE double estimate() const {
     double sum = 0;
     for (int level = 0; level < kLevels; ++level) {

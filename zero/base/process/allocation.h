@@ -1,6 +1,6 @@
 // Allocation: memory with an owner, which frees it. Move-only, at least 64-byte aligned.
 //
-// It passes memory between parts that must not know each other: transports make windows, the host tier makes huge
+// It passes memory between parts that must not know each other. Transports make windows, the host tier makes huge
 // pages, and a Buffer (zero/memory) charges either to the ledger.
 #pragma once
 

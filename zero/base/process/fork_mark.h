@@ -4,7 +4,7 @@
 //   made_here.refuse_in_child(rank);            // in a forked child: ConfigError; otherwise nothing
 //   if (made_here.in_child()) keep_forever(std::move(parts_));
 //
-// A child process has copies of all objects, but none of the threads, and no part in the run: a message from it would
+// A child process has copies of all objects, but none of the threads, and no part in the run. A message from it would
 // be taken for the parent's. Objects that the child itself makes work there (docs/decisions/0085). Local; thread-safe.
 #pragma once
 

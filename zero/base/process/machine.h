@@ -11,8 +11,8 @@
 namespace zero {
 
 // Returns the bytes that can still be allocated: the minimum of MemAvailable and of the free part of each limit. The
-// limits are those of this process's control group (v1 or v2) and of each group above it; in version 2 also
-// memory.high, above which the group is throttled. A group's used memory does not include inactive page cache, which
+// limits are those of this process's control group (v1 or v2) and of each group above it. In version 2 memory.high also
+// counts, because the group is throttled above it. A group's used memory does not include inactive page cache, which
 // the kernel can drop. Never negative. Throws IoError without /proc.
 std::int64_t available_memory(const std::string& root = "");
 

@@ -4,7 +4,7 @@
 //   Allocation window = map_shared(fd, n, true);             // the file's bytes
 //   use_huge_pages(window.bytes());                          // before the first write
 //
-// From 2 MiB on a mapping begins at a huge page's boundary, and uses huge pages if possible, which halves the time of a
+// From 2 MiB on a mapping begins at a huge page's boundary, and uses huge pages if possible. This halves the time of a
 // large copy. The end of a mapping that does not fill a huge page uses small pages, so it wastes no memory. Local.
 #pragma once
 

@@ -79,8 +79,8 @@ int most_unread(int receivers);
 // Waits until at most `most` messages to rank `to` are unread, as await_rank() does, or until it is lost.
 void await_reader(Communicator& comm, int to, int most = 0);
 
-// Sends bookkeeping. When it returns, `message` may change or be freed: a transport with arrivals has copied a small
-// message, and a large one (more than kInlineBytes of board.h) has been read. `comm` must have arrivals().
+// Sends bookkeeping. When it returns, `message` may change or be freed. A transport with arrivals has then copied a
+// small message, and a large message (more than kInlineBytes of board.h) has been read. `comm` must have arrivals().
 void send_message(Communicator& comm, std::span<const std::byte> message, int to);
 
 }  // namespace zero

@@ -3,8 +3,8 @@
 //   sleeper:  while (!changed()) bell.sleep(changed, 50ms);
 //   others:   change();  bell.ring();
 //
-// ring() costs one load if nobody sleeps. No ring is lost: the sleeper sets its flag before it checks changed() once
-// more, and the other side changes the state before it checks the flag. These four accesses need one total order, so
+// ring() costs one load if nobody sleeps. No ring is lost. The sleeper sets its flag before it checks changed() once
+// more. The other side changes the state before it checks the flag. These four accesses need one total order, so
 // changed() must load, and change() must store, with memory_order_seq_cst. A bell has one sleeper. Zero bytes are a
 // valid Bell.
 #pragma once

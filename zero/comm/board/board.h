@@ -3,9 +3,10 @@
 //
 //   Board board(memory, world);   // memory: Board::bytes(world) zero bytes, shared by all ranks
 //
-// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots: first its signature and
-// the location of its input, then `sequence`, which makes the post visible. A reader clears its bit of `unread` when it
-// is done; a slot without bits may be reused. So beginning a collective waits for nobody, and needs no extra barrier.
+// Each rank has a ring of slots. Collective number s of a rank is posted in slot s % kSlots. The rank first writes the
+// signature and the location of the input, then `sequence`, which makes the post visible. A reader clears its bit of
+// `unread` when it is done; a slot without bits may be reused. So beginning a collective waits for nobody, and needs no
+// extra barrier.
 //
 // A group has a board of its own (Board's second constructor). It shares with the run's board whatever a rank has only
 // once: its bell, its process, its current activity, and the failure of the run.

@@ -7,7 +7,7 @@
 //
 // If a receiver does not read its messages, a send waits for it. So ranks can wait for each other in a circle: each
 // waits for one rank, and reads no message of the others. There is no such circle if ranks receive in all of their
-// waits, at the latest when messages to one of them fill its part of a sender's room
+// waits. A rank must receive at the latest when messages to it fill its part of a sender's room
 // (docs/decisions/0129-waiting-ranks-receive-messages.md).
 //
 // Local, all functions.

@@ -15,8 +15,8 @@
 
 namespace zero {
 
-// Collective. Throws ConfigError for more than 64 ranks, for ranks on several machines, or without a run id; CommError
-// if a rank does not arrive, with its name on every rank that did.
+// Collective. Throws ConfigError for more than 64 ranks, for ranks on several machines, or without a run id. If a rank
+// does not arrive, throws CommError with its name on every rank that did.
 std::unique_ptr<Communicator> connect_shared_memory(const RankEnvironment& ranks, std::chrono::milliseconds timeout);
 
 }  // namespace zero

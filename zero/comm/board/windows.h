@@ -2,10 +2,10 @@
 //
 // allocate() makes a window. Before the first read from it, its descriptor is sent to every peer, over the socket that
 // each pair of ranks keeps. A peer maps the window, read-only, when it first reads the window's number on the board. An
-// input outside a window is first copied into an internal window, which is kept and reused (up to kSpareBytes):
-// correct, and slower by the copy. Windows have no names, so nothing is left behind however a process ends.
+// input outside a window is first copied into an internal window, which is kept and reused (up to kSpareBytes). The
+// result is the same, and slower by the copy. Windows have no names, so nothing is left behind however a process ends.
 //
-// If lost ranks may be replaced, a window's descriptor stays open: the new process of a rank gets it before its first
+// If lost ranks may be replaced, a window's descriptor stays open. The new process of a rank gets it before its first
 // read of the window. The new process is connected only to ranks that have called take_back().
 //
 // The sockets stay open: an end of file is the death of a peer. A child that a rank forked without exec also keeps them

@@ -35,8 +35,8 @@ struct WireRounding {
 
 // Writes `elements` as blocks to `wire`, which has room for wire_bytes(codec, numel, ...) bytes. `codec` is not kNone.
 // The bytes depend only on the elements, the key and the numbers of the elements. They do not depend on the instruction
-// set, nor on how a range is split into calls, if all calls but the last have whole blocks. A block with an infinity or
-// NaN decodes to NaNs. A block whose largest magnitude is below 2^-100 decodes to zeros.
+// set. They do not depend on how a range is split into calls, if all calls but the last have whole blocks. A block with
+// an infinity or NaN decodes to NaNs. A block whose largest magnitude is below 2^-100 decodes to zeros.
 void encode_for_wire(WireCodec codec, const WireElements& elements, const WireRounding& rounding, std::byte* wire);
 
 void decode_from_wire(WireCodec codec, const std::byte* wire, std::int64_t numel, std::byte* out, DType out_dtype);

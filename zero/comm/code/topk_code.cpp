@@ -25,8 +25,9 @@ void for_each_block(std::size_t numel, double share, Use use) {
   }
 }
 
-// Returns a number that is greater for elements that are taken first: the bits of the magnitude, which are ordered like
-// magnitudes, then the position from the end. No two are equal, so the choice does not depend on the algorithm.
+// Returns a number that is greater for elements that are taken first. It has the bits of the magnitude, which are
+// ordered like magnitudes, then the position from the end. No two are equal, so the choice does not depend on the
+// algorithm.
 std::uint64_t rank_of(float element, std::size_t place) {
   const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(element) & 0x7fffffffU;
   return std::uint64_t{magnitude} << 16U | (kBlock - 1 - place);

@@ -4,12 +4,12 @@
 //   found.culprits    {2}
 //   found.summary     "rank 2 is behind: others have begun #41, it has begun #40 only: all_gather #40 (...): ended ..."
 //
-// The first of these that applies decides: ranks that made different calls at the same number; a rank whose own record
-// blames itself; a rank that waits for no message, and for which others wait in turn ("rank 0 waits for rank 1, which
-// waits for rank 2"); ranks without a record; ranks that are behind; ranks that the others' errors name. Only the
-// newest run in the records counts. If there are groups, each group's collectives are also compared among its ranks. A
-// rank that is behind in one group because it waits in another group is not at fault. Local, pure: the same records
-// give the same words.
+// The first fault of this order decides. (1) Ranks made different calls at the same number. (2) A rank's own record
+// blames that rank. (3) Others wait in turn for a rank that waits for no message ("rank 0 waits for rank 1, which waits
+// for rank 2"). (4) Ranks have no record. (5) Ranks are behind. (6) The errors of others name ranks. Only the newest
+// run in the records counts. If there are groups, each group's collectives are also compared among its ranks. A rank
+// that is behind in one group because it waits in another group is not at fault. Local, pure: the same records give the
+// same words.
 #pragma once
 
 #include <cstdint>

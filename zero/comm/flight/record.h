@@ -3,7 +3,7 @@
 //   FlightRecord record = *read_ring(memory);         // zero/comm/flight/ring.h: of this rank, or of a dead one
 //   record.entries.back().call.operation              // the operation that it began last
 //
-// Every rank numbers its collectives from 1, in the world and again in each group of ranks; ranks at the same number
+// Every rank numbers its collectives from 1, in the world and again in each group of ranks. Ranks at the same number
 // must make the same call. Messages between two ranks have no such number. Times are nanoseconds since 1970, so records
 // of ranks on one machine can be compared.
 #pragma once

@@ -66,7 +66,7 @@ bool MessageCommunicator::await(const std::function<bool()>& ready, milliseconds
 void MessageCommunicator::may_be_lost() {
   run_.watches = true;
   check_usable();
-  tell_others(Notice::kMayBeLost);
+  notify_others(Notice::kMayBeLost);
 }
 
 bool MessageCommunicator::lost(int rank) const {
@@ -181,7 +181,7 @@ std::unique_ptr<MessageCommunicator::Exchange> MessageCommunicator::expect_next(
   return exchange;
 }
 
-void MessageCommunicator::tell_others(Notice notice) {
+void MessageCommunicator::notify_others(Notice notice) {
   for (const int peer : peers()) {
     if (lost(peer)) continue;
     auto header = std::make_unique<Header>();
@@ -196,7 +196,7 @@ void MessageCommunicator::tell_others(Notice notice) {
 void MessageCommunicator::say_goodbye() {
   if (!run_.watches) return;
   const bool hurries = std::uncaught_exceptions() > 0;
-  tell_others(Notice::kLeaves);
+  notify_others(Notice::kLeaves);
   Pauses pauses;
   const auto under_way = [this](const Sending& notice) {
     return !lost(notice.to) && notice.transfer->test() == Status::kLate;

@@ -270,8 +270,8 @@ Allocation MessageCommunicator::allocate(std::size_t bytes, Written written) {
           }};
 }
 
-// Finishes only sends of works that were waited for. A peer takes a large input only when it waits for the same work,
-// and it may do so only after this rank has gone on.
+// Finishes only sends of works that were waited for. A peer takes a large input only when it waits for the same work.
+// It may wait only after this rank has gone on.
 void MessageCommunicator::drain() {
   check_usable();
   std::deque<Sending> open;
@@ -321,7 +321,7 @@ void MessageCommunicator::end_run() {
   std::strncpy(header.failed_reason, run_.failed_reason.c_str(), sizeof header.failed_reason - 1);
   Farewells farewells, messages;
   for (const MessageCommunicator* communicator : run_.communicators)
-    communicator->tell_why(header, farewells, messages);
+    communicator->send_cause(header, farewells, messages);
   const double begin = monotonic_seconds();
   const auto under_way = [](const auto& message) { return message->test() == Status::kLate; };
   while (std::ranges::any_of(messages, under_way) &&
@@ -351,7 +351,7 @@ void MessageCommunicator::leave_by_error() {
   }
 }
 
-void MessageCommunicator::tell_why(const Header& header, Farewells& farewells, Farewells& messages) const {
+void MessageCommunicator::send_cause(const Header& header, Farewells& farewells, Farewells& messages) const {
   const auto bytes = std::as_bytes(std::span(&header, 1));
   for (const int peer : peers()) {
     if (peer == run_.failed_rank || run_.communicators.front()->lost(peer)) continue;

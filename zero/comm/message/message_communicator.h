@@ -165,7 +165,7 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   MessageLink::Status test(MessageLink::Transfer& transfer, int peer, bool sends = false);
   MessageLink::Status wait_and_look(MessageLink::Transfer& transfer, int peer, bool sends = false);
   bool goes_on_without(int peer);
-  void tell_others(Notice notice);
+  void notify_others(Notice notice);
   void say_goodbye();
 
   // ---- replacements (message_replacements.cpp), only of the world
@@ -188,13 +188,13 @@ class MessageCommunicator final : public Communicator, private GroupOpener, priv
   [[noreturn]] void end_run();
   // Returns true if this rank leaves by an exception of its own, in the middle of its work.
   bool leaves_by_error() const;
-  // Tells the others that this rank leaves by an error, and ends the link. Does nothing once a wait of arrivals() has
-  // begun: ranks may then be lost, and the others learn of its end by other means.
+  // Sends the others a notice that this rank leaves by an error, and ends the link. Does nothing once a wait of
+  // arrivals() has begun: ranks may then be lost, and the others learn of its end by other means.
   void leave_by_error();
   using Farewells = std::vector<std::unique_ptr<MessageLink::Transfer>>;
-  // Sends the cause to the other ranks: `farewells` in place of the next header, `messages` in place of the next
-  // message, to ranks that this rank has sent messages before.
-  void tell_why(const Header& header, Farewells& farewells, Farewells& messages) const;
+  // Sends the cause to the other ranks. `farewells` replace the next header. `messages` replace the next message, to
+  // ranks that this rank has sent messages before.
+  void send_cause(const Header& header, Farewells& farewells, Farewells& messages) const;
   void count(std::size_t sent, std::size_t received, CommTag tag);
 
   std::unique_ptr<Run> own_run_;  // of the world; null in a group

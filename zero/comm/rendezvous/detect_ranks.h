@@ -3,7 +3,7 @@
 //   const RankEnvironment ranks = detect_ranks({}, [](const char* name) { return std::getenv(name); });
 //   // zero launch, torchrun: rank 1 of 4, local rank 1 of 2, run "5f3a-29500"
 //
-// The first present source of this list counts: explicit flags, torchrun (and zero launch), Open MPI, PMI (MPICH, Intel
+// The first present source counts. The order is explicit flags, torchrun (and zero launch), Open MPI, PMI (MPICH, Intel
 // MPI, MVAPICH), Slurm, PET_* (Kubeflow), one process. Numbers are read strictly: a variable with a senseless value is
 // a ConfigError that names it, and no other source is tried. A size above 1 without its rank is also a ConfigError.
 //

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 using Result = UnixSocket::Result;
 
 constexpr milliseconds kHelloPatience{1000};  // at the end of the run
-constexpr milliseconds kTellPatience{1000};
+constexpr milliseconds kSendPatience{1000};
 
 }  // namespace
 
@@ -36,7 +36,7 @@ HostDoor::~HostDoor() {
   } catch (const Error&) {
     return;  // nobody can be told, and the end of the connections says the same
   }
-  for (auto& [rank, socket] : waiting_) tell_refusal(socket, /*rank=*/-1, reason);
+  for (auto& [rank, socket] : waiting_) send_refusal(socket, /*rank=*/-1, reason);
 }
 
 std::optional<int> HostDoor::knocking(RankSet wanted) {
@@ -50,7 +50,7 @@ std::optional<int> HostDoor::knocking(RankSet wanted) {
 }
 
 void HostDoor::welcome(const HostHello& hello, UnixSocket socket) {
-  if (const std::string reason = why_not(hello); !reason.empty()) return tell_refusal(socket, hello.rank, reason);
+  if (const std::string reason = why_not(hello); !reason.empty()) return send_refusal(socket, hello.rank, reason);
   waiting_.insert_or_assign(hello.rank, std::move(socket));
 }
 
@@ -80,15 +80,15 @@ void HostDoor::forget_the_dead() {
 // If the process has ended meanwhile, the ends of its connections report that to the peers.
 std::vector<UnixSocket> HostDoor::hand_out(int rank, RankSet peers) {
   UnixSocket& process = waiting_.at(rank);
-  const auto tell = [&](const HostAnswer& answer, int file) {
-    process.send(&answer, sizeof answer, file, kTellPatience);
+  const auto send = [&](const HostAnswer& answer, int file) {
+    process.send(&answer, sizeof answer, file, kSendPatience);
   };
   std::vector<UnixSocket> ends(static_cast<std::size_t>(world_));
-  tell({.kind = HostAnswer::Kind::kBoard}, board_.get());
+  send({.kind = HostAnswer::Kind::kBoard}, board_.get());
   for (int peer = 1; peer < world_; ++peer) {
     if ((peers & only(peer)) == 0) continue;
     auto [theirs, ours] = UnixSocket::pair();
-    tell({.kind = HostAnswer::Kind::kPair, .rank = peer}, theirs.get());
+    send({.kind = HostAnswer::Kind::kPair, .rank = peer}, theirs.get());
     ends[static_cast<std::size_t>(peer)] = std::move(ours);
   }
   return ends;
@@ -97,7 +97,7 @@ std::vector<UnixSocket> HostDoor::hand_out(int rank, RankSet peers) {
 UnixSocket HostDoor::let_in(int rank) {
   UnixSocket process = std::move(waiting_.extract(rank).mapped());
   const HostAnswer begin{.kind = HostAnswer::Kind::kBegin, .is_replacement = 1};
-  process.send(&begin, sizeof begin, -1, kTellPatience);
+  process.send(&begin, sizeof begin, -1, kSendPatience);
   return process;
 }
 

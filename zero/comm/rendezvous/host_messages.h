@@ -1,8 +1,8 @@
 // HostHello, HostAnswer: messages over sockets between processes of a run on one machine, when they meet. Values.
 //
-// A process tells rank 0 who it is (HostHello). Rank 0 answers with the board's descriptor (kBoard), with a connection
-// to each rank that the process exchanges messages with (kPair), and with kBegin; or it refuses. HostCallers are the
-// connections to rank 0 that have not yet said hello.
+// A process tells rank 0 who it is (HostHello). Rank 0 answers with the board's descriptor (kBoard), and with a
+// connection to each rank that the process exchanges messages with (kPair). Then it answers kBegin. Or it refuses.
+// HostCallers are the connections to rank 0 that have not yet said hello.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct HostAnswer {
 // The sizes are those of every earlier version, so a process of another version can be told about the mismatch.
 static_assert(sizeof(HostHello) == 20 && sizeof(HostAnswer) == 520);
 
-inline void tell_refusal(UnixSocket& socket, int rank, const std::string& reason) {
+inline void send_refusal(UnixSocket& socket, int rank, const std::string& reason) {
   HostAnswer answer{.kind = HostAnswer::Kind::kRefused, .rank = rank};
   std::memcpy(answer.reason, reason.data(), std::min(reason.size(), sizeof answer.reason - 1));
   socket.send(&answer, sizeof answer, -1, std::chrono::milliseconds(0));

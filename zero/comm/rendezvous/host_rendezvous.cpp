@@ -25,7 +25,7 @@ constexpr milliseconds kSlice{50};
 constexpr milliseconds kHelloSlice{1};  // while a process has connected and not yet said hello
 constexpr const char* kEndedEarly = "its process ended before all ranks arrived";
 constexpr const char* kEndedMeanwhile = "its process ended before this process could be taken back";
-constexpr const char* kToldToEnd = "received SIGINT or SIGTERM before all ranks arrived";
+constexpr const char* kMustEnd = "received SIGINT or SIGTERM before all ranks arrived";
 
 class Deadline {
  public:
@@ -43,7 +43,7 @@ class Deadline {
 };
 
 // A rank that defers these signals to the end of its step would wait here for ranks that the signals have ended.
-bool told_to_end() {
+bool must_end() {
   check_wait();
   sigset_t pending;
   sigemptyset(&pending);
@@ -70,15 +70,15 @@ class Host {
     if (world_ > 1) gather();
     FileDescriptor board = make_memory_file("zero.cpp board", board_bytes_);
     rendezvous_.board = map_memory_file(board.get(), board_bytes_, true);
-    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = HostAnswer::Kind::kBoard}, board.get());
+    for (int rank = 1; rank < world_; ++rank) send_to(rank, {.kind = HostAnswer::Kind::kBoard}, board.get());
     for (int low = 1; low < world_; ++low) {
       for (int high = low + 1; high < world_; ++high) {
         const auto [to_high, to_low] = UnixSocket::pair();
-        tell(low, {.kind = HostAnswer::Kind::kPair, .rank = high}, to_high.get());
-        tell(high, {.kind = HostAnswer::Kind::kPair, .rank = low}, to_low.get());
+        send_to(low, {.kind = HostAnswer::Kind::kPair, .rank = high}, to_high.get());
+        send_to(high, {.kind = HostAnswer::Kind::kPair, .rank = low}, to_low.get());
       }
     }
-    for (int rank = 1; rank < world_; ++rank) tell(rank, {.kind = HostAnswer::Kind::kBegin}, -1);
+    for (int rank = 1; rank < world_; ++rank) send_to(rank, {.kind = HostAnswer::Kind::kBegin}, -1);
     if (listener_ && most_replacements_ > 0)
       rendezvous_.door.emplace(std::move(*listener_), std::move(board), world_, generation_, most_replacements_);
     return std::move(rendezvous_);
@@ -90,7 +90,7 @@ class Host {
       if (deadline_.passed()) {
         refuse(-1, fmt::format("another run on this machine is called '{}'; end it, or set ZERO_RUN_ID", name_));
       }
-      if (told_to_end()) refuse(0, kToldToEnd);
+      if (must_end()) refuse(0, kMustEnd);
       std::this_thread::sleep_for(deadline_.slice());
     }
     while (arrived_ != first_ranks(world_)) {
@@ -99,7 +99,7 @@ class Host {
       while (std::optional<std::pair<HostHello, UnixSocket>> caller = callers_.next())
         welcome(caller->first, std::move(caller->second));
       look_for_the_dead();
-      if (told_to_end()) refuse(0, kToldToEnd);
+      if (must_end()) refuse(0, kMustEnd);
       if (deadline_.passed()) {
         const RankSet missing = first_ranks(world_) & ~arrived_;
         refuse(std::countr_zero(missing),
@@ -110,7 +110,7 @@ class Host {
 
   void welcome(const HostHello& hello, UnixSocket socket) {
     if (hello.version == kHostVersion && hello.generation < generation_) {
-      tell_refusal(socket, hello.rank,
+      send_refusal(socket, hello.rank,
                    fmt::format("rank {} is of generation {}, this run is at generation {}", hello.rank,
                                hello.generation, generation_));
       return;
@@ -118,7 +118,7 @@ class Host {
     const std::string reason = why_not(hello);
     if (!reason.empty()) {
       const int at_fault = hello.generation > generation_ ? 0 : hello.rank;
-      tell_refusal(socket, at_fault, reason);
+      send_refusal(socket, at_fault, reason);
       refuse(at_fault, reason);
     }
     arrived_ |= only(hello.rank);
@@ -153,7 +153,7 @@ class Host {
     }
   }
 
-  void tell(int rank, const HostAnswer& answer, int fd) {
+  void send_to(int rank, const HostAnswer& answer, int fd) {
     const Result result = rendezvous_.sockets[rank].send(&answer, sizeof answer, fd, deadline_.timeout());
     if (result == Result::kDone) return;
     refuse(rank, result == Result::kGone ? kEndedEarly : "takes no messages");
@@ -161,7 +161,7 @@ class Host {
 
   [[noreturn]] void refuse(int rank, const std::string& reason) {
     for (UnixSocket& socket : rendezvous_.sockets) {
-      if (socket.get() >= 0) tell_refusal(socket, rank, reason);
+      if (socket.get() >= 0) send_refusal(socket, rank, reason);
     }
     throw CommError(rank, kMeeting, reason);
   }
@@ -184,7 +184,7 @@ UnixSocket call_rank_0(const std::string& name, int rank, const Deadline& deadli
       if (socket->peer_user() == geteuid()) return std::move(*socket);
       throw CommError(0, kMeeting, fmt::format("the socket '{}' belongs to another user; set ZERO_RUN_ID", name));
     }
-    if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
+    if (must_end()) throw CommError(rank, kMeeting, kMustEnd);
     if (deadline.passed()) {
       const std::string within = fmt::format("'{}' within {} ms", name, deadline.timeout().count());
       // Rank 0 may have done its part, and ended.
@@ -218,7 +218,7 @@ HostRendezvous join(const std::string& name, int rank, int world, int generation
     const Result result = socket.receive(&answer, sizeof answer, &fd, kSlice);
     if (result == Result::kGone) throw CommError(0, kMeeting, replacement > 0 ? kEndedMeanwhile : kEndedEarly);
     if (result == Result::kWouldBlock) {
-      if (told_to_end()) throw CommError(rank, kMeeting, kToldToEnd);
+      if (must_end()) throw CommError(rank, kMeeting, kMustEnd);
       if (replacement == 0 && patience.passed())
         throw CommError(0, kMeeting, fmt::format("did not answer within {} ms", timeout.count()));
       continue;

@@ -7,9 +7,9 @@
 // missing after the timeout is named on every rank that came. A rank with SIGINT or SIGTERM blocked and pending gives
 // up at once.
 //
-// With replacements, the door stays open (host_door.h). The new process of a lost rank arrives in the same way, learns
-// that the others have begun, and waits as long as rank 0 lives. A rank that ends before all have arrived ends the
-// meeting, with or without replacements.
+// With replacements, the door stays open (host_door.h). The new process of a lost rank arrives in the same way. It
+// learns that the others have begun, and waits as long as rank 0 lives. A rank that ends before all have arrived ends
+// the meeting, with or without replacements.
 #pragma once
 
 #include <chrono>

@@ -8,8 +8,8 @@
 // machine. It is also optional under torchrun: there rank 0 draws a secret name and puts it into torchrun's own store.
 // A token that is set is always checked. zero launch draws a token for the ranks of one machine.
 //
-// Local. Throws ConfigError under ZERO_TOKEN or ZERO_TOKEN_FILE: for a file that others may use or that does not exist,
-// a token of fewer than 16 characters, and a missing token that is needed.
+// Local. Throws ConfigError under ZERO_TOKEN or ZERO_TOKEN_FILE if a file does not exist or others may use it. Also for
+// a token of fewer than 16 characters, and for a missing token that is needed.
 #pragma once
 
 #include <string>

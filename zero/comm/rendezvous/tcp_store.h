@@ -4,8 +4,8 @@
 //   store.set("zero/a run/rank 0", "10.0.0.1 41234");
 //   store.get("zero/a run/rank 0");                     // waits until some rank has set it
 //
-// The wire format is that of torch/csrc/distributed/c10d/TCPStore.cpp in PyTorch 2.11: one byte of operation, then
-// numbers of 8 bytes in the host's order, each string after its length. Keys are the same as those of a client in
+// The wire format is that of torch/csrc/distributed/c10d/TCPStore.cpp in PyTorch 2.11. It has one byte of operation,
+// then numbers of 8 bytes in the host's order, each string after its length. Keys are the same as those of a client in
 // Python; both clients send them with a "/" in front. The store is shared with torchrun's agents and with other
 // programs of the ranks.
 //

@@ -21,7 +21,7 @@ namespace zero {
 
 // Collective. "auto" is shared_memory if all ranks are on this machine, else mpi under Open MPI and PMI, else gloo.
 // Throws ConfigError for an unknown name (with the known names) or a missing plug-in (with the package that provides
-// it); CommError if the ranks do not find each other.
+// it). Throws CommError if the ranks do not find each other.
 std::unique_ptr<Communicator> open_transport(std::string_view name, const RankEnvironment& ranks,
                                              std::chrono::milliseconds timeout);
 

@@ -88,7 +88,8 @@ std::unique_ptr<RecordedCommunicator> record_flight(std::unique_ptr<Communicator
   auto recorded = std::make_unique<RecordedCommunicator>(std::move(communicator), std::move(memory), identity);
   recorded->write_on_failure(flight_folder(environment));
   // A launcher that keeps memory for its ranks knows this folder, and names it once.
-  if (environment("ZERO_LAUNCHER_MEMORY") != nullptr && !flight_folder(environment).empty()) recorded->launcher_tells();
+  if (environment("ZERO_LAUNCHER_MEMORY") != nullptr && !flight_folder(environment).empty())
+    recorded->leave_report_to_launcher();
   return recorded;
 }
 

@@ -90,7 +90,7 @@ void RecordedCommunicator::write(const FlightCause& cause) noexcept {
     ring_->mark_written();
     // Not all ranks say so: only the rank at fault, which may not get here, and the first of the others.
     const bool first = rank() == (cause.blamed == 0 ? 1 : 0);
-    if (tells_ && (first || cause.blamed == rank())) {
+    if (prints_ && (first || cause.blamed == rank())) {
       ZERO_LOG(warn, "the last collectives of each rank: zero doctor --flight {}", folder_.string());
     } else {
       ZERO_LOG(info, "the last collectives of this rank are in {}", file.string());

@@ -37,7 +37,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   // Local. Sets the folder in which this rank writes its file on a failure; empty: it writes none.
   void write_on_failure(std::filesystem::path folder) { folder_ = std::move(folder); }
   // Local. Leaves it to the launcher to say where the files are.
-  void launcher_tells() { tells_ = false; }
+  void leave_report_to_launcher() { prints_ = false; }
   // Local. Writes the file now, unless there is no folder or the file has been written. Never throws.
   void write(const FlightCause& cause) noexcept;
   // Local. Returns the ring's bytes, for read_ring() and write_flight().
@@ -100,7 +100,7 @@ class RecordedCommunicator final : public Communicator, private GroupOpener, pri
   RecordedCommunicator& run_;  // that of the world; its ring and folder serve all groups
   int group_ = 0;              // the group's number in the ring
   Allocation memory_;
-  bool tells_ = true;
+  bool prints_ = true;
   std::optional<FlightRing> ring_;
   std::filesystem::path folder_;
   bool written_ = false;

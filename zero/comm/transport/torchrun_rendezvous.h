@@ -6,7 +6,7 @@
 // torchrun itself listens at MASTER_PORT, so rank 0 takes any free port and stores "ADDRESS PORT NAME" under the run's
 // key, `zero/RUN ID/rank 0`. NAME is drawn anew each time; rank 0 answers only a rank that proves to know it.
 //
-// The store outlives a restart of the ranks. The key does not have the restart count: agents of several machines count
+// The store outlives a restart of the ranks. The key does not have the restart count. Agents of several machines count
 // only failures of their own ranks, so ranks of one round may have different counts. A rank detects a stale entry,
 // because no process listens there, or one that does not know NAME. It then looks again.
 //

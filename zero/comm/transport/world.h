@@ -3,7 +3,7 @@
 //   auto world = zero::World::from_environment();   // torchrun, mpirun, srun, zero launch, or one process
 //
 // Each rank records its last collectives. At the first CommError it writes them as JSON, one file for each rank, into
-// the folder of keep_flight_in() or ZERO_FLIGHT_DIR; `zero doctor --flight FOLDER` then names the rank at fault.
+// the folder of keep_flight_in() or ZERO_FLIGHT_DIR. `zero doctor --flight FOLDER` then names the rank at fault.
 //
 // Move-only; must outlive every engine attached to it. One thread at a time uses it and its engines: ConfigError.
 #pragma once

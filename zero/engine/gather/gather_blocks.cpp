@@ -9,7 +9,7 @@
 namespace zero {
 namespace {
 
-bool some_lie_off_the_device(const ShardedState& state) {
+bool has_parameters_off_device(const ShardedState& state) {
   return !std::ranges::all_of(state.units(),
                               [&](const Unit& unit) { return state.arrays().parameter.split(unit.index).on_device(); });
 }
@@ -31,7 +31,7 @@ GatherBlocks::GatherBlocks(const ShardedState& state, Communicator& comm, Ledger
     : state_(state),
       comm_(comm),
       ledger_(ledger),
-      read_by_peers_(some_lie_off_the_device(state)),
+      read_by_peers_(has_parameters_off_device(state)),
       own_(blocks_of(state, comm, ledger, read_by_peers_)) {}
 
 std::byte* GatherBlocks::acquire(std::int64_t bytes, Lane first) {
@@ -43,7 +43,7 @@ void GatherBlocks::release(std::byte* block, LastUse last) {
 }
 
 void GatherBlocks::placement_changed() {
-  if (!state_.placement().parameter_sharded || read_by_peers_ == some_lie_off_the_device(state_)) return;
+  if (!state_.placement().parameter_sharded || read_by_peers_ == has_parameters_off_device(state_)) return;
   ZERO_CHECK(own_.in_use_bytes() == 0, "{} bytes are gathered while states move", own_.in_use_bytes());
   own_.trim(0);
   read_by_peers_ = !read_by_peers_;

@@ -28,8 +28,8 @@ struct LossScaleOptions {
 
 class LossScale {
  public:
-  // Throws ConfigError under "train.loss_scale" unless the value and the least one are from 2^-126 to 2^126, and the
-  // interval and the hysteresis are 1 or more.
+  // Throws ConfigError under "train.loss_scale" unless the value and the least value are from 2^-126 to 2^126. The
+  // interval and the hysteresis must be 1 or more.
   explicit LossScale(const LossScaleOptions& options);
 
   double value() const { return state_.value; }

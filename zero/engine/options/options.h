@@ -92,9 +92,9 @@ struct AttachOptions {
   // which gather among themselves. Gradients are summed over all ranks. 0: all ranks hold one copy; with `local` each
   // rank holds it.
   int group = 0;
-  // Stage 3: neighbours, among the ranks that hold one copy of the model, that together keep all gathered weights
-  // between a unit's first gather and its update (zero/plan/units/secondary.h). Later gathers of a step use only these
-  // ranks. Must divide those ranks, and be neither 1 nor all of them. 0: off.
+  // Stage 3: number of neighbours that together keep all gathered weights between a unit's first gather and its update
+  // (zero/plan/units/secondary.h). They are among the ranks that hold one copy of the model. Later gathers of a step
+  // use only these ranks. Must divide those ranks, and be neither 1 nor all of them. 0: off.
   int secondary_group = 0;
   // Owners of a unit's elements, among the ranks that hold one copy of the model, or the servers. kHash is only for
   // stage 3.
@@ -107,8 +107,9 @@ struct AttachOptions {
   std::optional<LocalSteps> local;
   // Servers: the first ranks hold and update all states, and the other ranks, the workers, compute gradients for them.
   SyncPlan sync;
-  // Codecs of gathered parameters (stage 3; each shard stays exact on its owner), of gradients before their sum over
-  // the ranks that hold one copy of the model, and of outer steps. Operators outside training gather exact parameters.
+  // Codecs of gathered parameters (stage 3; each shard stays exact on its owner), of gradients, and of outer steps.
+  // Gradients are coded before their sum over the ranks that hold one copy of the model. Operators outside training
+  // gather exact parameters.
   WireCodecs wire;
   // Alignment of parameters and shards, in bytes; attach() sets it for the device.
   std::int64_t align_bytes = kHostAlignBytes;
@@ -189,17 +190,17 @@ std::unique_ptr<UpdateRule> rule_of(const AttachOptions& options);
 // only host code.
 bool host_updates(const Device& device, const AttachOptions& options);
 
-// Throws ConfigError if the options forbid the rule: delayed_update with sums or directions of whole parameters (LAMB,
-// Adafactor, Muon), or local steps with states of rows and columns (Adafactor).
+// Throws ConfigError if the options forbid the rule. delayed_update forbids sums or directions of whole parameters
+// (LAMB, Adafactor, Muon). Local steps forbid states of rows and columns (Adafactor).
 void require_rule(const AttachOptions& options, const UpdateRule& rule);
 
-// Throws ConfigError under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a matrix and no
-// trained parameter of a whole model is one. A section of a pipeline may have none.
+// Throws ConfigError under "optimizer.name", or "optimizer.rule" of a user's own, if the rule needs a matrix. It does
+// so if no trained parameter of a whole model is a matrix. A section of a pipeline may have none.
 void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& options);
 
 // Throws ConfigError under "optimizer.group" if a named group has no parameter of a whole model, because a mistyped
-// pattern would change nothing; or if it has muon = true and no matrix. A section of a pipeline may have no parameter
-// of a group.
+// pattern would change nothing. Also if the group has muon = true and no matrix. A section of a pipeline may have no
+// parameter of a group.
 void require_members(const std::vector<ParamSpec>& specs, const std::vector<ParameterGroup>& groups);
 
 // Returns the units of a model, cut for the `world` ranks that hold one copy of it, or for the servers. Throws as
@@ -221,7 +222,7 @@ void set_exchange(Placement& placement, const Mesh& mesh, const AttachOptions& o
 void require_secondary(const AttachOptions& options, int world);
 
 // Throws ConfigError under "comm.gather_wire", "comm.reduce_wire", "comm.outer_wire" or "comm.outer_topk" if nothing of
-// that kind is sent, or if the sent values have no other copy; and under the last for an invalid share.
+// that kind is sent. Also if the sent values have no other copy, and under "comm.outer_topk" for an invalid share.
 void require_wire(const AttachOptions& options, int world);
 
 }  // namespace zero

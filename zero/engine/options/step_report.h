@@ -128,8 +128,8 @@ struct SentBytes {
   }
 };
 
-// Copies that train apart: bytes that a rank sends in an outer step, as counted in the last one, as planned, and by the
-// formula for bytes between copies.
+// Copies that train apart: bytes that a rank sends in an outer step. They are counted in the last outer step, planned,
+// and by the formula for bytes between copies.
 struct OuterReport {
   int local_steps = 0;        // steps between two outer steps of a unit; 0: none
   int fragments = 1;          // the bytes below are of one outer step, so of one fragment

@@ -39,8 +39,9 @@ class OuterExchange {
   // Each copy sums a block of each shard, in the order of the copies, in fp32. It sends one message to every other copy
   // for the whole fragment, and one with the sums. With a codec (WireCodecs::outer) both are coded, each rounded once.
   // With top-k each copy sends its largest elements to all others. Memory is staging in the ledger while the object
-  // lives: twice the fragment's shard in fp32, or once and the messages with a codec or top-k; one unit's bytes; and
-  // the largest unit if states are whole. There must be more than one copy. All must outlive the object.
+  // lives. It holds twice the fragment's shard in fp32, or with a codec or top-k once the shard and the messages. It
+  // also holds one unit's bytes, and the largest unit if states are whole. There must be more than one copy. All must
+  // outlive the object.
   OuterExchange(const ShardedState& state, const EngineComms& comms, Plan plan, Ledger& ledger, Timeline* timeline);
 
   const std::vector<int>& units() const { return plan_.units; }

@@ -6,12 +6,12 @@
 //   sum.take_largest(u);                                // top-k only: elements() are then the unsent rest
 //   sum.add(u);                                         // elements() are the sums over the copies
 //
-// Each rank sums its shard with the ranks that hold it in other copies, in the order of the copies, in fp32: a
-// reduce-scatter and an all-gather over them, 8 (P/S)(R-1)/R bytes. If optimizer states are whole, the ranks of a copy
-// then gather the sums of all its shards. So every stage has the same sums, and sends as many bytes between copies.
-// With a codec (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy that
-// computes it; all copies decode the same sum. Both roundings are stochastic, so no error accumulates. The memory is
-// staging in the ledger while the object lives. Collective, except elements().
+// Each rank sums its shard with the ranks that hold it in other copies, in the order of the copies, in fp32. This is a
+// reduce-scatter and an all-gather over these ranks: 8 (P/S)(R-1)/R bytes. If optimizer states are whole, the ranks of
+// a copy then gather the sums of all its shards. So every stage has the same sums, and sends as many bytes between
+// copies. With a codec (WireCodecs::outer) each copy's difference is rounded once, and the sum once more by the copy
+// that computes it. All copies decode the same sum. Both roundings are stochastic, so no error accumulates. The memory
+// is staging in the ledger while the object lives. Collective, except elements().
 #pragma once
 
 #include <cstdint>

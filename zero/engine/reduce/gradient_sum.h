@@ -4,11 +4,10 @@
 //   Work work = sum.begin({.in = gradient, .out = shard}, {.unit = u});      // Collective over the run
 //
 // If there is one copy of the model, it is a reduce_scatter. With several copies, partial sums pass from copy to copy
-// (zero/comm/copies_reduce.h) with the bits of a run without copies; with a codec, each copy sends codes instead. In
+// (zero/comm/copies_reduce.h) with the bits of a run without copies. With a codec, each copy sends codes instead. In
 // both cases a sum that has begun needs a block until it ends. If the host cannot read the device, the block is in main
 // memory: StagedCommunicator has a GradientSum over the bytes that it has copied down, and the reducer's GradientSum
-// has no `across`. Works must be waited for in the order in which they
-// began.
+// has no `across`. Works must be waited for in the order in which they began.
 #pragma once
 
 #include <cstdint>

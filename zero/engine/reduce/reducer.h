@@ -4,8 +4,8 @@
 //   if (reducer.arrivals().complete(u)) reducer.reduce(u);    // Collective: begins
 //   reducer.finish();                                         // Collective: sums() and gradient shards may be read
 //
-// A gradient is copied into its unit's flat range when autograd has computed it: the whole gradient if the rank holds
-// it, else a staging block that lives from the first gradient to the reduction. The executor reduces complete units.
+// A gradient is copied into its unit's flat range when autograd has computed it. The range is the whole gradient if the
+// rank holds it, else a staging block from the first gradient to the reduction. The executor reduces complete units.
 // Each rank receives the fp32 sum of its shard in rank order, with its sum of squares and non-finite count from the
 // same pass. A shard on another tier is summed in a block on the device, then offloaded. With `reduce each`, every
 // micro-batch is reduced and added to the shard's fp32 sum; with `last`, micro-batches are summed locally in fp32 and
@@ -96,11 +96,11 @@ class Reducer {
   };
 
   // Order of lanes on a device that the host cannot read. A gradient is copied down (kReduce) after its operators and
-  // its copies into the flat range (kCompute); a sum over micro-batches also after its last copy up (kUp). A sum is
-  // copied up (kUp) after the last use of its block. If the sum has its own memory, the previous update has
-  // finished reading it: since then the unit was gathered, or its whole gradient written. A sum is offloaded
-  // (kDown), rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are copied into
-  // a whole gradient (kCompute) after the sum and the update of the step before.
+  // its copies into the flat range (kCompute). A sum over micro-batches is also copied after its last copy up (kUp). A
+  // sum is copied up (kUp) after the last use of its block. If the sum has its own memory, the previous update has
+  // finished reading it: since then the unit was gathered, or its whole gradient written. A sum is offloaded (kDown),
+  // rounded (kReduce) and used by updates (kUpdate) after its copy up. Gradients of operators are copied into a whole
+  // gradient (kCompute) after the sum and the update of the step before.
   UnitGradient& at(int unit) { return gradients_[static_cast<std::size_t>(unit)]; }
   const UnitGradient& at(int unit) const { return gradients_[static_cast<std::size_t>(unit)]; }
   // Returns whether the flat range is the rank's whole gradient, summed and reduced in place. A step cannot reduce it

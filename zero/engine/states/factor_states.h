@@ -4,8 +4,8 @@
 //   states.of(param, StatePer::kRow)                                  // one float for each row of the parameter
 //   for (const FactorStates::State& state : states.all()) save(state.param, state.name, state.values);
 //
-// Every rank holds them whole, on the device, at every stage: they are as small as a column of a matrix, and the update
-// of every element needs its row's and its column's value. On a device that the host cannot read, kernels in kUpdate
+// Every rank holds them whole, on the device, at every stage. They are as small as a column of a matrix, and the update
+// of an element needs the values of its row and column. On a device that the host cannot read, kernels in kUpdate
 // change the memory of of(), after a take_up(). Each matrix also has the mean of its row states there, which the rule
 // writes. The host has a copy in pinned memory, which bring_down() refreshes. Local.
 #pragma once

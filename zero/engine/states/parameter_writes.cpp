@@ -70,7 +70,7 @@ void ParameterWrites::refuse(Communicator& run, const std::vector<ParamSpec>& sp
       if (all[rank][param] == all[first][param]) continue;
       throw ConfigError("attach", specs[param].name,
                         fmt::format("rank {} wrote different values into this parameter than rank {}", rank, first),
-                        "write the same values on all ranks (one seed for random values), or write inside "
+                        "write the same values on all ranks (one seed for random values). Or write inside "
                         "engine.gathered({it}, /*source_rank=*/0), whose end copies rank 0's values to all ranks");
     }
   }

@@ -22,8 +22,8 @@ namespace zero {
 // name different weights, and for a number of servers that the run cannot have.
 AttachOptions with_shard_weights(AttachOptions options, Communicator& run, int local_world);
 
-// Collective. Returns the weights of the mesh's ranks, which are the first ranks of the run: each rank's GiB in steps
-// of 1/16, at least one step. This rank may use `bytes`.
+// Collective. Returns the weights of the mesh's ranks, which are the first ranks of the run. A weight is the rank's GiB
+// in steps of 1/16, at least one step. This rank may use `bytes`.
 std::vector<double> weights_by_memory(Communicator& run, const Mesh& mesh, std::int64_t bytes);
 
 }  // namespace zero

@@ -7,8 +7,8 @@
 //
 // Each state (parameter, gradient, master, the optimizer's) is a StateArray, charged to the ledger under the state's
 // tag. Parameters and whole gradients on the device use memory of the transport, so peers can read them in place. This
-// class knows the ranges that are held and their tiers. streams() transfers states that are not on the device;
-// contents() reads and writes values on any tier; factors() are the states of rows and columns, whole on the device.
+// class knows the ranges that are held and their tiers. streams() transfers states that are not on the device.
+// contents() reads and writes values on any tier. factors() are the states of rows and columns, whole on the device.
 // Invariant: padding and gaps between slices are zero. Construction is Collective; everything else Local. Disk access
 // throws IoError.
 #pragma once
@@ -39,7 +39,7 @@ class ShardedState {
   int world() const { return world_; }
 
   // Return ranges of a unit: this rank's shard, the range that its update covers, and the range of parameters that it
-  // holds (the shard, or everything if parameters are whole).
+  // holds. The last is the shard, or everything if parameters are whole.
   Shard shard(int unit) const { return shard_of(this->unit(unit), rank_, world_); }
   Shard update_range(int unit) const;
   Shard parameter_range(int unit) const;

@@ -45,16 +45,16 @@ class StateContents {
   // Calls visit(first, elements) for each piece of this rank's shard; `first` counts in the unit's flat range.
   using ReadVisit = std::function<void(std::int64_t first, std::span<const std::byte> elements)>;
   void read_shard(int unit, int state, const ReadVisit& visit);
-  // Calls fill(first, elements) for each piece of a state on this rank (at low stages more than its shard), and for
-  // some elements perhaps twice. `fill` must set elements beyond the unit to zero. Afterwards every element is on its
-  // tier.
+  // Calls fill(first, elements) for each piece of a state on this rank, and for some elements perhaps twice. At low
+  // stages these are more than its shard. `fill` must set elements beyond the unit to zero. Afterwards every element is
+  // on its tier.
   using WriteFill = std::function<void(std::int64_t first, std::span<float> elements)>;
   void write_held(int unit, int state, const WriteFill& fill);
   // Returns the part of the unit's padded range that write_held() asks for.
   Shard held(int unit, int state) const;
 
-  // Calls visit(elements) for each piece of a unit that every rank holds alike: the parameters if they are whole, then
-  // master and optimizer states if those are whole, without padding; then states of rows and columns. Never calls it if
+  // Calls visit(elements) for each piece of a unit that every rank holds alike. These are the parameters, then master
+  // and optimizer states, each if they are whole, without padding. States of rows and columns follow. Never calls it if
   // everything is sharded.
   using ReplicaVisit = std::function<void(std::span<const std::byte> elements)>;
   void read_replicated(int unit, const ReplicaVisit& visit, HeldStates which = HeldStates::kAll);

@@ -58,8 +58,8 @@ TileStream::Way TileStream::way(const TileArray& each, int unit, std::int64_t el
   const bool wanted_on_device = each.access == TileAccess::kBring || each.access == TileAccess::kSend;
   // The caller that takes or fills the tile copies it over the link.
   if (wanted_on_device && !device_.host_readable()) return Way::kDirect;
-  const bool lies_on_device = element < each.array->split(unit).device;
-  return wanted_on_device == lies_on_device ? Way::kDirect : Way::kLink;
+  const bool is_on_device = element < each.array->split(unit).device;
+  return wanted_on_device == is_on_device ? Way::kDirect : Way::kLink;
 }
 
 // Cuts the range where an array continues on another tier, and after every kTileNumel elements if something must be
@@ -122,7 +122,7 @@ void TileStream::start(MovingTile& moving) {
     const auto bytes = static_cast<std::size_t>(array.bytes_of(tile.unit, tile.numel));
     const bool up = access == TileAccess::kBring;
     if (way == Way::kDisk) {
-      tell_host_touches(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile is read from the disk");
+      note_host_access(writes(std::span(tile.data[i], padded_bytes(tile, array))), "a tile is read from the disk");
       Transfer read =
           disk_->read(array.disk_offset(tile.unit, tile.begin), {tile.data[i], padded_bytes(tile, array)}, tile.unit);
       if (link_ != nullptr && up && device_.host_readable()) {  // the block is both ends of the link
@@ -172,21 +172,21 @@ const Tile* TileStream::next() {
     throw;
   }
   current_.front().transfers.clear();
-  tell_host_takes(current_.front().tile);
+  note_tile_access(current_.front().tile);
   return &current_.front().tile;
 }
 
-void TileStream::tell_host_touches(const Access& access, std::string_view who) const {
+void TileStream::note_host_access(const Access& access, std::string_view who) const {
   if (!device_.host_readable()) device_.host_touches({&access, 1}, who);
 }
 
-void TileStream::tell_host_takes(const Tile& tile) const {
+void TileStream::note_tile_access(const Tile& tile) const {
   if (device_.host_readable() || !tile.on_host) return;
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     const TileAccess access = arrays_[i].access;
     if (tile.data[i] == nullptr || access == TileAccess::kBring || access == TileAccess::kSend) continue;
     const std::span bytes(tile.data[i], static_cast<std::size_t>(arrays_[i].array->bytes_of(tile.unit, tile.numel)));
-    tell_host_touches({bytes, access != TileAccess::kWrite, access != TileAccess::kRead}, "a tile on the host");
+    note_host_access({bytes, access != TileAccess::kWrite, access != TileAccess::kRead}, "a tile on the host");
   }
 }
 
@@ -219,7 +219,7 @@ void TileStream::put_back() {
     if (held == nullptr) {
       const auto write = [this, place = array.disk_offset(tile.unit, tile.begin),
                           block = std::span(moving.staged[i], padded_bytes(tile, array)), unit = tile.unit] {
-        tell_host_touches(reads(block), "a tile is written to the disk");
+        note_host_access(reads(block), "a tile is written to the disk");
         return disk_->write(place, block, unit);
       };
       if (link_ != nullptr && down) {

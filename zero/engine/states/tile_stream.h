@@ -7,10 +7,10 @@
 //
 // A tile in memory is used in place. A tile on disk is read ahead into staging memory and written behind, `depth` tiles
 // each way, so reading, computing and writing overlap. If a state of a tile is off the device, the host computes the
-// tile. States of that tile that are on the device then cross the link in the same way: down ahead of its use, and up
-// behind it. Invariants: a tile is in one unit and, in each array, on one tier; tiles follow the order of the ranges
-// and cover them. A tile is valid until the next call. The caller must fill arrays that are only written. Local; one
-// pass at a time. next() and finish() throw the disk's errors (IoError).
+// tile. States of that tile that are on the device then cross the link in the same way: down before its use, and up
+// after it. Invariants: a tile is in one unit and, in each array, on one tier; tiles follow the order of the ranges and
+// cover them. A tile is valid until the next call. The caller must fill arrays that are only written. Local; one pass
+// at a time. next() and finish() throw the disk's errors (IoError).
 #pragma once
 
 #include <array>
@@ -121,8 +121,8 @@ class TileStream {
   void retire_oldest();
   void retire_done();
   void release(const MovingTile& moving);
-  void tell_host_touches(const Access& access, std::string_view who) const;
-  void tell_host_takes(const Tile& tile) const;
+  void note_host_access(const Access& access, std::string_view who) const;
+  void note_tile_access(const Tile& tile) const;
   std::size_t padded_bytes(const Tile& tile, const StateArray& array) const;
 
   Device& device_;

@@ -38,7 +38,7 @@ class MatrixDirections {
   // `present`: by parameter; matrices without a gradient are skipped.
   void complete(const std::vector<bool>& present, ThreadTeam& team);
   // If directions are gathered, this rank's are copied down in kDown, after kUpdate. All directions are copied up in
-  // kUp, also after kUpdate, which may still read their memory; the host waits for the ranks, and kUpdate then waits
+  // kUp, also after kUpdate, which may still read their memory. The host waits for the ranks, and kUpdate then waits
   // for kUp. Otherwise the host waits for nothing.
   void queue_completion(const std::vector<bool>& present);
 

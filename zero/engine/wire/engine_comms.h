@@ -8,7 +8,7 @@
 // Losses, errors, budgets and steps, on which all ranks must agree, concern the run. Sums of gradients also go over
 // copies (GradientSum). If there is one copy of the model, the copy is the run. `secondary` is the group of the copy's
 // ranks that together keep all secondary parts of weights (zero/plan/units/secondary.h). If the host cannot read the
-// device, a unit is exchanged as soon as its bytes are in main memory, so at different moments on each rank.
+// device, a unit is exchanged as soon as its bytes are in main memory. That is at different moments on each rank.
 // Collectives of a communicator are numbered in order, and these exchanges need numbers of their own. So `units` is a
 // group of the copy's ranks, if the transport has groups. Construction is Collective; everything else Local. Throws
 // ConfigError under "zero.group", CommError.

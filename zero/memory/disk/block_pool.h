@@ -32,7 +32,7 @@ class BlockPool {
             std::function<void()> before_reuse = {}, Device& device = HostDevice::instance());
 
   // Returns a block with undefined content, never null, also for 0 bytes. If blocks in use leave no room for `bytes`
-  // below `limit_bytes`, it returns the smallest idle block that is large enough; only if there is none, it allocates
+  // below `limit_bytes`, it returns the smallest idle block that is large enough. Only if there is none, it allocates
   // beyond the limit. With a limit of 0 the pool keeps few blocks of the largest size.
   std::byte* acquire(std::int64_t bytes, std::int64_t limit_bytes) { return acquire(bytes, limit_bytes, tag_); }
   // `first`: the lane that uses the block first; none: the host.

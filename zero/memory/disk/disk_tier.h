@@ -35,10 +35,10 @@ class DiskTier {
   static constexpr std::int64_t kPageBytes = 4096;
   static constexpr std::int64_t kStripeBytes = std::int64_t{1} << 20;
 
-  // Throws ConfigError before any file is created, under "zero.disk" (a path that is missing, no folder, or not
-  // writable) and "zero.disk_memory" (too little space; names free and requested bytes by path). Also throws it if
-  // kUring is requested and refused. Throws IoError if a file can still not be created or preallocated. With checksums,
-  // each page's sum is kept in memory (8 bytes per 4 KiB).
+  // Throws ConfigError before any file is created. Under "zero.disk" a path is missing, no folder, or not writable.
+  // Under "zero.disk_memory" there is too little space: the error names free and requested bytes by path. Also throws
+  // it if kUring is requested and refused. Throws IoError if a file can still not be created or preallocated. With
+  // checksums, each page's sum is kept in memory (8 bytes per 4 KiB).
   explicit DiskTier(const DiskOptions& options);
   DiskTier(const DiskOptions& options, const DiskSeam& seam);  // for tests
   // Throws ConfigError as the constructor does if the tiers of `ranks` ranks of this machine together do not fit.

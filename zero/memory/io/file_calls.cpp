@@ -91,7 +91,7 @@ int FileCalls::unlink(const std::string& path) const {
   return or_error(::unlink(path.c_str()));
 }
 
-int FileCalls::lies_in_memory(int fd) const {
+int FileCalls::is_in_memory(int fd) const {
   struct statfs info {};
   const int result = uninterrupted([&] { return ::fstatfs(fd, &info); });
   if (result < 0) return result;

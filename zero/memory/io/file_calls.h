@@ -36,7 +36,7 @@ class FileCalls {
   // Opens a file in an open folder by an untrusted name: never through a link, never outside the folder.
   virtual int open_in(int folder, const std::string& name, int flags) const;
   virtual int unlink(const std::string& path) const;
-  virtual int lies_in_memory(int fd) const;  // 1: a file system without a disk (tmpfs)
+  virtual int is_in_memory(int fd) const;  // 1: a file system without a disk (tmpfs)
   virtual int preallocate(int fd, std::int64_t bytes) const;
   virtual int resize(int fd, std::int64_t bytes) const;
   virtual int set_direct(int fd, bool direct) const;  // true: bypass the page cache (O_DIRECT)

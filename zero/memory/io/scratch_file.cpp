@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
@@ -16,8 +17,8 @@
 namespace zero {
 namespace {
 
-// Opens a file that nobody else can open by name. If the file system can, it never has a name; otherwise it is created
-// and removed at once (a kill in between leaves an empty file).
+// Opens a file that nobody else can open by name. If the file system can, it never has a name. Otherwise it is created
+// and removed at once: a kill in between leaves an empty file.
 int open_nameless(const std::string& folder, const FileCalls& calls) {
   const int unnamed = calls.open(folder, O_TMPFILE | O_RDWR);
   if (unnamed != -EOPNOTSUPP && unnamed != -EISDIR) return unnamed;
@@ -47,7 +48,7 @@ void preallocate(const std::string& folder, int fd, std::int64_t bytes, const Fi
 // Returns an empty text, or the reason why the page cache is used. Some file systems accept O_DIRECT but refuse its
 // requests, so it tries one.
 std::string leave_page_cache(int fd, std::int64_t bytes, const std::string& folder, const FileCalls& calls) {
-  const int in_memory = calls.lies_in_memory(fd);
+  const int in_memory = calls.is_in_memory(fd);
   if (in_memory < 0) throw IoError(folder, "read the file system of a scratch file", -in_memory);
   if (in_memory == 1) return "the file system is in memory";
   if (const int result = calls.set_direct(fd, true); result < 0) return std::strerror(-result);

@@ -24,9 +24,9 @@ struct ScratchSize {
   std::int64_t bytes = 0;
 };
 
-// Throws ConfigError under "zero.disk" (no file can be created in a folder) or "zero.disk_memory" (too little free
-// space; sizes on one file system are added up), and IoError if the system does not report free space. `ranks`: number
-// of this machine's ranks, each of which creates files of these sizes.
+// Throws ConfigError under "zero.disk" if no file can be created in a folder. Throws it under "zero.disk_memory" for
+// too little free space: sizes on one file system are added up. Throws IoError if the system does not report free
+// space. `ranks`: number of this machine's ranks, each of which creates files of these sizes.
 void require_room(std::span<const ScratchSize> sizes, const FileCalls& calls = FileCalls::kernel(), int ranks = 1);
 
 // Explains to the user an errno value that says why no file can be created in a folder.

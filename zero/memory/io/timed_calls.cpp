@@ -83,8 +83,8 @@ int TimedCalls::unlink(const std::string& path) const {
   return static_cast<int>(within(limit_, [&calls = calls_, path] { return calls.unlink(path); }));
 }
 
-int TimedCalls::lies_in_memory(int fd) const {
-  return static_cast<int>(within(limit_, calls_, fd, [&calls = calls_](int own) { return calls.lies_in_memory(own); }));
+int TimedCalls::is_in_memory(int fd) const {
+  return static_cast<int>(within(limit_, calls_, fd, [&calls = calls_](int own) { return calls.is_in_memory(own); }));
 }
 
 int TimedCalls::preallocate(int fd, std::int64_t bytes) const {

@@ -23,7 +23,7 @@ class TimedCalls final : public FileCalls {
   int find_room(const std::string& folder, Room& room) const override;
   int open(const std::string& path, int flags) const override;
   int unlink(const std::string& path) const override;
-  int lies_in_memory(int fd) const override;
+  int is_in_memory(int fd) const override;
   int preallocate(int fd, std::int64_t bytes) const override;
   int resize(int fd, std::int64_t bytes) const override;
   int set_direct(int fd, bool direct) const override;

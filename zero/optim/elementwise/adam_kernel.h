@@ -23,7 +23,7 @@ struct AdamConstants {
   float gradient_scale = 1;
   float coupled_decay = 0;
   float decay = 1;
-  // lerp(m, g, w) is m + w (g - m) for w < 1/2, else g - (1 - w) (g - m): exact at w = 0 and at w = 1.
+  // lerp(m, g, w) is m + w (g - m) for w < 1/2, else g - (1 - w) (g - m). It is exact at w = 0 and at w = 1.
   float lerp_from_gradient = 0;  // 1 for the second form
   float lerp_factor = 0;         // w, or -(1 - w)
   float beta2 = 0;

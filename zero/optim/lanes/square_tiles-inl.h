@@ -5,7 +5,7 @@
 //
 // A tile's squares are added while they are in a core's first cache. Usually a tile's largest and smallest square are
 // so close that sums of its columns, and of parts of its rows, are exact in double. Then only these sums are added to
-// ColumnSums: a row's exact sum does not depend on the tree of its terms, as long as these are exact. Squares of other
+// ColumnSums. A row's exact sum does not depend on the tree of its terms, as long as these are exact. Squares of other
 // tiles are added one by one to ColumnSums, or to ExactSums if ColumnSums has no room. The number of columns must be a
 // multiple of kTermNumel, so no block of the parameter has elements of two rows. A kernel's .cpp includes this file
 // once per target, so it has no #pragma once. Local.

@@ -31,9 +31,9 @@ ColumnSums::ColumnSums(TermKind kind, std::span<ExactSum> columns, std::mutex& l
 
 bool ColumnSums::begin_grid(int num_rows, int lowest, int highest) {
   ZERO_CHECK(num_rows > 0 && num_rows <= most_rows(kind_), "{} rows of terms", num_rows);
-  if (highest > kHighest || lowest < kLowest || highest - lowest > window()) return false;
+  if (highest > kHighest || lowest < kLowest || highest - lowest > exponent_range()) return false;
   flush();
-  const int exponent = std::min(highest + kHeadroom, lowest + window());
+  const int exponent = std::min(highest + kHeadroom, lowest + exponent_range());
   if (exponent != exponent_ || grid_.high_start == 0) {
     exponent_ = exponent;
     // exponents at which the sums start

@@ -49,7 +49,7 @@ class ColumnSums {
   }
   // Returns whether the current grid also fits terms of these exponents.
   bool holds(int lowest, int highest) const {
-    return num_rows_ > 0 && highest <= exponent_ && lowest >= exponent_ - window();
+    return num_rows_ > 0 && highest <= exponent_ && lowest >= exponent_ - exponent_range();
   }
   // Flushes, then adds later terms to other columns, of the same number.
   void move_to(std::span<ExactSum> columns) {
@@ -65,7 +65,7 @@ class ColumnSums {
   static constexpr int kMantissaBits = 52;
   // Returns the most powers of two between the largest and the smallest term: every term's lowest bit must be on the
   // low grid.
-  int window() const { return 2 * kMantissaBits - 2 * kind_.row_bits - kind_.mantissa_bits; }
+  int exponent_range() const { return 2 * kMantissaBits - 2 * kind_.row_bits - kind_.mantissa_bits; }
   bool begin_grid(int num_rows, int lowest, int highest);
 
   TermKind kind_;

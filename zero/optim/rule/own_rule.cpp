@@ -39,8 +39,8 @@ class SharedRule final : public UpdateRule {
   const FactorRule* factors() const override { return rule_->factors(); }
 
  private:
-  // Checks the span, unless a state is in 8 bits (other memory), or not in every span: states of matrices or of other
-  // parameters, and state 0 of a MatrixRule, which only direct() has.
+  // Checks the span, unless a state is in 8 bits (other memory) or not in every span. Not in every span are states of
+  // matrices or of other parameters, and state 0 of a MatrixRule, which only direct() has.
   void check(const UpdateSpan& span, const UpdateScalars& scalars) const {
     if (has_plain_states_) check_update(*this, states_.size(), span, scalars);
   }

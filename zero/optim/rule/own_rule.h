@@ -20,9 +20,9 @@ struct OwnRuleOptions {
 
 using OwnRule = OwnRuleOptions;
 
-// Makes the rule. Throws ConfigError under "optimizer.rule" if it is null; has more than kMostOwnStates states, or a
-// state of an outer step; has states of rows, columns or matrices, but no factors() or matrices(); or has matrices()
-// and sums.
+// Makes the rule. Throws ConfigError under "optimizer.rule" if the rule is null, or has more than kMostOwnStates states
+// or a state of an outer step. Also if it has both matrices() and sums, or if it has states of rows, columns or
+// matrices, but no factors() or matrices().
 std::unique_ptr<UpdateRule> make_rule(const OwnRuleOptions& options);
 
 }  // namespace zero

@@ -5,7 +5,7 @@
 //
 // A rule knows spans and a step number, but no ranks, units or tiers. One pass over memory does everything: unscale and
 // clip (one factor), moments, decay, update, and the low-precision copy. lr and weight_decay are arguments of each
-// update, because a schedule changes lr, and the parameter group decides weight_decay.
+// update, because a learning-rate schedule changes lr, and the parameter group decides weight_decay.
 //
 // Elements are independent (with states in 8 bits: blocks of kCodeBlock), except for sums over parameters (LAMB;
 // add_sums()), FactorRule (Adafactor) and MatrixRule (Muon). So any cut, number of threads and instruction set gives

@@ -80,8 +80,8 @@ struct UpdateScalars {
   double weight_decay = 0;
   // Sums over the whole parameter on all ranks, for a rule with sums; see UpdateRule::add_sums().
   std::span<const double> sums;
-  // Shape of a matrix that is updated as a whole (update() receives its completed directions as gradient; MatrixRule)
-  // or that has states of rows and columns (FactorRule). Without rows for other parameters.
+  // Shape of a matrix that is updated as a whole (MatrixRule) or that has states of rows and columns (FactorRule). With
+  // a MatrixRule update() receives completed directions as gradient. Without rows for other parameters.
   MatrixShape matrix{};
   Factors factors{};       // states after the step, of a FactorRule's matrix
   std::int64_t numel = 0;  // elements of the whole parameter

@@ -76,7 +76,7 @@ class Directions {
   }
   bool is_factored() const { return !factors_.row_var.empty(); }
 
-  // Calls use(d, i, u, v) for elements [begin, end) of the span: u is the direction; for a vector parameter v is its
+  // Calls use(d, i, u, v) for elements [begin, end) of the span. u is the direction. For a vector parameter v is its
   // variance after the step. `use` is copied, so it must not change its own members.
   template <class Use>
   HWY_INLINE void for_each(std::size_t begin, std::size_t end, Use use) const {

@@ -107,7 +107,7 @@ class RowSums {
   ExactSum sum_;
 };
 
-// Adds whole rows four at a time if the chunk has only whole rows: a column's sums are then loaded and stored once per
+// Adds whole rows four at a time if the chunk has only whole rows. A column's sums are then loaded and stored once per
 // four terms.
 HWY_INLINE void add_to_columns(const Squares& squares, std::size_t begin, std::size_t end, std::size_t num_columns,
                                std::size_t first_column, ColumnSums& sums) {

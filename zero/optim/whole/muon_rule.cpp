@@ -90,7 +90,7 @@ class MuonRule final : public UpdateRule, public MatrixRule {
   }
 
   MuonOptions options_;
-  double adamw_scale_;  // AdamW's learning rate over that of matrices; a schedule keeps this ratio
+  double adamw_scale_;  // AdamW's learning rate over that of matrices; learning-rate schedules keep this ratio
 };
 
 }  // namespace

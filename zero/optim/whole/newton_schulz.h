@@ -27,8 +27,8 @@ struct NewtonSchulzOptions {
   int steps = 5;
 };
 
-// Returns the floats of newton_schulz()'s workspace: rows * columns + 2 * min(rows, columns)^2, rounded up to a
-// multiple of 64, plus 64 for the norm on a device.
+// Returns the floats of newton_schulz()'s workspace. These are rows * columns + 2 * min(rows, columns)^2, rounded up to
+// a multiple of 64, plus 64 for the norm on a device.
 std::int64_t newton_schulz_numel(std::int64_t rows, std::int64_t columns);
 
 // Returns the number of additions and multiplications: steps * (3 m^2 n + m^3), with m = min(rows, columns) and n =

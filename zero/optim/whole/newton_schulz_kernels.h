@@ -1,5 +1,6 @@
 // kMatrixSquares, kMatrixNorm, kMatrixDivide, kMatrixTranspose: newton_schulz()'s kernels beside its products
-// (matrix_product.h), with their host code: the sum of squares, the norm, the division by the norm, a transpose.
+// (matrix_product.h), with their host code. They are the sum of squares, the norm, the division by the norm, and a
+// transpose.
 //
 //   device.fill(lane, std::as_writable_bytes(std::span(&norm->squares, 1)), std::byte{0});
 //   run(device, lane, kMatrixSquares, arguments, {reads(values), changes(norm)});     // adds to norm->squares

@@ -14,7 +14,7 @@ namespace {
 struct Middle {
   std::vector<double> sorted;
   explicit Middle(std::span<const double> seconds) : sorted(seconds.begin(), seconds.end()) {
-    ZERO_CHECK(sorted.size() >= SteadyMean::kWindow, "a mean of {} steps", sorted.size());
+    ZERO_CHECK(sorted.size() >= SteadyMean::kPeriod, "a mean of {} steps", sorted.size());
     std::ranges::sort(sorted);
   }
   std::span<const double> half() const {
@@ -29,13 +29,13 @@ struct Middle {
 }  // namespace
 
 void SteadyMean::add(double seconds) {
-  if (seconds_.size() == kMost) seconds_.erase(seconds_.begin(), seconds_.begin() + kWindow);
+  if (seconds_.size() == kMost) seconds_.erase(seconds_.begin(), seconds_.begin() + kPeriod);
   seconds_.push_back(seconds);
-  if (!is_due() || seconds_.size() == kWindow) return;
-  const auto before = std::span(seconds_).first(seconds_.size() - kWindow);
+  if (!is_due() || seconds_.size() == kPeriod) return;
+  const auto before = std::span(seconds_).first(seconds_.size() - kPeriod);
   const double was = Middle(before).mean();
-  if (std::abs(Middle(std::span(seconds_).last(kWindow)).mean() - was) > kDeparts * was)
-    seconds_.erase(seconds_.begin(), seconds_.end() - kWindow);
+  if (std::abs(Middle(std::span(seconds_).last(kPeriod)).mean() - was) > kDeparts * was)
+    seconds_.erase(seconds_.begin(), seconds_.end() - kPeriod);
 }
 
 double SteadyMean::value() const {

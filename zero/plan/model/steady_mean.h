@@ -5,8 +5,8 @@
 //   if (mean.is_due()) ... mean.value(), mean.error()
 //   mean.restart();                          // other steps follow
 //
-// Due after every kWindow steps. The mean leaves out the fastest and the slowest fourth of the steps. So a single stall
-// has no effect, and a rank that is stopped regularly counts with the mean of its stops. If the newest window differs
+// Due after every kPeriod steps. The mean leaves out the fastest and the slowest fourth of the steps. So a single stall
+// has no effect, and a rank that is stopped regularly counts with the mean of its stops. If the newest period differs
 // from the steps before it by more than kDeparts, the earlier steps are forgotten. Only the last kMost steps are kept.
 // The error is the standard error of the mean. Values only; Local.
 #pragma once
@@ -18,12 +18,12 @@ namespace zero {
 
 class SteadyMean {
  public:
-  static constexpr std::size_t kWindow = 4;
-  static constexpr std::size_t kMost = 24;  // steps, in whole windows
+  static constexpr std::size_t kPeriod = 4;
+  static constexpr std::size_t kMost = 24;  // steps, in whole periods
   static constexpr double kDeparts = 0.2;   // fraction of the earlier mean
 
   void add(double seconds);
-  bool is_due() const { return !seconds_.empty() && seconds_.size() % kWindow == 0; }
+  bool is_due() const { return !seconds_.empty() && seconds_.size() % kPeriod == 0; }
   double value() const;
   double error() const;
   void restart() { seconds_.clear(); }

@@ -20,8 +20,9 @@ enum class Amount : std::uint8_t {
   kGradient = kParameter + kNumLowerTiers,
   kOptimizer = kGradient + kNumLowerTiers,
   // In this model an element's update runs where its moments are: on the device, or on the host for all lower tiers. A
-  // gradient or parameter can be above its update (it is on the device, the update on the host) or below it (it is off
-  // the device, the update on it). An engine's update also runs on the host if only its gradient or parameter is there.
+  // gradient or parameter is above its update if it is on the device, and the update on the host. It is below its
+  // update if it is off the device, and the update on it. An engine's update also runs on the host if only its gradient
+  // or parameter is there.
   kGradientAbove = kOptimizer + kNumLowerTiers,
   kGradientBelow,
   kParameterAbove,

@@ -1,5 +1,5 @@
-// activation_bytes(), postponed_products(): the bytes that the rank of each section holds for one micro-batch between
-// the passes of a step, and the gradients that passes of weights make.
+// activation_bytes(), postponed_products(): the bytes that each section's rank holds for a micro-batch between passes,
+// and the gradients that passes of weights make.
 //
 //   activation_bytes(graph, sections, plan.rank_of_section, splits_backward(order))[0].kept     // of section 0
 //
@@ -33,8 +33,8 @@ namespace zero {
 std::vector<HeldActivations> activation_bytes(const ForwardGraph& graph, const Sections& sections,
                                               const std::vector<int>& rank_of_section, bool split);
 
-// Returns by operator whether a pass of weights makes the gradient of its matrix, in an order that has such passes: the
-// operator is a product, and the matrix is a parameter of its section that no other operator of the section uses.
+// Returns by operator whether a pass of weights makes the gradient of its matrix, in an order that has such passes. The
+// operator must be a product. The matrix must be a parameter of its section that no other operator of the section uses.
 std::vector<bool> postponed_products(const ForwardGraph& graph, const Sections& sections);
 
 }  // namespace zero

@@ -297,7 +297,7 @@ std::vector<std::string> notes_on(const PlannedPasses& planned, std::chrono::mil
   const double most = std::chrono::duration<double>(timeout).count();
   if (planned.is_measured && most < kFills * planned.fill)
     notes.push_back(fmt::format(
-        "comm.timeout = {} is less than four times the {} of a forward pass through all sections, so a rank that waits "
+        "comm.timeout = {} is less than four times the {} of a forward pass through all sections. A rank that waits "
         "may end the run: use at least {}",
         format_seconds(most), format_seconds(planned.fill), format_seconds(kFills * planned.fill)));
   return notes;

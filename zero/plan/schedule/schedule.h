@@ -86,7 +86,7 @@ struct Schedule {
   std::vector<ScheduleEntry> entries;  // empty without a trace; see Demand
   std::vector<int> reduce_order;  // units in the order in which their gradients are reduced; the same on every rank
   // Actions of step(), after the global norm is known. They are in the order in which the trace's forward pass first
-  // accesses the units; units of matrices that are updated as wholes come before the others.
+  // accesses the units. Units of matrices that are updated as wholes come before the others.
   std::vector<Action> step;
   UpdateTiming updates;
 };

@@ -4,7 +4,7 @@
 //   for (const PushedStretch& stretch : pushed_stretches(whole[u], cut[u], /*server=*/1, /*servers=*/2))
 //     copy(gradient + stretch.whole, part + stretch.shard, stretch.numel);
 //
-// A worker stores a unit uncut, as a world of one rank does. A server's part is its stretches. They follow each other
+// A worker stores a unit whole, as a world of one rank does. A server's part is its stretches. They follow each other
 // from the beginning of its shard, without gaps. They end with the server's parameters, rounded up to a multiple of
 // alignment_numel(unit). The rest of the shard (padding to the largest part, or to equal ranges) belongs to no part and
 // is not sent. The parts of all servers cover the worker's range once, so every cut sends the same number of bytes.
@@ -26,8 +26,8 @@ struct PushedStretch {
   bool operator==(const PushedStretch&) const = default;
 };
 
-// Returns the stretches in the order of the server's shard. `whole` and `cut`: the same unit, uncut, and cut for these
-// servers in any way.
+// Returns the stretches in the order of the server's shard. `whole` is the unit before it is cut, and `cut` the same
+// unit after any cut for these servers.
 std::vector<PushedStretch> pushed_stretches(const Unit& whole, const Unit& cut, int server, int servers);
 
 // Returns the elements of a part.

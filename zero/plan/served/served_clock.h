@@ -5,9 +5,9 @@
 //
 // A worker sends a part of its push to each server, and receives a part of the weights from each. All ranks of a
 // machine share its full-duplex link. With kSync, or without staleness, workers push, then wait, then pull. With
-// staleness a worker waits only for its own transfers, and servers serve others meanwhile: some workers of a link push
-// while others pull or compute. Mean value analysis predicts how often they meet. A clock takes at least as long as all
-// its bytes on the busiest machine's link.
+// staleness a worker waits only for its own transfers, and servers serve others meanwhile. So some workers of a link
+// push while others pull or compute. Mean value analysis predicts how often they meet. A clock takes at least as long
+// as all its bytes on the busiest machine's link.
 //
 // The servers' updates are not counted. Clocks follow the rules of push_order.h in simulated time. Random compute times
 // (Cluster::jitter) come from a fixed sequence, so the same input has the same result. Values only; Local. 10,000 ranks

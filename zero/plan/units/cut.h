@@ -18,15 +18,15 @@
 namespace zero {
 
 // kWhole keeps parameters whole. The parameters of a unit are assigned in descending size, each to the owner with the
-// least of this unit; of equal owners, to the one with the least of the model. So no owner has more of a unit than an
-// equal share plus the largest parameter. If matrices are updated as wholes (Unit::whole_matrices()), units of other
-// parameters keep equal ranges. No update needs those whole, and a unit of one embedding would be padded to its full
-// size for every owner.
+// least of this unit. Of equal owners the owner with the least of the model gets it. So no owner has more of a unit
+// than an equal share plus the largest parameter. If matrices are updated as wholes (Unit::whole_matrices()), units of
+// other parameters keep equal ranges. No update needs those whole, and a unit of one embedding would be padded to its
+// full size for every owner.
 //
 // kHash is consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, arXiv:1608.01350) of blocks of 64 to
-// 4,096 elements (hash_block()). Each owner has 128 points on a ring. A block goes to the next owner on the ring that
-// has less than 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more, about 1/(N+1)
-// of the elements move.
+// 4,096 elements (hash_block()). Each owner has 128 points on a ring. A block goes to the next owner on the ring with
+// room. An owner has room below 1.05 times an equal share of the unit, rounded up to whole blocks. With one owner more,
+// about 1/(N+1) of the elements move.
 enum class Cut : std::uint8_t { kRange, kWhole, kHash, kWeighted };
 
 inline constexpr std::int64_t kHashBlock = 4096, kLeastHashBlock = 64;  // elements

@@ -51,12 +51,12 @@ StepCollectives collectives_of(const Unit& unit, const Placement& placement);
 std::int64_t gather_bytes(const Unit& unit, int world, WireCodec codec);
 std::int64_t reduction_bytes(const Unit& unit, int world, const Placement& placement, WireCodec codec);
 
-// Returns the bytes that a rank sends in a step whose forward and backward pass access each unit once; at stage 3 under
+// Returns the bytes that a rank sends in a step whose forward and backward pass access each unit once. Stage 3 is under
 // the min budget. The exchange for updates of matrices is included (update_sent_bytes()).
 std::int64_t sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
 // Returns the part of sent_bytes() that stays among the ranks of a secondary group.
 std::int64_t part_sent_bytes(const std::vector<Unit>& units, int world, const Placement& placement);
-// Returns the same for `numel` parameters as a real number, under the min budget: (2K-1)P(M-1)/M elements for K
+// Returns the same for `numel` parameters as a real number, under the min budget. That is (2K-1)P(M-1)/M elements for K
 // micro-batches and M ranks; 0 without secondary groups.
 double part_formula_bytes(std::int64_t numel, const Placement& placement, DType dtype);
 

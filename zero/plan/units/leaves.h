@@ -4,11 +4,11 @@
 //   leaves.passes();                // 4: micro-batches of each rank
 //   leaves.leaf(/*rank=*/1, 3);     // 7
 //
-// A step's gradient is the sum over its leaves, in one fixed binary tree: a node of n leaves adds its first
-// bit_floor(n - 1) leaves to the rest. Ranks only say who computes a part of the tree, so they change no bit.
-// With kEach, micro-batch k of rank r is leaf k * ranks + r. The ranks' sum is a part of the tree, and the sums of
-// micro-batches meet in a binary counter. With kLast, a rank computes neighbouring leaves: a whole subtree. Subtrees
-// may have different sizes; a rank with a smaller one is idle in its last micro-batches. Values; Local.
+// A step's gradient is the sum over its leaves, in one fixed binary tree. A node of n leaves adds its first bit_floor(n
+// - 1) leaves to the rest. Ranks only say who computes a part of the tree, so they change no bit. With kEach,
+// micro-batch k of rank r is leaf k * ranks + r. The ranks' sum is a part of the tree, and the sums of micro-batches
+// meet in a binary counter. With kLast, a rank computes neighbouring leaves: a whole subtree. Subtrees may have
+// different sizes; a rank with a smaller one is idle in its last micro-batches. Values; Local.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace zero {
 
-// The order of a sum over ranks as a program over a stack: input i is pushed, then the two top values are replaced by
+// The order of a sum over ranks as a program over a stack. Input i is pushed. Then the two top values are replaced by
 // their sum, merges[i] times. {0, 1, 1} is (a + b) + c, and {0, 0, 2} is a + (b + c).
 using SumMerges = std::vector<std::uint8_t>;
 

@@ -43,14 +43,15 @@ Mesh mesh_of(int world, int group, std::string_view key = "zero.group");
 // a single copy.
 Mesh mesh_of_local(int world, int group, std::string_view key = "zero.group");
 
-// Returns how many times a rank sends a gradient shard to a neighbouring copy in one reduction: once in the first and
-// the last copy, twice in copies between them, never for a single copy. With a codec every copy sends it once.
+// Returns how many times a rank sends a gradient shard to a neighbouring copy in one reduction. The first and the last
+// copy send it once, copies between them twice, a single copy never. With a codec every copy sends it once.
 int num_crossings(const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
-// Returns the bytes of one crossing of a unit: a shard in fp32, or with a codec 2 of the R encoded blocks of it.
+// Returns the bytes of one crossing of a unit. That is a shard in fp32, or with a codec 2 of the R encoded blocks
+// of it.
 std::int64_t crossing_bytes(const Unit& unit, const Mesh& mesh, WireCodec codec = WireCodec::kNone);
 
-// Returns the bytes that a rank sends to other copies if `unit` is reduced: 2 b (P/S)(R-1)/R on average, with b bytes
-// per element.
+// Returns the bytes that a rank sends to other copies if `unit` is reduced. On average these are 2 b (P/S)(R-1)/R, with
+// b bytes per element.
 std::int64_t sent_between_copies(const Unit& unit, const Mesh& mesh, int copy, WireCodec codec = WireCodec::kNone);
 
 // Returns the mean over the copies for a step: all units, each reduced as often as the placement says; 0 if copies

@@ -4,8 +4,8 @@
 //   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});
 //
 // place() turns a stage into a Placement. Schedules, bytes to hold and to send, and the engine's steps depend only on
-// the Placement. Code reads the stage's number only before that, to check or choose options (servers need stage 3;
-// `zero plan` compares stages), and in text for the user: errors, tables, reports, the papers' formulas.
+// the Placement. Code reads the stage's number only before that, to check or choose options: servers need stage 3, and
+// `zero plan` compares stages. Text for the user also has it: errors, tables, reports, the papers' formulas.
 #pragma once
 
 #include <cstdint>
@@ -64,8 +64,8 @@ struct Placement {
   bool rounds_gradient(DType dtype) const { return dtype != DType::kFloat32 && accumulate > 1 && !fp32_sums; }
   // Returns the gradients of a unit that a rank holds: with a delayed update also that of the step before.
   int num_gradients() const { return delayed_update ? 2 : 1; }
-  // Returns the partial sums of leaves that a rank holds beside its gradient: of its shard, or of the whole unit if it
-  // sums micro-batches before they are reduced. They are fp32 and on the device.
+  // Returns the partial sums of leaves that a rank holds beside its gradient. They are of its shard, or of the whole
+  // unit if it sums micro-batches before they are reduced. They are fp32 and on the device.
   int num_partial_sums() const;
   // Returns whether leaves are summed on the rank before they are reduced.
   bool sums_leaves_here() const { return leaves > 0 && !reduce_each; }

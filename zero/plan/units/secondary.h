@@ -6,7 +6,7 @@
 //
 // `world`: the ranks that hold one copy of the model. `group`: the number of neighbouring ranks that together hold all
 // weights a second time. rank / group is a rank's group, and rank % group its position there. The first gather of a
-// unit after an update asks all ranks, and each rank keeps its part of the result; later gathers ask only the group.
+// unit after an update asks all ranks, and each rank keeps its part of the result. Later gathers ask only the group.
 // Parts are equal: a part is world / group adjacent shards. Units that are cut by weights have no parts.
 //
 // Values only; Local.
@@ -21,7 +21,7 @@
 namespace zero {
 
 // Throws ConfigError under `key` for an impossible group. `group` must divide `shard`, the number of ranks that hold
-// one copy of the model; it must be at least 2 and leave two or more groups. 0: no groups.
+// one copy of the model. It must be at least 2 and leave two or more groups. 0: no groups.
 void require_secondary_group(int shard, int group, std::string_view key = "zero.secondary_group");
 
 inline Shard secondary_part(const Unit& unit, int rank, int world, int group) {

@@ -6,8 +6,8 @@
 // time, and computes each block's forward pass twice. The second run uses the first run's random numbers (the default
 // generators of the CPU and of the inputs' GPU) and autocast, without its cache. Losses and gradients have the bits of
 // a run without checkpoint(), with one exception. If a tensor is used in several checkpoints, or inside one and
-// outside, its gradient may round differently, because its parts are added in another order. Checkpoints may be nested.
-// Without gradient mode, fn is simply called.
+// outside, its gradient may round differently. The reason is that its parts are added in another order. Checkpoints may
+// be nested. Without gradient mode, fn is simply called.
 //
 // Local if fn is Local. Sharded parameters are gathered again for the second run. That run is part of the backward
 // pass, and Collective like the pass's other operators.

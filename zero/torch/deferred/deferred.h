@@ -6,8 +6,8 @@
 // It records the module's own construction (empty, normal_, kaiming_uniform_, ...). attach() replays the recorded
 // operators of each parameter, seeded by (seed, parameter name). So the weights depend neither on world nor on stage,
 // and no rank ever holds the whole model. Tensors with values, such as those made before, are copied into the
-// recording. If a construction cannot be recorded because it reads the values of a recorded tensor, or writes into a
-// tensor with values, ConfigError names the operator.
+// recording. A construction cannot be recorded if it reads the values of a recorded tensor, or writes into a tensor
+// with values. ConfigError then names the operator.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 //   loss.backward();
 //
 // The shape rules of many operators exist only in Python: in C++ "index_select" or "relu" of a meta tensor is an error.
-// MetaKernels runs such an operator on the CPU, on zeros that take no memory until they are written, and keeps only the
-// shapes and types of its results. This costs the time of the operator and the memory of its outputs, one operator at a
+// MetaKernels runs such an operator on the CPU, on zeros that take no memory until they are written. It keeps only the
+// shapes and types of the results. This costs the time of the operator and the memory of its outputs, one operator at a
 // time.
 //
 // Local to the thread. It works below autograd, so gradients are computed as usual.

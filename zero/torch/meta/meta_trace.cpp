@@ -17,7 +17,7 @@
 namespace zero {
 namespace {
 
-// Records the events that the executor would record: consecutive operators on one unit are one access, and a complete
+// Records the events that the executor would record. Consecutive operators on one unit are one access. A complete
 // gradient of a unit is an event.
 class TraceWriter final : public ParameterOwner, public UnitPins {
  public:

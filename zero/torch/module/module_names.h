@@ -4,7 +4,8 @@
 //   {.units = module_names_if(*model, [](const torch::nn::Module& m) { return m.as<BlockImpl>() != nullptr; })}
 //
 // Outermost modules come first; a module inside a named module is not named. Local. Throws ConfigError ("units") for a
-// module that is not inside `root`, and if no module is chosen: an empty list of units would mean the default.
+// module that is not inside `root`. Also throws it if no module is chosen, because an empty list of units would mean
+// the default.
 #pragma once
 
 #include <functional>

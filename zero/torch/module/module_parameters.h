@@ -1,7 +1,7 @@
 // parameters_of(): the parameters and buffers of a model for the plan: each tensor once, tied names as aliases.
 //
-// Local. Throws ConfigError with the parameter's name: a dtype that is not fp32, bf16 or fp16, a sparse tensor, two
-// parameters that share part of their memory, a parameter that is attached already.
+// Local. Throws ConfigError with the parameter's name for a dtype that is not fp32, bf16 or fp16, and for a sparse
+// tensor. Also for two parameters that share part of their memory, and for a parameter that is attached already.
 #pragma once
 
 #include <optional>

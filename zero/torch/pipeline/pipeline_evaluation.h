@@ -6,8 +6,8 @@
 // The first run with a key learns its operators, as the first passes() does. The home of a parameter computes the
 // operators that use it (follow_sections()). Later runs with this key must run the same operators on the same sizes.
 // The plans of the 32 most recently used keys are kept. Results are broadcast to every rank of the line. Collective
-// over the run, because a section may gather parameters from the ranks of its position; only over the line if each rank
-// holds parameters whole. Throws what learn_evaluation() and follow_sections() throw.
+// over the run, because a section may gather parameters from the ranks of its position. If each rank holds parameters
+// whole, Collective only over the line. Throws what learn_evaluation() and follow_sections() throw.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // PipelinedModule: the sections of one model on this rank; the implementation of PipelineEngine.
 //
 // Each section is an AttachedModule of its own, with the parameters whose home it is, over the ranks of its position.
-// So stages, placements and tiers work within a section as they do without a pipeline, and a section's engine sees its
+// So stages, placements and tiers work within a section as they do without a pipeline. A section's engine sees its
 // passes in the order of micro-batches. Parameters of other positions are absent tensors. step() adds the verdicts of
 // all sections before any engine updates.
 #pragma once

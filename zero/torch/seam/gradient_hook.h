@@ -1,7 +1,7 @@
 // GradientHook: hands a parameter's gradient to its owner as soon as autograd has completed it.
 //
 // It is a post hook of the parameter's AccumulateGrad node. After the node has stored the gradient in .grad, the hook
-// takes it and leaves .grad empty, so a whole gradient exists as briefly as possible. Local.
+// takes it and leaves .grad empty. So a whole gradient exists as briefly as possible. Local.
 #pragma once
 
 #include <torch/csrc/autograd/function_hook.h>

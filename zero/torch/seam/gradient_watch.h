@@ -7,9 +7,9 @@
 //   take_zeroed(parameter)              // whether zero_grad() was called on it since the last call
 //
 // An attached parameter's .grad() is never defined. clip_grad_norm_() and the optimizers of libtorch skip such a
-// parameter silently. A read is recorded if libtorch would have found the gradient: the parameter has a gradient in the
-// running step, and the read is outside of a backward pass (docs/decisions/0083). zero_grad() of modules and optimizers
-// uses mutable_grad(). autograd also uses it, but only within a backward pass.
+// parameter silently. A read is recorded if libtorch would have found the gradient. The parameter then has a gradient
+// in the running step, and the read is outside of a backward pass (docs/decisions/0083). zero_grad() of modules and
+// optimizers uses mutable_grad(). autograd also uses it, but only within a backward pass.
 //
 // Local. A parameter that is a view, or not a leaf, is not watched.
 #pragma once
@@ -45,7 +45,7 @@ void expect_move(const at::Tensor& parameter);
 // watched. mark_zeroed() has the effect of zero_grad() on this parameter. Call it on every rank.
 void mark_zeroed(const at::Tensor& parameter);
 void forget_gradient_reads(const std::vector<at::Tensor>& parameters);
-// While it lives, no read of .grad() counts on any parameter of the models to which `parameters` belong: a compiler
+// While it lives, no read of .grad() counts on any parameter of the models to which `parameters` belong. A compiler
 // looks at tensors without using them.
 class [[nodiscard]] GradientReadsPause {
  public:

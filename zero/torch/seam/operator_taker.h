@@ -3,7 +3,7 @@
 //   class Recorder final : public OperatorTaker { void run(op, keys, stack) override; };
 //   { const TakeOperators scope(recorder); auto net = std::make_shared<Net>(); }   // recorder.run() for each operator
 //
-// libtorch calls the fallback of kParameterKey as a plain function without a context argument, so the taker is found
+// libtorch calls the fallback of kParameterKey as a plain function without a context argument. So the taker is found
 // through the only thread-local variable of the project (docs/decisions/0002). Views that libtorch calls without the
 // fallback (view, transpose, reshape, ...) do not arrive. Local to the thread; scopes can be nested.
 #pragma once

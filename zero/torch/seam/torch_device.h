@@ -28,8 +28,8 @@ c10::Device place_of(const Device& device);
 // the stream. No-op on the CPU; nothing is returned.
 std::optional<c10::Stream> adopt_stream(Device& device);
 
-// Throws ConfigError if this thread uses another stream than the adopted one: the engine's lanes wait only for that
-// one, so operators in another stream would read parameters too early.
+// Throws ConfigError if this thread uses another stream than the adopted stream. The engine's lanes wait only for that
+// stream, so operators in another stream would read parameters too early.
 void require_stream(const std::optional<c10::Stream>& adopted);
 
 // Makes libtorch give back all GPU memory that no tensor uses: now, and whenever an allocation of `device` finds no

@@ -27,7 +27,7 @@ bool RunHealth::judge(EngineOfRun engine, const StepReport& report) {
   const HealthAction action = policy_.after(report);
   if (!report.skipped) return false;
   if (report.reason == SkipReason::kOverflow) {
-    log_.tell(event_of(HealthAction::kSkip, state_.step, report, limits_));
+    log_.report(event_of(HealthAction::kSkip, state_.step, report, limits_));
     return false;
   }
   state_.skipped.push_back(state_.step);
@@ -67,7 +67,7 @@ ReplicaCheck RunHealth::compare_replicas(EngineOfRun engine) {
 bool RunHealth::act(EngineOfRun engine, HealthEvent event, std::int64_t samples) {
   if (event.action == HealthAction::kStop) stop(engine, event, "");
   const bool rewinds = event.action == HealthAction::kRewind;
-  rewinds ? rewind(engine, std::move(event), samples) : log_.tell(std::move(event));
+  rewinds ? rewind(engine, std::move(event), samples) : log_.report(std::move(event));
   return rewinds;
 }
 
@@ -76,7 +76,7 @@ void RunHealth::stop(EngineOfRun engine, const HealthEvent& event, const std::st
   checkpoints_.finish(engine);
   HealthEvent stopped = event;
   stopped.action = HealthAction::kStop;
-  log_.tell(std::move(stopped));
+  log_.report(std::move(stopped));
   const auto saved = folder_.files().checkpoints.list();  // in-memory checkpoints are lost when the launcher ends
   throw Error(last_words(event, why, saved.empty() ? -1 : saved.front().step));
 }
@@ -99,7 +99,7 @@ void RunHealth::rewind(EngineOfRun engine, HealthEvent event, std::int64_t sampl
   log_.take_back(state_.step);
   event.back_to = state_.step;
   event.samples = state_.samples;
-  log_.tell(std::move(event));
+  log_.report(std::move(event));
 }
 
 Resumed RunHealth::take_newest_checkpoint(EngineOfRun engine, std::int64_t newest) {

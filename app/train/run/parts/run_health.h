@@ -5,9 +5,10 @@
 //   if (health.judge(engine, report)) ...             // rewound: `state` has the step; other samples follow
 //   if (health.judge_replicas(engine)) ...            // before anything is saved
 //
-// A rewind loads the newest checkpoint, but the run continues later in the data: after the samples of the bad step and
-// of `rewind_batches` more steps, and never before samples that an earlier rewind to the same checkpoint left out. The
-// run ends after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an update.
+// A rewind loads the newest checkpoint, but the run continues later in the data. It leaves out the samples of the bad
+// step and of `rewind_batches` more steps. Samples that an earlier rewind to the same checkpoint left out stay left
+// out. The run ends after max_rewinds rewinds to one checkpoint, and after max_skipped_steps steps in a row without an
+// update.
 //
 // Collective; all ranks decide alike, and `state` changes on all of them. Throws Error with a remedy if the run must
 // end. All metrics until then are written.

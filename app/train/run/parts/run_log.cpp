@@ -38,7 +38,7 @@ void RunLog::draw(const TensorboardStart& start) {
 int RunLog::exchange(int stop_signal) {
   const Exchanged news = history_.exchange(comm_, stop_signal);
   if (!is_first()) return news.stop_signal;
-  for (const StepMetrics& step : news.steps) tell(step, &step == &news.steps.back());
+  for (const StepMetrics& step : news.steps) report(step, &step == &news.steps.back());
   write();
   return news.stop_signal;
 }
@@ -59,7 +59,7 @@ void RunLog::write() {
   }
 }
 
-void RunLog::tell(const StepMetrics& step, bool is_newest) {
+void RunLog::report(const StepMetrics& step, bool is_newest) {
   metrics_->add(step);
   newest_ = step;
   if (tensorboard_) tensorboard_->add(step);
@@ -127,7 +127,7 @@ void RunLog::add(EvaluationMetrics metrics) {
   write();
 }
 
-void RunLog::tell(HealthEvent event) {
+void RunLog::report(HealthEvent event) {
   event.time = unix_seconds();
   if (event.action != HealthAction::kSkip) progress_.line(describe(event));  // the engine has reported skips
   if (!is_first()) return;

@@ -47,7 +47,7 @@ class RunLog {
   std::string line_of(std::int64_t step) const;
   // Logs an evaluation, with the current time.
   void add(EvaluationMetrics metrics);
-  void tell(HealthEvent event);
+  void report(HealthEvent event);
   // Logs a checkpoint on disk, with the current time.
   void add(SavedMetrics metrics);
   // Removes the logged lines of steps after `step`. The history is restored separately.
@@ -58,7 +58,7 @@ class RunLog {
 
  private:
   bool is_first() const { return comm_.rank() == 0; }
-  void tell(const StepMetrics& step, bool is_newest);
+  void report(const StepMetrics& step, bool is_newest);
   ProgressValues values_of(const StepMetrics& step) const;
   void flush();
   void write();

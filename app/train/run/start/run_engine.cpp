@@ -45,7 +45,7 @@ void expect_saves(Run& run, std::int64_t bytes) {
 
 }  // namespace
 
-void say_where_states_lie(Run& run) {
+void report_states(Run& run) {
   const EngineReport report = run.model.trained().report();
   if (!off_device(report)) return;
   run.say(first_limits(report));
@@ -72,7 +72,7 @@ void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_
     run.model.engine->control().share_link(*activations);
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
-  say_where_states_lie(run);
+  report_states(run);
   // The engine also probes if it chooses a placement.
   const TierRates rates = run.model.engine->report().rates;
   if (run.ranks.is_first() && known.rates.update_numel == 0 && rates.update_numel > 0) RateCache().keep(machine, rates);

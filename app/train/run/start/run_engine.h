@@ -25,6 +25,6 @@ struct FirstValues {
 void attach_engine(Run& run, const FirstValues& values, std::int64_t checkpoint_bytes);
 
 // Collective. Rank 0 prints what limits the run, if states are not all on the device.
-void say_where_states_lie(Run& run);
+void report_states(Run& run);
 
 }  // namespace zero

@@ -20,7 +20,7 @@ void attach_run_pipeline(Run& run, const FirstValues& values, std::int64_t check
   run.model.pipeline->prepare([&](int) { return run.model.task->loss(batch); });
   RunCheckpoints::require_room(job.checkpoint, run.folder.files().checkpoints.path(), checkpoint_bytes,
                                [&run](const std::string& line) { run.say(line); });
-  say_where_states_lie(run);
+  report_states(run);
 }
 
 }  // namespace zero

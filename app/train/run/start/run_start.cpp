@@ -41,7 +41,7 @@ void open_activations(Run& run) {
 }
 
 // Called before states are placed, because activations reduce the budget that is left for them.
-void say_where_activations_lie(Run& run) {
+void report_activations(Run& run) {
   const auto& offload = run.job.model.activation_offload;
   if (!offload || offload->expected_bytes == 0) return;
   run.say(fmt::format("activations: {} a rank offloaded on {}{}", format_bytes(offload->expected_bytes),
@@ -149,7 +149,7 @@ RunWeights start_run(Run& run, const RunOpening& opening) {
   if (init)
     for (const std::string& note : init->notes()) run.say(note);
   if (!run.ranks.device->host_readable()) run.say(fmt::format("device: {} (of rank 0)", run.ranks.device->name()));
-  say_where_activations_lie(run);
+  report_activations(run);
   const std::int64_t bytes_to_save = checkpoint_bytes(run.model.task->module(), num_holders, job.attach);
   const FirstValues values{.awaits_load = opening.resumes(), .init = init ? &*init : nullptr};
   std::string plan;

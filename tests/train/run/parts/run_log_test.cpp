@@ -65,7 +65,7 @@ TEST(RunLog, RewoundLinesAreNotWritten) {
   for (std::int64_t step = 1; step <= 3; ++step) run.step(step, 1);
   run.log.add(EvaluationMetrics{.step = 3, .val_loss = 7});
   run.log.take_back(1);
-  run.log.tell(HealthEvent{.action = HealthAction::kRewind, .step = 3, .back_to = 1, .reason = "not finite"});
+  run.log.report(HealthEvent{.action = HealthAction::kRewind, .step = 3, .back_to = 1, .reason = "not finite"});
   run.step(2, 5);
   const auto lines = run.lines();
   ASSERT_EQ(lines.size(), 3U);
@@ -155,7 +155,7 @@ TEST_F(RunLogOnAFullDisk, UnwritableLinesAreKeptWhole) {
     EXPECT_EQ(run_.lines().size(), 1U);
     const auto fill = [this] {
       const std::string long_reason(1 << 20, 'x');
-      for (int i = 0; i < 20; ++i) run_.log.tell(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
+      for (int i = 0; i < 20; ++i) run_.log.report(HealthEvent{.action = HealthAction::kSkip, .reason = long_reason});
     };
     EXPECT_THROW(fill(), IoError) << "lines do not wait for ever";
   }

@@ -15,7 +15,7 @@
 // pipeline.
 //
 // A communicator may hold a limited number of messages that their receivers have not read. So while this rank waits for
-// any other rank in a step, it receives and keeps the messages of a rank that has many unread ones (mailbox.h).
+// any other rank in a step, it receives and keeps the messages of ranks with many unread messages (mailbox.h).
 // Otherwise ranks could wait for each other forever.
 //
 // A sent tensor is kept until a message shows that its reader has received it (Sent::read_from), or the step ends. A
