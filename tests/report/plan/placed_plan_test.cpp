@@ -9,7 +9,7 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/in_process.h"
 #include "zero/engine/place/placer.h"
-#include "zero/engine/wire/linked_staging.h"
+#include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/units/estimate.h"
 
 #include "app/report/plan/plan_json.h"

@@ -9,7 +9,6 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/log.h"
-#include "zero/base/error/warn_once.h"
 
 namespace zero {
 namespace {

@@ -1,6 +1,6 @@
 // State moves: states move between tiers, and all bytes arrive. During a move, no tier holds more than before or after
 // it.
-#include "zero/engine/states/state_moves.h"
+#include "zero/engine/states/state_array.h"
 
 #include <cstring>
 
