@@ -30,7 +30,7 @@
 #include "zero/memory/account/host_memory.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/optim/lanes/kernel_target.h"
-#include "zero/optim/rule/update_grain.h"
+#include "zero/optim/rule/update_span.h"
 #include "zero/optim/rule_registry.h"
 
 #include "app/cli/bench/bench.h"

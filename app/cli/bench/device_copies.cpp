@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "zero/base/error/check.h"
-#include "zero/memory/disk/chained_transfer.h"
+#include "zero/memory/io/transfer.h"
 
 #include "app/cli/bench/disk_probe.h"
 
