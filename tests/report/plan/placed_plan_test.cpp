@@ -12,7 +12,6 @@
 #include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/units/estimate.h"
 
-#include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
 #include "tests/support/message_of.h"
 #include "tests/support/one_line.h"
