@@ -106,7 +106,8 @@ class BytePairTokenizer {
   std::vector<bool> is_added_;  // by number: is it an added token?
 };
 
-// to_alphabet(), from_alphabet(): the byte alphabet of GPT-2: a printable character for each byte, in vocab.json and merges.txt.
+// to_alphabet(), from_alphabet(): the byte alphabet of GPT-2, a printable character for each byte, in vocab.json and
+// merges.txt.
 //
 //   to_alphabet(" the")        // "Ġthe", in UTF-8
 //   from_alphabet("Ġthe")      // " the"; empty if a character is not in the alphabet
