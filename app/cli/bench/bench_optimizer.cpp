@@ -34,9 +34,9 @@
 #include "zero/optim/rule_registry.h"
 
 #include "app/cli/bench/bench.h"
-#include "app/cli/bench/device_update.h"
 #include "app/cli/bench/measurement.h"
-#include "app/cli/bench/update_probe.h"
+#include "app/cli/bench/parts/device_update.h"
+#include "app/cli/bench/parts/update_probe.h"
 #include "app/cli/command/flags.h"
 
 namespace zero::cli {

@@ -1,4 +1,4 @@
-#include "app/cli/bench/device_update.h"
+#include "app/cli/bench/parts/device_update.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "app/cli/bench/device_copies.h"
+#include "app/cli/bench/parts/device_copies.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "app/cli/bench/disk_probe.h"
+#include "app/cli/bench/parts/disk_probe.h"
 
 #include <atomic>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "app/cli/bench/unit_collectives.h"
+#include "app/cli/bench/parts/unit_collectives.h"
 
 #include "zero/base/error/check.h"
 #include "zero/comm/device/device_communicator.h"

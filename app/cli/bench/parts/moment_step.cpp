@@ -1,4 +1,4 @@
-#include "app/cli/bench/moment_step.h"
+#include "app/cli/bench/parts/moment_step.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "app/cli/bench/device_copies.h"
+#include "app/cli/bench/parts/device_copies.h"
 
 #include <string_view>
 
 #include "zero/base/error/check.h"
 #include "zero/memory/io/transfer.h"
 
-#include "app/cli/bench/disk_probe.h"
+#include "app/cli/bench/parts/disk_probe.h"
 
 namespace zero::cli {
 namespace {

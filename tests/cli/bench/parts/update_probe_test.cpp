@@ -1,4 +1,4 @@
-#include "app/cli/bench/update_probe.h"
+#include "app/cli/bench/parts/update_probe.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "app/cli/bench/unit_collectives.h"
+#include "app/cli/bench/parts/unit_collectives.h"
 
 #include <algorithm>
 #include <vector>

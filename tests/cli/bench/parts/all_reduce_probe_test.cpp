@@ -1,4 +1,4 @@
-#include "app/cli/bench/all_reduce_probe.h"
+#include "app/cli/bench/parts/all_reduce_probe.h"
 
 #include <gtest/gtest.h>
 
