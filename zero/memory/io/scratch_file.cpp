@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/ranges.h>
