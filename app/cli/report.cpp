@@ -1,5 +1,3 @@
-#include "app/cli/report.h"
-
 #include <ctime>
 #include <filesystem>
 
@@ -10,6 +8,7 @@
 #include "zero/base/text/bytes.h"
 
 #include "app/cli/command/flags.h"
+#include "app/cli/verbs.h"
 #include "app/report/page/comparison.h"
 #include "app/report/page/report_page.h"
 

@@ -17,7 +17,6 @@
 #include "app/cli/command/turn_to_speak.h"
 #include "app/cli/doctor/doctor.h"
 #include "app/cli/inspect/inspect.h"
-#include "app/cli/report.h"
 #include "app/cli/verify/verify.h"
 #include "app/config/options/suggest.h"
 #include "app/config/options/value.h"

@@ -35,5 +35,9 @@ int run_sweep(Arguments arguments);
 int run_convert(Arguments arguments);
 int run_completion(Arguments arguments);
 int run_man(Arguments arguments);
+// `zero report RUN ... -o report.html` and `zero compare RUN ...` read run folders, and change nothing in them. An
+// unfinished run is shown as far as it has come. They throw ConfigError for a folder that holds no run.
+int run_report(Arguments arguments);
+int run_compare(Arguments arguments);
 
 }  // namespace zero::cli

@@ -11,7 +11,6 @@
 
 #include "zero/base/numbers/median.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/memory/io/transfer.h"
 
 #include "app/report/predicted_json.h"

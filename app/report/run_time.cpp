@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 
 namespace zero {
 

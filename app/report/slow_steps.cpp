@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "zero/base/text/seconds.h"
+#include "zero/base/text/bytes.h"
 
 namespace zero {
 

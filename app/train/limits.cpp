@@ -6,7 +6,6 @@
 
 #include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 
 namespace zero {
 namespace {

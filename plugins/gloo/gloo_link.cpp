@@ -11,11 +11,11 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <sched.h>
 
 #include "zero/comm/message/message_link.h"
 
 #include "plugins/gloo/any_time.h"
-#include "plugins/gloo/batch_threads.h"
 #include "plugins/gloo/connection_watch.h"
 #include "plugins/gloo/gloo_door.h"
 #include "plugins/gloo/mesh.h"
@@ -141,11 +141,31 @@ class GlooLink final : public MessageLink {
   Waiters waiters_;
 };
 
+// Threads that are started during its lifetime do not preempt others when they wake (SCHED_BATCH). If the system
+// refuses, or the calling thread has a policy of its own, threads start as usual.
+class BatchThreads {
+ public:
+  BatchThreads() : changed_(sched_getscheduler(0) == SCHED_OTHER && set(SCHED_BATCH)) {}
+  ~BatchThreads() {
+    if (changed_) set(SCHED_OTHER);
+  }
+  BatchThreads(const BatchThreads&) = delete;
+  BatchThreads& operator=(const BatchThreads&) = delete;
+
+ private:
+  static bool set(int policy) {
+    const sched_param none{};
+    return sched_setscheduler(0, policy, &none) == 0;
+  }
+
+  bool changed_;
+};
+
 // Gloo's thread polls a connection repeatedly while another thread sends over it. If both share a core and Gloo's
 // thread preempts the sender when it wakes, the sender must wait for the end of its time slice. That takes milliseconds
 // for each message.
 std::shared_ptr<gloo::transport::Device> create_device(const gloo::transport::tcp::attr& where) {
-  const zero_gloo::BatchThreads guard;
+  const BatchThreads guard;
   return gloo::transport::tcp::CreateDevice(where);
 }
 

@@ -187,7 +187,7 @@ _RULES: dict[str, type[_optimizer.Rule]] = {
     )
 }
 
-# Default values of [optimizer] in `zero train` that differ from those of the classes (zero/optim/rule/rule_keys.h).
+# Default values of [optimizer] in `zero train` that differ from those of the classes (zero/optim/rule/rule_row.h).
 _OF_TRAIN: dict[str, dict[str, Any]] = {
     "adamw": {"betas": (0.9, 0.99), "weight_decay": 0.1},
     "adam": {"betas": (0.9, 0.99)},

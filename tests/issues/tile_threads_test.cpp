@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "zero/engine/states/tile_stream.h"
-#include "zero/optim/rule/update_grain.h"
+#include "zero/optim/rule/update_span.h"
 
 namespace zero {
 namespace {

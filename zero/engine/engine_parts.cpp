@@ -13,7 +13,6 @@
 #include "zero/engine/options/leaf_options.h"
 #include "zero/engine/options/option_numbers.h"
 #include "zero/engine/options/same_options.h"
-#include "zero/engine/options/same_refusal.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/memory/disk/disk_seam.h"
 #include "zero/memory/link/lane_link.h"

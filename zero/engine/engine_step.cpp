@@ -11,7 +11,7 @@
 #include "zero/base/error/log.h"
 #include "zero/engine/gradient_access.h"
 #include "zero/engine/options/option_numbers.h"
-#include "zero/engine/reduce/dropped_gradients.h"
+#include "zero/engine/reduce/gradient_arrivals.h"
 
 namespace zero {
 namespace {

@@ -10,8 +10,7 @@
 #include "zero/comm/rank_sum.h"
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_step.h"
-#include "zero/engine/reduce/parameter_sums.h"
-#include "zero/engine/states/parameter_order.h"
+#include "zero/engine/reduce/device_sums.h"
 #include "zero/engine/states/unit_blocks.h"
 
 namespace zero {

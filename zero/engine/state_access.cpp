@@ -11,7 +11,6 @@
 #include "zero/comm/collectives.h"
 #include "zero/engine/engine_parts.h"
 #include "zero/engine/engine_step.h"
-#include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/plan/units/partition.h"

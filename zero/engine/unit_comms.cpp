@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "zero/engine/wire/linked_staging.h"
+#include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/units/estimate.h"
 
 namespace zero {

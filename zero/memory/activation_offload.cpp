@@ -12,7 +12,7 @@
 #include "zero/base/text/bytes.h"
 #include "zero/device/host_device.h"
 #include "zero/memory/disk/block_cutter.h"
-#include "zero/memory/disk/chained_transfer.h"
+#include "zero/memory/io/transfer.h"
 #include "zero/memory/link/lane_link.h"
 #include "zero/memory/link/paced_link.h"
 

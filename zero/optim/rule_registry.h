@@ -25,7 +25,6 @@
 #include "zero/optim/elementwise/lion_rule.h"
 #include "zero/optim/elementwise/sgd_rule.h"
 #include "zero/optim/rule/own_rule.h"
-#include "zero/optim/rule/rule_keys.h"
 #include "zero/optim/rule/rule_row.h"
 #include "zero/optim/rule/update_rule.h"
 #include "zero/optim/whole/adafactor_rule.h"

@@ -30,8 +30,8 @@
 #include "zero/memory/io/scratch_file.h"
 
 #include "app/cli/bench/bench.h"
-#include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
+#include "app/cli/bench/parts/disk_probe.h"
 #include "app/cli/command/flags.h"
 #include "app/launch/ranks/signal_inbox.h"
 

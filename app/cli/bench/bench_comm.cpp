@@ -16,9 +16,9 @@
 #include "zero/device/open_device.h"
 #include "zero/memory/account/host_memory.h"
 
-#include "app/cli/bench/all_reduce_probe.h"
 #include "app/cli/bench/bench.h"
 #include "app/cli/bench/comm_bench.h"
+#include "app/cli/bench/parts/all_reduce_probe.h"
 #include "app/cli/command/flags.h"
 #include "app/launch/launch.h"
 

@@ -9,7 +9,7 @@
 #include "zero/device/open_device.h"
 
 #include "app/cli/bench/comm_bench.h"
-#include "app/cli/bench/unit_collectives.h"
+#include "app/cli/bench/parts/unit_collectives.h"
 
 namespace zero::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "zero/memory/disk/disk_tier.h"
 
 #include "app/cli/bench/bench.h"
-#include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
+#include "app/cli/bench/parts/disk_probe.h"
 #include "app/cli/command/flags.h"
 
 namespace zero::cli {

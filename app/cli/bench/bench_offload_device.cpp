@@ -13,8 +13,8 @@
 #include "zero/device/open_device.h"
 
 #include "app/cli/bench/bench.h"
-#include "app/cli/bench/device_copies.h"
 #include "app/cli/bench/offload_bench.h"
+#include "app/cli/bench/parts/device_copies.h"
 
 namespace zero::cli {
 namespace {

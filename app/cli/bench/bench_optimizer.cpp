@@ -30,13 +30,13 @@
 #include "zero/memory/account/host_memory.h"
 #include "zero/optim/elementwise/averaged_rule.h"
 #include "zero/optim/lanes/kernel_target.h"
-#include "zero/optim/rule/update_grain.h"
+#include "zero/optim/rule/update_span.h"
 #include "zero/optim/rule_registry.h"
 
 #include "app/cli/bench/bench.h"
-#include "app/cli/bench/device_update.h"
 #include "app/cli/bench/measurement.h"
-#include "app/cli/bench/update_probe.h"
+#include "app/cli/bench/parts/device_update.h"
+#include "app/cli/bench/parts/update_probe.h"
 #include "app/cli/command/flags.h"
 
 namespace zero::cli {

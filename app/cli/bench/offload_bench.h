@@ -7,9 +7,9 @@
 
 #include <string>
 
-#include "app/cli/bench/disk_probe.h"
 #include "app/cli/bench/measurement.h"
-#include "app/cli/bench/moment_step.h"
+#include "app/cli/bench/parts/disk_probe.h"
+#include "app/cli/bench/parts/moment_step.h"
 
 namespace zero::cli {
 

@@ -7,7 +7,6 @@
 
 #include "app/cli/command/flags.h"
 #include "app/cli/doctor/finding.h"
-#include "app/cli/doctor/flight_report.h"
 
 namespace zero::cli {
 namespace {

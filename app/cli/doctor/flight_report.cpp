@@ -1,5 +1,3 @@
-#include "app/cli/doctor/flight_report.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +7,7 @@
 #include "zero/comm/flight/diagnosis.h"
 #include "zero/comm/flight/file.h"
 
+#include "app/cli/doctor/doctor.h"
 #include "app/config/options/value.h"
 
 namespace zero::cli {

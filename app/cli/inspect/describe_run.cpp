@@ -8,7 +8,6 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/base/text/terminal_text.h"
 #include "zero/checkpoint/checkpoint_folder.h"
 #include "zero/checkpoint/no_run.h"

@@ -9,7 +9,6 @@
 
 #include "zero/base/process/machine.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 
 #include "app/cli/torch_verbs/job.h"
 #include "app/config/rules/fit_to_world.h"

@@ -40,7 +40,6 @@
 #include "app/report/plan/cluster_plan.h"
 #include "app/report/plan/computation.h"
 #include "app/report/plan/placed_plan.h"
-#include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
 #include "app/report/screen/wrapped.h"
 #include "app/train/machine/learned_activations.h"

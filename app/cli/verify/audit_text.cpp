@@ -7,7 +7,6 @@
 #include <fmt/ranges.h>
 
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 
 #include "app/config/options/option.h"
 

@@ -19,7 +19,7 @@
 #include "zero/comm/transport/world.h"
 #include "zero/engine/options/options.h"
 #include "zero/optim/lr_schedule.h"
-#include "zero/optim/rule/rule_keys.h"
+#include "zero/optim/rule/rule_row.h"
 #include "zero/plan/pipeline/pipeline.h"
 
 #include "app/data/open_data.h"

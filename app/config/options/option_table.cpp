@@ -1,6 +1,6 @@
 // The option table. A new key needs a member with its default in the options of the part that reads it, and a row here
 // (docs/extend/configuration_key.md). If only some models take the key, add it also to app/train/tasks/model_table.h. A
-// key of an update rule is a member in zero/optim/rule/rule_keys.h, and the rule's options read it. help_of() adds the
+// key of an update rule is a member in zero/optim/rule/rule_row.h, and the rule's options read it. help_of() adds the
 // models or rules to the help. A rule between keys belongs in rules.cpp. File, environment, command line, help, manual
 // page and completion use the row.
 #include <algorithm>

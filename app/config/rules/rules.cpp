@@ -23,7 +23,6 @@
 
 #include "app/config/options/option.h"
 #include "app/config/rules/device_rules.h"
-#include "app/config/rules/evaluation_rules.h"
 #include "app/config/rules/leaf_rules.h"
 #include "app/config/rules/model_rules.h"
 #include "app/config/rules/pipeline_rules.h"

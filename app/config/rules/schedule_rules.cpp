@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <variant>
 
 #include <fmt/format.h>
 
@@ -16,8 +17,8 @@
 namespace zero {
 namespace {
 
-[[noreturn]] void refuse_length(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
-                                std::string_view remedy) {
+[[noreturn]] void refuse_key_of_run(const LoadedConfig& loaded, std::string_view name, std::string_view reason,
+                                    std::string_view remedy) {
   const auto origin = loaded.origins.find(name);
   throw ConfigError(located(origin == loaded.origins.end() ? "" : origin->second, name),
                     shown(to_toml(get_option(loaded.config, *find_option(name)))), reason, remedy);
@@ -33,6 +34,18 @@ void shorten(LoadedConfig& loaded, std::string_view name, std::int64_t& value, s
                                        rank < 0 ? "its default" : loaded.origins.find(name)->second,
                                        format_count(loaded.config.train.steps, "step"));
   if (std::ranges::find(loaded.notes, note) == loaded.notes.end()) loaded.notes.push_back(note);
+}
+
+void require_evaluations(const LoadedConfig& loaded, std::string_view name, std::string_view off) {
+  const auto& [train, data] = std::tie(loaded.config.train, loaded.config.data);
+  if (train.eval_every == 0)
+    refuse_key_of_run(loaded, name,
+                      "it compares evaluations, and with train.eval_every = 0 there is no evaluation before the end",
+                      fmt::format("set train.eval_every, or {} {}", name, off));
+  const double* const fraction = std::get_if<double>(&data.validation);
+  if (fraction != nullptr && *fraction == 0)
+    refuse_key_of_run(loaded, name, "it compares evaluations, and data.validation = 0 leaves no data for evaluations",
+                      fmt::format("set data.validation, or {} {}", name, off));
 }
 
 }  // namespace
@@ -61,8 +74,8 @@ void settle_schedule(LoadedConfig& loaded) {
 
 void check_length(const LoadedConfig& loaded) {
   if (loaded.config.train.epochs > 0 && loaded.origins.contains("train.steps"))
-    refuse_length(loaded, "train.epochs", fmt::format("train.steps = {} is also given", loaded.config.train.steps),
-                  "set only one of the two: steps follow from epochs");
+    refuse_key_of_run(loaded, "train.epochs", fmt::format("train.steps = {} is also given", loaded.config.train.steps),
+                      "set only one of the two: steps follow from epochs");
 }
 
 void check_schedule(const LoadedConfig& loaded) {
@@ -70,7 +83,7 @@ void check_schedule(const LoadedConfig& loaded) {
       std::tie(loaded.config.train, loaded.config.schedule, loaded.config.optimizer);
   const std::int64_t after = train.steps - schedule.warmup;
   if (train.epochs == 0 && after < 0)
-    refuse_length(
+    refuse_key_of_run(
         loaded, "schedule.warmup",
         fmt::format("more than train.steps = {}: the learning rate would never reach optimizer.lr", train.steps),
         fmt::format("use {} or less, for example --schedule.warmup {}", train.steps,
@@ -81,19 +94,35 @@ void check_schedule(const LoadedConfig& loaded) {
                                     ? fmt::format("schedule.warmup {} or less", train.steps - schedule.decay)
                                     : fmt::format("a schedule.decay below train.steps = {}", train.steps);
     if (after == 0)
-      refuse_length(
+      refuse_key_of_run(
           loaded, "schedule.decay",
           fmt::format("the warm-up takes all {}, and leaves no step for the decay", format_count(train.steps, "step")),
           fmt::format("use {}", shorter));
-    refuse_length(loaded, "schedule.decay",
-                  fmt::format("more than the {} after the warm-up", format_count(after, "step")),
-                  fmt::format("use {} or less, 0 for a fifth of them, or {}", after, shorter));
+    refuse_key_of_run(loaded, "schedule.decay",
+                      fmt::format("more than the {} after the warm-up", format_count(after, "step")),
+                      fmt::format("use {} or less, 0 for a fifth of them, or {}", after, shorter));
   }
   if (schedule.kind != LrKind::kConstant && schedule.min_lr > optimizer.lr)
-    refuse_length(loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
-                  optimizer.lr > 0
-                      ? fmt::format("use {} or less: the schedule lowers the learning rate", optimizer.lr)
-                      : std::string("set an optimizer.lr above it: the schedule lowers the learning rate from there"));
+    refuse_key_of_run(
+        loaded, "schedule.min_lr", fmt::format("more than optimizer.lr = {}", optimizer.lr),
+        optimizer.lr > 0
+            ? fmt::format("use {} or less: the schedule lowers the learning rate", optimizer.lr)
+            : std::string("set an optimizer.lr above it: the schedule lowers the learning rate from there"));
+}
+
+void check_evaluations(const LoadedConfig& loaded) {
+  const auto& [train, checkpoint] = std::tie(loaded.config.train, loaded.config.checkpoint);
+  if (checkpoint.keep_best) {
+    require_evaluations(loaded, "checkpoint.keep_best", "none");
+    if (!checkpoint.on())
+      refuse_key_of_run(loaded, "checkpoint.keep_best", "checkpoint.every = 0 saves no checkpoints",
+                        "set checkpoint.every, or checkpoint.keep_best none");
+  }
+  if (train.patience == 0) return;
+  require_evaluations(loaded, "train.patience", "0");
+  if (loaded.config.engine.sync.servers > 0)
+    refuse_key_of_run(loaded, "train.patience", "workers compute ahead of the evaluations of servers",
+                      "leave it out, or leave out sync.servers");
 }
 
 }  // namespace zero

@@ -1,7 +1,7 @@
-#include "app/data/tokens/byte_alphabet.h"
-
 #include <array>
 #include <cstdint>
+
+#include "app/data/tokens/byte_pair_tokenizer.h"
 
 namespace zero {
 namespace {

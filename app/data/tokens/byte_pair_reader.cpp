@@ -9,7 +9,6 @@
 #include "zero/base/files/file.h"
 #include "zero/base/files/strict_json.h"
 
-#include "app/data/tokens/byte_alphabet.h"
 #include "app/data/tokens/byte_pair_tokenizer.h"
 
 namespace zero {

@@ -15,8 +15,6 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 
-#include "app/data/tokens/byte_alphabet.h"
-
 namespace zero {
 namespace {
 

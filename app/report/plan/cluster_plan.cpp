@@ -12,7 +12,6 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/comm/rendezvous/rank_set.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/plan/schedule/schedule.h"

@@ -11,7 +11,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/files/file.h"
 #include "zero/base/files/input_file.h"
-#include "zero/engine/options/pass_clock.h"
+#include "zero/engine/options/pass_times.h"
 
 namespace zero {
 namespace {

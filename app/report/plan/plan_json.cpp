@@ -1,5 +1,3 @@
-#include "app/report/plan/plan_json.h"
-
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,7 @@
 #include "zero/plan/schedule/schedule.h"
 #include "zero/plan/units/partition.h"
 
+#include "app/report/plan/plan_table.h"
 #include "app/report/plan/served_plan.h"
 #include "app/report/plan/shards_plan.h"
 #include "app/report/predicted_json.h"

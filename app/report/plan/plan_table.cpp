@@ -8,7 +8,6 @@
 
 #include "zero/base/numbers/topk_blocks.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/engine/update/matrix_directions.h"
 #include "zero/plan/schedule/schedule.h"
 #include "zero/plan/units/estimate.h"

@@ -2,7 +2,7 @@
 //
 //   TrainingPlan plan = plan_of("gpt2", module, world, attach_options);      // app/train/weights/module_plan.h
 //   cost_of(plan, 2).state.total()                                           // bytes of a rank at stage 2
-//   plan_table(plan, {0, 1, 2, 3})                                           // plan_table.h; plan_json.h
+//   plan_table(plan, {0, 1, 2, 3})                                           // plan_table.h
 //
 // Sent bytes assume that forward and backward access each unit once, and at stage 3 the min budget. `zero plan
 // --schedule` shows what a given budget sends. Local; computed from shapes. The prediction is set by its caller, if at

@@ -7,14 +7,24 @@
 // loss, and at last share and time left. The curve takes the remaining columns, from 8 to 32. Local.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "app/report/screen/sparkline.h"
-
 namespace zero {
+
+// sparkline(): values as a row of blocks, one column each, whose heights show the values.
+//
+//   sparkline(std::array{4.0, 3.0, 2.0, 1.0}, 8, Glyphs::kUnicode)    // "█▆▃▁"
+//   sparkline(std::array{4.0, 3.0, 2.0, 1.0}, 8, Glyphs::kAscii)      // "#+-_"
+//
+// The last `columns` values are shown. A value that is not finite is '!', and does not affect the other heights. If all
+// values are equal, all are lowest. Local.
+enum class Glyphs : std::uint8_t { kAscii, kUnicode };
+
+std::string sparkline(std::span<const double> values, std::size_t columns, Glyphs glyphs);
 
 struct LiveValues {
   std::int64_t step = 0;

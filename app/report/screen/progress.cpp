@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 
 #include "app/report/screen/loss_text.h"
 

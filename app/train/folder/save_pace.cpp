@@ -12,7 +12,6 @@
 #include "zero/base/process/clock.h"
 #include "zero/base/process/signals_blocked.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/checkpoint/image/same_outcome.h"
 #include "zero/checkpoint/safetensors/block_file.h"
 #include "zero/comm/collectives.h"

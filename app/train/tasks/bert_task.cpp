@@ -1,9 +1,8 @@
-#include "app/train/tasks/bert_task.h"
-
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/bert.h"
 #include "app/train/tasks/row_task.h"
+#include "app/train/tasks/tasks.h"
 #include "app/train/tasks/token_model.h"
 
 namespace zero {

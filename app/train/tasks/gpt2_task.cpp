@@ -1,8 +1,7 @@
-#include "app/train/tasks/gpt2_task.h"
-
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/gpt2.h"
+#include "app/train/tasks/tasks.h"
 #include "app/train/tasks/token_model.h"
 #include "app/train/tasks/token_task.h"
 

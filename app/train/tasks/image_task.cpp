@@ -1,9 +1,8 @@
-#include "app/train/tasks/image_task.h"
-
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/cnn.h"
 #include "app/train/tasks/row_task.h"
+#include "app/train/tasks/tasks.h"
 
 namespace zero {
 

@@ -1,9 +1,8 @@
-#include "app/train/tasks/linear_task.h"
-
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/linear_regression.h"
 #include "app/train/tasks/row_task.h"
+#include "app/train/tasks/tasks.h"
 
 namespace zero {
 

@@ -1,8 +1,7 @@
-#include "app/train/tasks/llama_task.h"
-
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/llama.h"
+#include "app/train/tasks/tasks.h"
 #include "app/train/tasks/token_model.h"
 #include "app/train/tasks/token_task.h"
 

@@ -1,5 +1,3 @@
-#include "app/train/tasks/mlp_task.h"
-
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -13,6 +11,7 @@
 
 #include "app/models/mlp.h"
 #include "app/train/tasks/row_task.h"
+#include "app/train/tasks/tasks.h"
 
 namespace zero {
 

@@ -9,13 +9,7 @@
 #include "zero/base/error/error.h"
 #include "zero/base/text/name_lists.h"
 
-#include "app/train/tasks/bert_task.h"
-#include "app/train/tasks/gpt2_task.h"
-#include "app/train/tasks/image_task.h"
-#include "app/train/tasks/linear_task.h"
-#include "app/train/tasks/llama_task.h"
-#include "app/train/tasks/mlp_task.h"
-#include "app/train/tasks/recurrent_task.h"
+#include "app/train/tasks/tasks.h"
 #include "app/train/tasks/token_model.h"
 
 namespace zero {

@@ -1,10 +1,9 @@
-#include "app/train/tasks/recurrent_task.h"
-
 #include "zero/base/error/error.h"
 #include "zero/torch/deferred/deferred.h"
 
 #include "app/models/recurrent.h"
 #include "app/train/tasks/row_task.h"
+#include "app/train/tasks/tasks.h"
 #include "app/train/tasks/token_model.h"
 #include "app/train/tasks/token_task.h"
 

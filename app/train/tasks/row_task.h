@@ -15,7 +15,6 @@
 
 #include "zero/checkpoint/safetensors/transformers_config.h"
 
-#include "app/train/tasks/class_loss.h"
 #include "app/train/tasks/task.h"
 
 namespace zero {

@@ -1,5 +1,7 @@
 #include "app/train/tasks/task.h"
 
+#include <ATen/core/Reduction.h>
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/from_blob.h>
 
 namespace zero {
@@ -20,6 +22,11 @@ torch::Tensor as_tensor(const Array& array) {
         return at::from_blob(const_cast<T*>(values.data()), array.shape, c10::CppTypeToScalarType<T>::value);
       },
       array.values);
+}
+
+torch::Tensor class_loss(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing) {
+  return at::cross_entropy_loss(scores.to(at::kFloat), target, {}, at::Reduction::Mean, kIgnoredTarget,
+                                label_smoothing);
 }
 
 }  // namespace zero

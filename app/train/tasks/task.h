@@ -79,4 +79,8 @@ class Task {
 // Returns a tensor over the batch's memory, not a copy. It is valid while the batch is valid.
 torch::Tensor as_tensor(const Array& array);
 
+// Returns the cross entropy of scores [samples, classes] and classes [samples], in fp32: the mean over the targets that
+// count. `label_smoothing` in [0, 1) is the part of each target that is distributed evenly over all classes.
+torch::Tensor class_loss(const torch::Tensor& scores, const torch::Tensor& target, double label_smoothing);
+
 }  // namespace zero

@@ -1,6 +1,8 @@
 #include "zero/base/error/log.h"
 
+#include <atomic>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +49,20 @@ TEST(LogSink, ErrorsAlsoGoToStandardError) {
   ZERO_LOG(error, "broken");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("broken"), std::string::npos);
   EXPECT_EQ(lines().size(), 1U);
+}
+
+TEST(SayOnce, IsTrueForTheFirstCaller) {
+  EXPECT_TRUE(say_once("a test's own"));
+  EXPECT_FALSE(say_once("a test's own"));
+  EXPECT_TRUE(say_once("another of it"));
+}
+
+TEST(SayOnce, OneOfManyThreads) {
+  std::atomic<int> told = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back([&] { told += say_once("by threads") ? 1 : 0; });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(told, 1);
 }
 
 }  // namespace

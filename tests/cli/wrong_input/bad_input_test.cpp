@@ -14,7 +14,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "app/data/tokens/byte_alphabet.h"
+#include "app/data/tokens/byte_pair_tokenizer.h"
 #include "tests/cli/changed_config.h"
 #include "tests/cli/command.h"
 #include "tests/cli/small_weights.h"

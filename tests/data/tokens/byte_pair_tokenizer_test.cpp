@@ -8,7 +8,6 @@
 
 #include "zero/base/error/error.h"
 
-#include "app/data/tokens/byte_alphabet.h"
 #include "tests/support/message_of.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/this_build.h"

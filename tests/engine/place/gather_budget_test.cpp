@@ -8,7 +8,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/text/bytes.h"
-#include "zero/engine/wire/linked_staging.h"
+#include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/units/estimate.h"
 
 #include "tests/engine/scripted_model.h"

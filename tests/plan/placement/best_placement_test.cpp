@@ -8,7 +8,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "zero/base/error/error.h"
-#include "zero/base/text/seconds.h"
+#include "zero/base/text/bytes.h"
 #include "zero/plan/placement/placement_programme.h"
 #include "zero/plan/units/estimate.h"
 

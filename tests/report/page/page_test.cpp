@@ -4,7 +4,7 @@
 
 #include "zero/base/files/file.h"
 
-#include "app/cli/report.h"
+#include "app/cli/verbs.h"
 #include "tests/cli/command.h"
 #include "tests/report/page/run_on_disk.h"
 

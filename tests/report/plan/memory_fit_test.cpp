@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
 #include "tests/support/one_line.h"
 

@@ -9,10 +9,9 @@
 #include "zero/base/error/error.h"
 #include "zero/comm/board/in_process.h"
 #include "zero/engine/place/placer.h"
-#include "zero/engine/wire/linked_staging.h"
+#include "zero/engine/wire/gradient_staging.h"
 #include "zero/plan/units/estimate.h"
 
-#include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
 #include "tests/support/message_of.h"
 #include "tests/support/one_line.h"

@@ -1,5 +1,3 @@
-#include "app/report/plan/plan_json.h"
-
 #include <array>
 #include <string>
 #include <utility>
@@ -7,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "app/report/plan/plan_table.h"
 #include "tests/report/some_plan.h"
 
 namespace zero {

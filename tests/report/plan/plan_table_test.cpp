@@ -10,7 +10,6 @@
 #include "zero/base/text/bytes.h"
 #include "zero/plan/units/tier_split.h"
 
-#include "app/report/plan/plan_json.h"
 #include "app/report/screen/wrapped.h"
 #include "tests/report/some_plan.h"
 #include "tests/support/one_line.h"

@@ -5,7 +5,6 @@
 
 #include "zero/plan/units/partition.h"
 
-#include "app/report/plan/plan_json.h"
 #include "app/report/plan/plan_table.h"
 #include "tests/report/some_plan.h"
 #include "tests/support/one_line.h"

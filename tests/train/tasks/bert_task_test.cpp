@@ -1,5 +1,3 @@
-#include "app/train/tasks/bert_task.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -7,6 +5,7 @@
 #include "zero/base/files/file.h"
 
 #include "app/models/bert.h"
+#include "app/train/tasks/tasks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 

@@ -1,11 +1,10 @@
-#include "app/train/tasks/gpt2_task.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "zero/base/files/file.h"
 
+#include "app/train/tasks/tasks.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/some_tasks.h"
 

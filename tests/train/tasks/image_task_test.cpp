@@ -1,10 +1,9 @@
-#include "app/train/tasks/image_task.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "app/train/tasks/model_kind.h"
+#include "app/train/tasks/tasks.h"
 #include "tests/train/some_tasks.h"
 
 namespace zero {

@@ -1,7 +1,6 @@
-#include "app/train/tasks/mlp_task.h"
-
 #include <gtest/gtest.h>
 
+#include "app/train/tasks/tasks.h"
 #include "tests/train/some_tasks.h"
 
 namespace zero {

@@ -1,9 +1,8 @@
-#include "app/train/tasks/recurrent_task.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "app/train/tasks/tasks.h"
 #include "tests/train/some_tasks.h"
 
 namespace zero {

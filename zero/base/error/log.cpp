@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include <spdlog/sinks/stdout_sinks.h>
@@ -65,6 +67,13 @@ void write_log(LogLevel level, std::string_view line) {
 bool log_enabled(LogLevel level) {
   if (log_sink.load() != nullptr) return level >= log_sink_from.load();
   return logger().should_log(to_spdlog(level));
+}
+
+bool say_once(std::string_view what) {
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> said;
+  const std::scoped_lock lock(mutex);
+  return said.emplace(what).second;
 }
 
 }  // namespace zero

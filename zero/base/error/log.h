@@ -22,6 +22,13 @@ void set_log_sink(LogSink sink, LogLevel from);
 void write_log(LogLevel level, std::string_view line);
 bool log_enabled(LogLevel level);
 
+// say_once(): whether a warning is new to this process. Tiers, files and buffers often warn for the same reason.
+//
+//   if (say_once("io_uring refused")) ZERO_LOG(warn, "io_uring is refused here ...");
+//
+// Returns true for the first call with `what`. Local. Thread-safe.
+bool say_once(std::string_view what);
+
 }  // namespace zero
 
 #define ZERO_LOG(level, ...)                                                  \

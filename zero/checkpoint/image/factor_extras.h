@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "zero/checkpoint/image/extra.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/engine/rank_engine.h"
 

@@ -9,6 +9,7 @@
 // inside their files. A file has as many sums as blocks. Values; Local.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -95,5 +96,13 @@ Manifest parse_manifest(std::string_view text, std::string_view path);
 // One rank's entry by itself, for sending.
 std::string to_text(const SavedFile& file);
 SavedFile parse_saved_file(std::string_view text, std::string_view path);
+
+// Extra: a whole tensor of one rank in a checkpoint, such as a buffer or a random generator's state. Values only.
+struct Extra {
+  std::string name;  // "rng/cpu", "buffer/bn.running_mean"
+  ElementType dtype = ElementType::kU8;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
 
 }  // namespace zero

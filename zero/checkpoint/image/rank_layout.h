@@ -18,7 +18,6 @@
 #include <string_view>
 #include <vector>
 
-#include "zero/checkpoint/image/extra.h"
 #include "zero/checkpoint/image/manifest.h"
 #include "zero/checkpoint/image/saved_states.h"
 #include "zero/plan/units/mesh.h"

@@ -3,7 +3,6 @@
 
 #include <vector>
 
-#include "zero/checkpoint/image/extra.h"
 #include "zero/checkpoint/image/manifest.h"
 
 namespace zero {

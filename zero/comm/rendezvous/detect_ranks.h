@@ -16,6 +16,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace zero {
 
@@ -52,5 +53,14 @@ RankEnvironment detect_ranks(const RankFlags& flags, const GetEnvironment& envir
 
 // Returns the line that is printed: "rank 1 of 4 (local 1 of 2), from torchrun".
 std::string describe(const RankEnvironment& ranks);
+
+// slurm_tasks_on_node(), slurm_first_host(): read the two lists that Slurm packs into environment variables.
+//
+//   slurm_tasks_on_node("2(x3),1", 3) == 1                    // SLURM_STEP_TASKS_PER_NODE: 2, 2, 2, 1
+//   slurm_first_host("gpu[007-009,12],login") == "gpu007"     // SLURM_STEP_NODELIST
+//
+// Local. Both throw ConfigError under `key` for any other text.
+int slurm_tasks_on_node(std::string_view list, int node, std::string_view key = "SLURM_STEP_TASKS_PER_NODE");
+std::string slurm_first_host(std::string_view list, std::string_view key = "SLURM_STEP_NODELIST");
 
 }  // namespace zero

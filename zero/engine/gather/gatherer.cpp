@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "zero/base/error/check.h"
-#include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
 
 namespace zero {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -187,6 +189,23 @@ void require_same_lines(Communicator& comm, std::string_view call, const std::st
   throw ConfigError(call, fmt::format("rank {}", rank),
                     fmt::format("differs from rank 0's: {}", differences(texts[rank], texts.front())),
                     "give every rank the same module and the same options");
+}
+
+void refuse_alike(Communicator& comm, const std::function<void()>& body) {
+  std::exception_ptr own;
+  std::string key, words;
+  try {
+    body();
+  } catch (const ConfigError& error) {
+    own = std::current_exception();
+    key = error.key();
+    words = error.what();
+  }
+  const auto keys = all_gather_text(comm, key), all = all_gather_text(comm, words);
+  if (own != nullptr) std::rethrow_exception(own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) throw ConfigError(keys[rank], "", fmt::format("rank {} rejects it", rank), all[rank]);
+  }
 }
 
 }  // namespace zero

@@ -21,7 +21,7 @@
 
 #include "zero/base/process/timeline.h"
 #include "zero/comm/work.h"
-#include "zero/engine/outer/exchange_chunks.h"
+#include "zero/engine/outer/outer_memory.h"
 #include "zero/engine/states/sharded_state.h"
 #include "zero/engine/wire/engine_comms.h"
 #include "zero/memory/account/charge.h"

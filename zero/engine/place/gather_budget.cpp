@@ -16,7 +16,6 @@
 #include "zero/engine/update/factor_sums.h"
 #include "zero/engine/update/matrix_directions.h"
 #include "zero/engine/wire/gradient_staging.h"
-#include "zero/engine/wire/linked_staging.h"
 #include "zero/engine/wire/unit_wire.h"
 #include "zero/plan/units/estimate.h"
 #include "zero/plan/units/secondary.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "zero/engine/options/options.h"
-#include "zero/engine/states/offload_tiers.h"
+#include "zero/engine/states/tile_stream.h"
 #include "zero/plan/schedule/schedule.h"
 
 namespace zero {

@@ -11,7 +11,7 @@
 #include "zero/base/text/bytes.h"
 #include "zero/comm/collectives.h"
 #include "zero/device/device.h"
-#include "zero/engine/options/same_refusal.h"
+#include "zero/engine/options/same_options.h"
 #include "zero/engine/place/device_probe.h"
 #include "zero/engine/place/gather_budget.h"
 #include "zero/engine/place/rate_probe.h"

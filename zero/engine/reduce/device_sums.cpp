@@ -1,8 +1,10 @@
 #include "zero/engine/reduce/device_sums.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "zero/base/error/check.h"
+#include "zero/comm/collectives.h"
 
 namespace zero {
 
@@ -50,6 +52,19 @@ std::span<const double> DeviceSums::send(std::span<const double> values) {
   std::ranges::copy(values, up.begin());
   device_.copy(Lane::kUp, std::as_writable_bytes(there.first(values.size())), std::as_bytes(up.first(values.size())));
   return there.first(values.size());
+}
+
+std::vector<double> sums_over_ranks(Communicator& comm, std::span<const ExactSum> mine) {
+  static_assert(std::is_trivially_copyable_v<ExactSum>);
+  std::vector<ExactSum> all(mine.size() * static_cast<std::size_t>(comm.world()));
+  all_gather(comm, std::as_bytes(mine), std::as_writable_bytes(std::span(all)), {.control = true});
+  std::vector<double> sums(mine.size());
+  for (std::size_t i = 0; i < mine.size(); ++i) {
+    ExactSum sum;
+    for (std::size_t at = i; at < all.size(); at += mine.size()) sum.add(all[at]);
+    sums[i] = sum.value();
+  }
+  return sums;
 }
 
 }  // namespace zero

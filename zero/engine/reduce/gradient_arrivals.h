@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "zero/comm/communicator.h"
 #include "zero/plan/units/unit.h"
 
 namespace zero {
@@ -54,5 +55,13 @@ class GradientArrivals {
   std::vector<bool> present_;  // by parameter, in this step
   int num_passes_ = 0;
 };
+
+// leaves_gradients(): returns whether any rank has gradients of a step that are not dropped.
+//
+//   if (leaves_gradients(comm, dropped, arrivals.present())) reducer.drop(dropped);     // else the step begins again
+//
+// `dropped`, `present`: by parameter. Collective, and a barrier: when it returns, every rank has finished its begun
+// sums. Throws ConfigError on every rank if the ranks drop different gradients.
+bool leaves_gradients(Communicator& comm, const std::vector<bool>& dropped, const std::vector<bool>& present);
 
 }  // namespace zero

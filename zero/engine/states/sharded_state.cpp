@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "zero/base/error/check.h"
-#include "zero/engine/states/state_moves.h"
+#include "zero/engine/states/state_array.h"
 #include "zero/memory/account/host_memory.h"
 #include "zero/optim/rule/update_rule.h"
 

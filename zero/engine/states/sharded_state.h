@@ -18,10 +18,10 @@
 
 #include "zero/comm/communicator.h"
 #include "zero/engine/states/factor_states.h"
-#include "zero/engine/states/offload_tiers.h"
-#include "zero/engine/states/state_arrays.h"
+#include "zero/engine/states/state_array.h"
 #include "zero/engine/states/state_contents.h"
 #include "zero/engine/states/state_streams.h"
+#include "zero/engine/states/tile_stream.h"
 #include "zero/plan/units/partition.h"
 #include "zero/plan/units/placement.h"
 #include "zero/plan/units/unit.h"

@@ -14,9 +14,11 @@
 // Local, but construction is Collective if `allocate_device` is.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
+#include "zero/base/numbers/state_spec.h"
 #include "zero/base/process/allocation.h"
 #include "zero/device/host_device.h"
 #include "zero/memory/account/charge.h"
@@ -97,5 +99,37 @@ class StateArray {
   // By tier and unit, in bytes: the beginning of the tier's part, or, in a movable array, the place of element 0.
   PerTier<std::vector<std::int64_t>> offsets_;
 };
+
+// StateArrays: the states of every unit on a rank, one StateArray for each state.
+//
+//   for (const auto& each : state.arrays().optimizer) print(each.state.name);        // "exp_avg", "exp_avg_sq"
+//
+// They are parameter, gradient, master, and any number of optimizer states by name.
+struct StateArrays {
+  struct Optimizer {
+    StateSpec state;
+    StateArray array;   // values, or their codes
+    StateArray scales;  // scales of the codes; no unit has them if there are no codes
+  };
+  StateArray parameter, gradient, master;
+  StateArray kept_gradient;  // with a delayed update: the waiting gradient
+  std::vector<Optimizer> optimizer;
+};
+
+// move_pieces(): moves states between tiers; no tier holds more during the move than before or after it.
+//
+//   std::vector<PlacedPiece> pieces;      // of all arrays
+//   const std::int64_t moved = move_pieces(pieces);
+//
+// A PlacedPiece is one piece of one array.
+struct PlacedPiece {
+  StateArray* array = nullptr;
+  StatePiece piece;
+};
+
+// Local. Moves pieces for the disk first, then pieces for which their new tier has room. If pieces need each other's
+// places, one of them waits on the disk; movable arrays have room for all elements there. Returns the bytes that moved;
+// a piece that waited counts once. Throws IoError.
+std::int64_t move_pieces(std::vector<PlacedPiece> pieces);
 
 }  // namespace zero

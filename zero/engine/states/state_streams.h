@@ -16,8 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "zero/engine/states/offload_tiers.h"
-#include "zero/engine/states/state_arrays.h"
+#include "zero/engine/states/state_array.h"
 #include "zero/engine/states/tile_stream.h"
 
 namespace zero {

@@ -4,7 +4,7 @@
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/log.h"
-#include "zero/memory/disk/chained_transfer.h"
+#include "zero/memory/io/transfer.h"
 
 namespace zero {
 

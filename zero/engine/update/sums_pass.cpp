@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-#include "zero/engine/reduce/parameter_sums.h"
+#include "zero/engine/reduce/device_sums.h"
 
 namespace zero {
 namespace {

@@ -21,8 +21,8 @@
 #include "zero/engine/update/host_tile.h"
 #include "zero/engine/update/step_values.h"
 #include "zero/engine/update/tile_memory.h"
-#include "zero/optim/rule/update_grain.h"
 #include "zero/optim/rule/update_rule.h"
+#include "zero/optim/rule/update_span.h"
 
 namespace zero {
 

@@ -44,6 +44,8 @@ std::pair<std::int64_t, std::int64_t> largest_two(const std::vector<Filling>& fi
   return {first, second};
 }
 
+constexpr std::int64_t kMost = std::int64_t{64} << 20, kMostOfMin = std::int64_t{8} << 20;
+
 }  // namespace
 
 std::int64_t largest_gradient(const std::vector<Unit>& units, int world) {
@@ -64,6 +66,17 @@ std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool min_b
     limit = std::max(limit, filling.bytes + (filling.bytes == largest ? next : largest));
   }
   return limit;
+}
+
+DeviceCommunicator::Options linked_options(const std::vector<Unit>& units, int world, const Placement& placement,
+                                           bool min_budget) {
+  return {.staging_bytes = std::min(min_budget ? kMostOfMin : kMost, 2 * largest_gradient(units, world)),
+          .linked_sums = placement.sums == RankSums::kLinked};
+}
+
+std::int64_t linked_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget) {
+  if (!placement.linked) return 0;
+  return DeviceCommunicator::bytes_of(world, linked_options(units, world, placement, min_budget));
 }
 
 }  // namespace zero

@@ -1,4 +1,4 @@
-// staging_limit(): computes the bytes of staging that gradients may use before a reduction. Local.
+// staging_limit(), linked_bytes(): the bytes of staging that gradients may use before and in a reduction. Local.
 //
 //   most = staging_limit(units, world, budget.is_min());
 #pragma once
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "zero/comm/device/device_communicator.h"
+#include "zero/plan/units/placement.h"
 #include "zero/plan/units/unit.h"
 
 namespace zero {
@@ -19,5 +21,19 @@ std::int64_t largest_gradient(const std::vector<Unit>& units, int world);
 // block (Unit::repeated) plus a second embedding or another unit. If units are declared in another order than they are
 // used, the first step takes more.
 std::int64_t staging_limit(const std::vector<Unit>& units, int world, bool min_budget);
+
+// linked_options(), linked_bytes(): the device memory of sums if units are sent from device to device (NCCL).
+//
+//   DeviceCommunicator comm(units, device, link, linked_options(units, shard, placement, budget.is_min()));
+//   linked_bytes(units, shard, placement, min_budget)          // comm.held_bytes(), before there is one
+//
+// Blocks of other ranks pass through two slots, each as large as the largest unit's gradient, within a limit. The min
+// budget lowers the limit, and a large gradient is then summed in more pieces. No memory is needed if the link computes
+// the sums (RankSums::kLinked). All ranks need the same bytes, even if their shards differ. Local.
+DeviceCommunicator::Options linked_options(const std::vector<Unit>& units, int world, const Placement& placement,
+                                           bool min_budget);
+
+// Returns the bytes of the device on a rank; 0 unless units are sent from device to device (Placement::linked).
+std::int64_t linked_bytes(const std::vector<Unit>& units, int world, const Placement& placement, bool min_budget);
 
 }  // namespace zero

@@ -6,7 +6,6 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
-#include "zero/base/error/warn_once.h"
 #include "zero/base/process/clock.h"
 #include "zero/base/text/bytes.h"
 #include "zero/memory/disk/disk_requests.h"

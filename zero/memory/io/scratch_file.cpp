@@ -11,7 +11,6 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/error/log.h"
-#include "zero/base/error/warn_once.h"
 #include "zero/base/text/bytes.h"
 
 namespace zero {

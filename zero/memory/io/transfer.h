@@ -8,6 +8,7 @@
 // waits, and logs the error. An empty Transfer is done. Local; one thread at a time.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -45,5 +46,14 @@ class Transfer {
 constexpr double hidden_seconds(double busy_seconds, double waited_seconds) {
   return busy_seconds > waited_seconds ? busy_seconds - waited_seconds : 0;
 }
+
+// chain(): combines two transfers into one; the second begins after the first has ended.
+//
+//   Transfer up = chain(disk.read(place, block), [&] { return link.up(block, block); });
+//   up.done();        // begins the second transfer if the first has ended; so does wait()
+//
+// No thread watches: the second transfer begins only when a caller asks. wait() throws an error of the first transfer;
+// the second then does not begin. Local.
+[[nodiscard]] Transfer chain(Transfer first, std::function<Transfer()> second);
 
 }  // namespace zero

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <vector>
 
 #include <liburing.h>
 #include <sys/uio.h>
 
 #include "zero/base/error/check.h"
 #include "zero/base/error/log.h"
-#include "zero/base/error/warn_once.h"
 
 namespace zero {
 namespace {

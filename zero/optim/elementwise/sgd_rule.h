@@ -9,7 +9,6 @@
 #include <array>
 #include <memory>
 
-#include "zero/optim/rule/rule_keys.h"
 #include "zero/optim/rule/rule_row.h"
 #include "zero/optim/rule/update_rule.h"
 

@@ -1,4 +1,4 @@
-// RuleRow: the facts of an update rule that need no rule object: name, needs of a parameter, and keys.
+// RuleRow, RuleKeys: the facts of an update rule that need no rule object: name, needs of a parameter, and keys.
 //
 //   LionOptions::kRow.name                              // "lion"
 //   LionOptions::kRow.reads("optimizer.trust_ratio")    // false: another rule's key
@@ -9,8 +9,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace zero {
@@ -48,6 +51,30 @@ struct RuleRow {
     return !key.starts_with("optimizer.") || key == "optimizer.name" || key == "optimizer.lr" ||
            key == "optimizer.weight_decay" || key == "optimizer.group" || find(key) != nullptr;
   }
+};
+
+// RuleKeys: the keys of [optimizer] that update rules read, with their default values.
+//
+//   LionOptions::from({.lr = 1e-4, .betas = {0.9, 0.99}})
+//
+// The function from() of a rule's options takes the keys that the rule reads (RuleRow::keys). A new key needs a member
+// here, and a row in app/config/options/option_table.cpp. Values; Local.
+struct RuleKeys {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.99};
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0;
+  bool nesterov = false;
+  std::array<double, 2> trust_ratio = {0.01, 10};
+  std::string muon_scale = "original";
+  double adamw_lr = 0;
+  // Keys of adafactor, with the default values of torch.optim.Adafactor.
+  double beta2_decay = -0.8;
+  double eps1 = std::numeric_limits<float>::epsilon();
+  double eps2 = 1e-3;
+  double clip = 1;
+  bool operator==(const RuleKeys&) const = default;
 };
 
 }  // namespace zero

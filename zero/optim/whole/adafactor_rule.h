@@ -13,7 +13,6 @@
 #include <limits>
 #include <memory>
 
-#include "zero/optim/rule/rule_keys.h"
 #include "zero/optim/rule/rule_row.h"
 #include "zero/optim/rule/update_rule.h"
 

@@ -13,7 +13,6 @@
 
 #include "zero/base/numbers/choice.h"
 #include "zero/optim/elementwise/adam_rule.h"
-#include "zero/optim/rule/rule_keys.h"
 #include "zero/optim/rule/rule_row.h"
 #include "zero/optim/rule/update_rule.h"
 

@@ -10,7 +10,6 @@
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/number_range.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/plan/pipeline/activation_bytes.h"
 
 namespace zero {

@@ -7,7 +7,6 @@
 #include "zero/base/error/error.h"
 #include "zero/base/numbers/tier_bytes.h"
 #include "zero/base/text/bytes.h"
-#include "zero/base/text/seconds.h"
 #include "zero/plan/placement/placement_programme.h"
 #include "zero/plan/units/estimate.h"
 

@@ -11,7 +11,6 @@
 
 #include "zero/base/error/error.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/states/parameter_order.h"
 #include "zero/engine/states/unit_blocks.h"
 #include "zero/plan/units/partition.h"
 #include "zero/torch/seam/tensor_type.h"
