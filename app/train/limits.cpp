@@ -12,7 +12,7 @@ namespace zero {
 namespace {
 
 std::int64_t states_on(const EngineReport& report, Tier tier) {
-  return report.state_bytes[static_cast<std::size_t>(tier)];
+  return report.state_bytes[tier];
 }
 
 std::string where_states_lie(const EngineReport& report) {

@@ -70,12 +70,12 @@ TEST_F(LearningSlow, HiddenStatesReplaceVisibleOnDisk) {
     EXPECT_EQ(after, expected);
     for (std::size_t rank = 0; rank < 2; ++rank) {
       const EngineReport &first = before.reports[rank], &last = after.reports[rank];
-      EXPECT_EQ(first.disk_memory[MemoryTag::kGradient], 0);
-      EXPECT_GT(first.disk_memory[MemoryTag::kMoment], 0);
+      EXPECT_EQ(first.memory.disk[MemoryTag::kGradient], 0);
+      EXPECT_GT(first.memory.disk[MemoryTag::kMoment], 0);
       EXPECT_EQ(first.replans, 0);
-      EXPECT_GT(last.disk_memory[MemoryTag::kGradient], 0);
-      EXPECT_LT(last.disk_memory[MemoryTag::kMoment], first.disk_memory[MemoryTag::kMoment]);
-      EXPECT_LE(last.memory.state(), first.memory.state()) << "no more on the device than before";
+      EXPECT_GT(last.memory.disk[MemoryTag::kGradient], 0);
+      EXPECT_LT(last.memory.disk[MemoryTag::kMoment], first.memory.disk[MemoryTag::kMoment]);
+      EXPECT_LE(last.memory.device.state(), first.memory.device.state()) << "no more on the device than before";
       EXPECT_EQ(last.replans, 1);
       EXPECT_GT(last.moved_bytes, 0);
       EXPECT_LT(last.predicted.busy[2][static_cast<std::size_t>(Resource::kDisk)],
@@ -104,7 +104,7 @@ TEST_F(LearningSlow, PredictionIncludesComputationAndExchange) {
   };
   EXPECT_EQ(compute(untrained, StepPhase::kBackward), 0);
   EXPECT_EQ(untrained.predicted.bound(), Resource::kDisk);
-  EXPECT_GT(untrained.state_bytes[static_cast<std::size_t>(Tier::kDisk)], 0);
+  EXPECT_GT(untrained.state_bytes[Tier::kDisk], 0);
   EXPECT_TRUE(untrained.movable);
   const EngineReport trained = run(4).reports[0];
   EXPECT_GT(compute(trained, StepPhase::kForward), trained.profile.forward_seconds);

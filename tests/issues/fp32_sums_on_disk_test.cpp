@@ -26,7 +26,7 @@ TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
                    {.steps = 4, .host = {.local_world = 2, .rates = rates, .seams = {.read_memory = nothing_free}}});
   EXPECT_EQ(moved, resident);
   const std::int64_t numel = 3 * 100 * 99 / 2;
-  EXPECT_GE(moved.reports[0].disk_memory[MemoryTag::kGradient], 4 * numel);
+  EXPECT_GE(moved.reports[0].memory.disk[MemoryTag::kGradient], 4 * numel);
 }
 
 }  // namespace

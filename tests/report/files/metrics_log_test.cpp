@@ -25,10 +25,10 @@ StepMetrics some_step() {
   m.forward = 0.1;
   m.backward = 0.2;
   m.work = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
-  m.memory[MemoryTag::kParameter] = 100;
-  m.memory[MemoryTag::kMoment] = 200;
-  m.host_bytes = 40;
-  m.disk_bytes = 5;
+  m.memory.device[MemoryTag::kParameter] = 100;
+  m.memory.device[MemoryTag::kMoment] = 200;
+  m.memory.host[MemoryTag::kMoment] = 40;
+  m.memory.disk[MemoryTag::kMoment] = 5;
   m.sent_bytes = 4096;
   return m;
 }

@@ -26,11 +26,15 @@ struct TierFacts {
   bool is_memory = true;
   // Among placements with equal step times, the one with the least sum of bytes x cost wins.
   int cost = 0;
+  std::string_view held_key;  // in report.json: bytes of each rank, by tag
+  std::string_view peak_key;  // in report.json: most bytes of each rank, by tag; empty: not reported
 };
 constexpr std::array kTierTable{
-    TierFacts{Tier::kDevice, "device", "on the device", "zero.device_memory", /*is_memory=*/true, 0},
-    TierFacts{Tier::kHost, "host", "on the host", "zero.host_memory", /*is_memory=*/true, 1},
-    TierFacts{Tier::kDisk, "disk", "on disk", "zero.disk_memory", /*is_memory=*/false, 2}};
+    TierFacts{Tier::kDevice, "device", "on the device", "zero.device_memory", /*is_memory=*/true, 0, "memory_bytes",
+              "peak_memory_bytes"},
+    TierFacts{Tier::kHost, "host", "on the host", "zero.host_memory", /*is_memory=*/true, 1, "host_memory_bytes",
+              "peak_host_memory_bytes"},
+    TierFacts{Tier::kDisk, "disk", "on disk", "zero.disk_memory", /*is_memory=*/false, 2, "disk_bytes", ""}};
 
 constexpr int kNumTiers = static_cast<int>(kTierTable.size());
 constexpr std::array<Tier, kNumTiers> kAllTiers = [] {
@@ -78,6 +82,10 @@ struct PerTier {
       sum += (*this)[faster];
     }
     return sum;
+  }
+  constexpr PerTier& operator+=(const PerTier& more) {
+    for (const Tier tier : kAllTiers) (*this)[tier] += more[tier];
+    return *this;
   }
   bool operator==(const PerTier&) const = default;
 

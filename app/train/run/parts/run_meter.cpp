@@ -65,8 +65,6 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
     metrics.backward = engine.device_passes->backward_seconds;
   }
   metrics.memory = engine.memory;
-  metrics.host_bytes = engine.host_memory.total();
-  metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
   if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
   if (engine.secondary.group > 0) metrics.sent_between_groups = engine.secondary.sent_between_groups;
@@ -107,11 +105,7 @@ RankReport RunMeter::rank_report() const {
   rank.peak_rss = peak_resident_bytes();
   rank.memory = engine_.memory;
   rank.peak_memory = engine_.peak_memory;
-  rank.host_memory = engine_.host_memory;
-  rank.disk_memory = engine_.disk_memory;
-  rank.peak_host_memory = engine_.peak_host_memory;
   rank.peak_memory_total = engine_.peak_memory_bytes;
-  rank.peak_host_memory_total = engine_.peak_host_memory_bytes;
   rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
   rank.planned_sent_bytes = engine_.planned_sent_bytes;
