@@ -171,7 +171,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .batch = batch,
                          .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
                          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
-                         .disk_free_bytes = room_of(attach.offload)};
+                         .lower_free_bytes = {.disk = room_of(attach.offload)}};
   look_at_gpu(request.loaded, request.trains, machine);
   if (request.cluster) describe(*request.cluster, machine);
   const Config& config = request.loaded.config;
@@ -398,8 +398,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   require_room_for_fractions(plan);       // before anything is probed
   const int ranks = plan.machine->ranks;  // ranks of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
-  EngineHost known{.activation_bytes = host_activation_bytes(request.loaded.config),
-                   .device_activation_bytes = activation_need(request.loaded.config).device,
+  EngineHost known{.activation_bytes = activations_beside_budget(request.loaded.config),
                    .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
                    .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);

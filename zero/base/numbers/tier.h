@@ -61,6 +61,17 @@ constexpr const TierFacts& facts_of(Tier tier) {
 constexpr std::string_view name_of(Tier tier) {
   return facts_of(tier).name;
 }
+// Return the tier with this name, or with this key of its budget; null if there is none.
+constexpr const TierFacts* find_tier(std::string_view name) {
+  for (const TierFacts& facts : kTierTable)
+    if (facts.name == name) return &facts;
+  return nullptr;
+}
+constexpr const TierFacts* find_tier_of_budget(std::string_view key) {
+  for (const TierFacts& facts : kTierTable)
+    if (facts.budget == key) return &facts;
+  return nullptr;
+}
 constexpr bool is_memory(Tier tier) {
   return facts_of(tier).is_memory;
 }
