@@ -300,13 +300,16 @@ void add_activations(Json& json, const RunReport& r) {
 
 // Rates of a rank, in bytes and elements a second. 0: no such resource, or not probed.
 Json rates_json(const TierRates& rates) {
-  return {{"link_up", rates.link_up},
-          {"link_down", rates.link_down},
-          {"disk_read", rates.disk_read},
-          {"disk_write", rates.disk_write},
-          {"disk_share", rates.disk_share},
-          {"host_updates", rates.update_numel},
-          {"device_updates", rates.device_update_numel}};
+  Json json{{"link_up", rates.link_up}, {"link_down", rates.link_down}};
+  for (const Tier tier : kRequestTiers) {
+    const std::string name(name_of(tier));
+    json[name + "_read"] = rates.requests[tier].read;
+    json[name + "_write"] = rates.requests[tier].write;
+    json[name + "_share"] = rates.requests[tier].share;
+  }
+  json["host_updates"] = rates.update_numel;
+  json["device_updates"] = rates.device_update_numel;
+  return json;
 }
 
 // Bytes between ranks, and the values of the formulas.

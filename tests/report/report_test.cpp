@@ -265,7 +265,8 @@ TEST(Report, PredictionAppearsBesideMeasurement) {
   EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
   EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "there was no prediction";
   r.predicted.emplace();
-  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(requests_of(Tier::kDisk))] =
+      0.25;
   EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
   EXPECT_NE(one_line(summary(r))
                 .find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "

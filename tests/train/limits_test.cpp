@@ -8,7 +8,8 @@ namespace {
 EngineReport with_moments_on_disk() {
   EngineReport report;
   report.state_bytes = {2 << 20, 0, 6 << 20};
-  report.predicted.busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  report.predicted
+      .busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(requests_of(Tier::kDisk))] = 0.25;
   return report;
 }
 

@@ -283,8 +283,10 @@ TierRates rates_here(const AttachOptions& options, const Config& config, int ran
   if (!config.zero.probe_rates) rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
     rates = probe_rates(nullptr, offload, *rule_of(options), threads_at_once(threads), offload.disk_memory);
-    rates.disk_read /= ranks;
-    rates.disk_write /= ranks;  // disk_share is a ratio, and stays
+    for (const Tier tier : kRequestTiers) {
+      rates.requests[tier].read /= ranks;
+      rates.requests[tier].write /= ranks;  // the share is a ratio, and stays
+    }
     rates.update_numel /= crowd_of(ranks, threads);
   }
   rates.link_up = rates.link_down = offload.link_bytes_per_second;
@@ -371,7 +373,7 @@ void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
 std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
       state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
-  if (!uses || rates.disk_read > 0) return "";
+  if (!uses || rates.requests.disk.read > 0) return "";
   return "which may be too small for a probe";
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-constexpr TierRates kRates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+constexpr TierRates kRates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
 
 class DiskBudgets : public testing::Test {
  protected:

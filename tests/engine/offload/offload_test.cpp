@@ -281,7 +281,8 @@ TEST_F(OffloadSlowOnAnyDevice, HostFillsBeforeTheDisk) {
     OffloadOptions offload;
     if (has_disk) offload.disk = {folder_.path().string()};
     offload.link_bytes_per_second = link;
-    const TierRates rates{.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const TierRates rates{
+        .link_up = 4e9, .link_down = 4e9, .requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
     const ScriptedRun run = train(c, offload, half, /*departs=*/false, rates);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
@@ -355,7 +356,7 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
   on_ranks(1, [&](Communicator& comm) {
     OffloadOptions offload{.host_memory = {MemoryBudget::Kind::kMin}, .disk = {folder_.path().string()}};
-    const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const TierRates rates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
     const auto refusal = [&] {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,

@@ -27,7 +27,10 @@ StepModel gpt2_model(int stage, DType dtype = DType::kBFloat16) {
   return {.units = gpt_units({.layers = 12, .width = 768, .vocab = 50304, .context = 1024, .dtype = dtype}),
           .world = 2,
           .placement = place(stage, Reduce::kAuto, 1),
-          .rates = {.link_up = 10e9, .link_down = 10e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9},
+          .rates = {.link_up = 10e9,
+                    .link_down = 10e9,
+                    .requests = {.disk = {.read = 2e9, .write = 1e9}},
+                    .update_numel = 1e9},
           .profile = {.forward_seconds = 0.2, .backward_seconds = 0.4}};
 }
 
@@ -376,7 +379,7 @@ double block_seconds(const StepModel& model, int num_blocks) {
   double seconds = 0;
   for (const auto& phase : predict(one, {{away, away, away}}).busy) {
     for (const double busy : phase) seconds += busy;
-    seconds -= phase[static_cast<std::size_t>(Resource::kDisk)];  // at most the disk reads and writes together
+    seconds -= phase[static_cast<std::size_t>(requests_of(Tier::kDisk))];  // at most the disk reads and writes together
   }
   // If states are on different tiers, all blocks cross the link once more in each direction.
   if (model.rates.link_up > 0) seconds += 16.0 * kBlockNumel * num_blocks / model.rates.link_up;
@@ -409,15 +412,17 @@ void expect_no_better_on_the_grid(const GridCase& grid, DType dtype, const TierB
 }
 
 TEST(BestPlacementSlow, NoGridPlacementIsFaster) {
-  const TierRates slow_disk{.link_up = 8e9, .link_down = 6e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9};
-  const TierRates slow_link{.link_up = 1e9, .link_down = 1e9, .disk_read = 8e9, .disk_write = 8e9, .update_numel = 1e9};
-  const TierRates two_ways{
-      .link_up = 8e9, .link_down = 6e9, .disk_read = 2e9, .disk_write = 1e9, .disk_share = 0.5, .update_numel = 1e9};
+  const TierRates slow_disk{
+      .link_up = 8e9, .link_down = 6e9, .requests = {.disk = {.read = 2e9, .write = 1e9}}, .update_numel = 1e9};
+  const TierRates slow_link{
+      .link_up = 1e9, .link_down = 1e9, .requests = {.disk = {.read = 8e9, .write = 8e9}}, .update_numel = 1e9};
+  const TierRates two_ways{.link_up = 8e9,
+                           .link_down = 6e9,
+                           .requests = {.disk = {.read = 2e9, .write = 1e9, .share = 0.5}},
+                           .update_numel = 1e9};
   const TierRates fast_device{.link_up = 5e9,
                               .link_down = 5e9,
-                              .disk_read = 2e9,
-                              .disk_write = 1e9,
-                              .disk_share = 0.8,
+                              .requests = {.disk = {.read = 2e9, .write = 1e9, .share = 0.8}},
                               .update_numel = 1e9,
                               .device_update_numel = 2e9};
   for (const GridCase& grid : {GridCase{1, {64, 48, 16}, 4}, GridCase{2, {64, 48}, 4}, GridCase{2, {64, 48}, 4, 3},
@@ -425,9 +430,9 @@ TEST(BestPlacementSlow, NoGridPlacementIsFaster) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const TierRates& rates : {slow_disk, two_ways, slow_link, fast_device}) {
         for (const double compute : {0.0, 0.0005}) {
-          SCOPED_TRACE(::testing::Message()
-                       << "stage " << grid.stage << " " << name_of(dtype) << " accumulate " << grid.accumulate
-                       << " link " << rates.link_up << " share " << rates.disk_share << " compute " << compute);
+          SCOPED_TRACE(::testing::Message() << "stage " << grid.stage << " " << name_of(dtype) << " accumulate "
+                                            << grid.accumulate << " link " << rates.link_up << " share "
+                                            << rates.requests.disk.share << " compute " << compute);
           expect_no_better_on_the_grid(grid, dtype, {70, 25, 60}, rates, compute);
         }
       }

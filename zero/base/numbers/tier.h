@@ -49,6 +49,19 @@ constexpr std::array<Tier, kNumLowerTiers> kLowerTiers = [] {
   for (std::size_t i = 0; i < tiers.size(); ++i) tiers[i] = kAllTiers[i + 1];
   return tiers;
 }();
+// The tiers that are no memory: they are reached by requests.
+constexpr int kNumRequestTiers = [] {
+  int count = 0;
+  for (const TierFacts& facts : kTierTable) count += facts.is_memory ? 0 : 1;
+  return count;
+}();
+constexpr std::array<Tier, kNumRequestTiers> kRequestTiers = [] {
+  std::array<Tier, kNumRequestTiers> tiers{};
+  std::size_t count = 0;
+  for (const TierFacts& facts : kTierTable)
+    if (!facts.is_memory) tiers[count++] = facts.tier;
+  return tiers;
+}();
 // The slowest tier, to which all states may go.
 constexpr Tier kLastTier = kAllTiers.back();
 
