@@ -111,11 +111,14 @@ void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
 
 // Transfers of states between tiers, in a step; over the link also those of activations.
 Json transfers_json(const RankReport& rank, bool with_link) {
-  const DiskTraffic& disk = rank.transfers.disk;
   const LinkTraffic& link = rank.transfers.link;
   Json json = Json::object();
-  json["disk"] = {{"read_bytes", disk.read_bytes}, {"written_bytes", disk.written_bytes}};
-  add_seconds(json["disk"], disk.busy_seconds, disk.waited_seconds);
+  for (const Tier tier : kRequestTiers) {
+    const DiskTraffic& there = rank.transfers.requests[tier];
+    Json& part = json[std::string(name_of(tier))];
+    part = {{"read_bytes", there.read_bytes}, {"written_bytes", there.written_bytes}};
+    add_seconds(part, there.busy_seconds, there.waited_seconds);
+  }
   if (!with_link) return json;
   json["link_up"] = {{"bytes", link.up_bytes}};
   add_seconds(json["link_up"], link.up_busy_seconds, link.up_waited_seconds);
@@ -268,12 +271,15 @@ void add_memory(Json& json, const RunReport& r) {
 
 void add_lower_tiers(Json& json, const RunReport& r) {
   for (const Tier tier : kLowerTiers) add_tier(json, r, tier);
-  json["disk_read_bytes_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
-  json["disk_written_bytes_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
-  json["disk_wait_seconds_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
+  for (const Tier tier : kRequestTiers) {
+    const auto add = [&](std::string_view what, auto DiskTraffic::*number) {
+      json[fmt::format("{}_{}_per_step", name_of(tier), what)] =
+          per_rank(r.ranks, [&](const RankReport& rank) { return rank.transfers.requests[tier].*number; });
+    };
+    add("read_bytes", &DiskTraffic::read_bytes);
+    add("written_bytes", &DiskTraffic::written_bytes);
+    add("wait_seconds", &DiskTraffic::waited_seconds);
+  }
   json["disk"] = r.machine.disk;
   json["transfers"] =
       per_rank(r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
@@ -479,10 +485,11 @@ std::string lower_states_text(const RunReport& r) {
 std::string tiers_text(const RunReport& r) {
   SummaryLines add;
   if (places_states(r))
-    add(fmt::format("  of it {}; a step reads {} from disk and writes {}{}", lower_states_text(r),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; }),
-                    hidden_text(r.ranks.front().transfers.disk)));
+    add(fmt::format(
+        "  of it {}; a step reads {} from disk and writes {}{}", lower_states_text(r),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.requests.disk.read_bytes; }),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.requests.disk.written_bytes; }),
+        hidden_text(r.ranks.front().transfers.requests.disk)));
   if (!r.machine.activations_on.empty())
     add(fmt::format(
         "  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}",

@@ -231,8 +231,9 @@ TEST(Report, ShowsHiddenAndExposedTransfers) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
   r.ranks[0].memory.disk[MemoryTag::kMoment] = 4000;
-  r.ranks[0].transfers.disk = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
-  r.ranks[1].transfers.disk = {.waited_seconds = 0.5, .busy_seconds = 0.25};
+  r.ranks[0].transfers.requests.disk = {
+      .read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
+  r.ranks[1].transfers.requests.disk = {.waited_seconds = 0.5, .busy_seconds = 0.25};
   auto transfers = json::parse(to_json(r))["transfers"];
   EXPECT_EQ(transfers[0]["disk"], (json{{"read_bytes", 8000},
                                         {"written_bytes", 4000},
@@ -362,7 +363,7 @@ TEST(Report, SummaryTimesUseFittingUnit) {
   RunReport r = some_report();
   r.steps.seconds = {2340};
   r.ranks[0].memory.disk[MemoryTag::kMoment] = 4000;
-  r.ranks[0].transfers.disk = {.busy_seconds = 90};
+  r.ranks[0].transfers.requests.disk = {.busy_seconds = 90};
   EXPECT_NE(one_line(summary(r)).find("val_loss 3.2500 39.0 min a step"), std::string::npos) << summary(r);
   EXPECT_NE(one_line(summary(r)).find("1.50 min, 100% of it hidden"), std::string::npos) << summary(r);
 }
@@ -371,7 +372,7 @@ TEST(Report, SummaryFitsTerminal) {
   RunReport r = some_report();
   for (RankReport& rank : r.ranks) {
     rank.memory.disk[MemoryTag::kMoment] = rank.memory.host[MemoryTag::kGradient] = std::int64_t{1023} << 30;
-    rank.transfers = {.disk = {.read_bytes = 1023, .written_bytes = 1023, .busy_seconds = 5940},
+    rank.transfers = {.requests = {.disk = {.read_bytes = 1023, .written_bytes = 1023, .busy_seconds = 5940}},
                       .link = {.up_bytes = 1023, .down_bytes = 1023, .busy_seconds = 5940}};
     rank.sent_bytes_per_step = 1;
   }

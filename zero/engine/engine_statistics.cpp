@@ -157,7 +157,7 @@ void EngineStatistics::add_to(EngineReport& report) const {
     report.peak_memory_bytes[tier] = ledger.peak_total(tier);
     report.state_bytes[tier] = ledger.held(tier).state();
   }
-  report.disk_per_step = disk_of_step_;
+  report.requests_per_step.disk = disk_of_step_;
   report.link_per_step = link_of_step_;
   report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
   report.sent_bytes_per_step = in_step_.sent_bytes;

@@ -22,10 +22,12 @@ std::string number(double value) {
 }
 
 std::string transfers_json(const StepTransfers& transfers) {
-  const auto& [disk, link] = transfers;
-  std::string json =
-      fmt::format(R"("transfers": {{"disk": {{"read_bytes": {}, "written_bytes": {}, "exposed_seconds": {}}})",
-                  disk.read_bytes, disk.written_bytes, number(disk.waited_seconds));
+  const auto& [requests, link] = transfers;
+  std::string json = R"("transfers": {)";
+  for (const Tier tier : kRequestTiers)
+    json += fmt::format(R"({}"{}": {{"read_bytes": {}, "written_bytes": {}, "exposed_seconds": {}}})",
+                        tier == kRequestTiers.front() ? "" : ", ", name_of(tier), requests[tier].read_bytes,
+                        requests[tier].written_bytes, number(requests[tier].waited_seconds));
   if (link.busy_seconds > 0) {
     json += fmt::format(R"(, "link_up": {{"bytes": {}, "exposed_seconds": {}}})", link.up_bytes,
                         number(link.up_waited_seconds));

@@ -27,7 +27,7 @@ double unix_seconds();
 
 // Bytes that moved between a rank's tiers in a step: states, and over the link also activations.
 struct StepTransfers {
-  DiskTraffic disk;
+  PerLowerTier<DiskTraffic> requests;  // none of a tier that is memory
   LinkTraffic link;
 };
 

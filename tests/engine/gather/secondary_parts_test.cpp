@@ -241,7 +241,7 @@ TEST_F(SecondaryPartsOnTiersOnAnyDevice, KeepBitsAndReadShardsOnce) {
     EXPECT_EQ(seen, expected);
     EXPECT_GT(seen.reports[3].memory.disk.state(), 0);
     const ScriptedRun without = train(4, specs, placed(plain, fractions), 3);
-    EXPECT_LT(seen.reports[0].disk_per_step.read_bytes, without.reports[0].disk_per_step.read_bytes);
+    EXPECT_LT(seen.reports[0].requests_per_step.disk.read_bytes, without.reports[0].requests_per_step.disk.read_bytes);
   }
 }
 

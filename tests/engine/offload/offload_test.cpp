@@ -133,9 +133,9 @@ TEST_F(OffloadSlowOnAnyDevice, DiskBytesMoveOnceEachWay) {
   const std::vector<EngineReport> reports = train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}})).reports;
   for (const EngineReport& report : reports) {
     // In the last step of train() one unit is not updated, and its states are not even read.
-    EXPECT_LT(report.disk_per_step.read_bytes, report.memory.disk.state());
-    EXPECT_GT(report.disk_per_step.read_bytes, report.memory.disk.state() / 2);
-    EXPECT_EQ(report.disk_per_step.read_bytes, report.disk_per_step.written_bytes);
+    EXPECT_LT(report.requests_per_step.disk.read_bytes, report.memory.disk.state());
+    EXPECT_GT(report.requests_per_step.disk.read_bytes, report.memory.disk.state() / 2);
+    EXPECT_EQ(report.requests_per_step.disk.read_bytes, report.requests_per_step.disk.written_bytes);
   }
 }
 

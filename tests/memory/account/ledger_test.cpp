@@ -37,6 +37,14 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
 
 // Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
 // the peaks.
+TEST(MemoryCount, SumHasASumForEachTag) {
+  MemoryCount sum, more;
+  std::int64_t bytes = 0;
+  for (const MemoryTag tag : kAllMemoryTags) sum[tag] = 100 * (more[tag] = ++bytes);
+  sum += more;
+  for (const MemoryTag tag : kAllMemoryTags) EXPECT_EQ(sum[tag], 101 * more[tag]) << name_of(tag);
+}
+
 TEST(Ledger, PeakOfSumDiffersFromPeaks) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);

@@ -150,7 +150,8 @@ TEST(MetricsLog, CountsRowsWithoutTokens) {
 
 TEST(MetricsLog, TransfersAreThereWhereAnythingCrossed) {
   StepMetrics step = some_step();
-  step.transfers = {.disk = {.read_bytes = 300, .written_bytes = 200, .waited_seconds = 0.25, .busy_seconds = 0.5}};
+  step.transfers = {
+      .requests = {.disk = {.read_bytes = 300, .written_bytes = 200, .waited_seconds = 0.25, .busy_seconds = 0.5}}};
   EXPECT_EQ(json::parse(to_json_line(step))["transfers"],
             (json{{"disk", {{"read_bytes", 300}, {"written_bytes", 200}, {"exposed_seconds", 0.25}}}}))
       << "there is no link";

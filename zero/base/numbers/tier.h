@@ -29,7 +29,7 @@ struct TierFacts {
   std::string_view held_key;  // in report.json: bytes of each rank, by tag
   std::string_view peak_key;  // in report.json: most bytes of each rank, by tag; empty: not reported
 };
-constexpr std::array kTierTable{
+inline constexpr std::array kTierTable{
     TierFacts{Tier::kDevice, "device", "on the device", "zero.device_memory", /*is_memory=*/true, 0, "memory_bytes",
               "peak_memory_bytes"},
     TierFacts{Tier::kHost, "host", "on the host", "zero.host_memory", /*is_memory=*/true, 1, "host_memory_bytes",

@@ -152,15 +152,15 @@ struct EngineReport {
   int rank = 0;
   int stage = 0;
   std::string transport;
-  PerTier<MemoryCount> memory;              // just before the first update of the last step
-  PerTier<MemoryCount> peak_memory;         // of each tag
-  PerTier<std::int64_t> peak_memory_bytes;  // of the sum
-  DiskTraffic disk_per_step;                // of the last step
-  LinkTraffic link_per_step;                // of the last step
-  double updated_meanwhile_seconds = 0;     // so far: updates by the host while it waited for a device
-  std::string disk;                         // how the disk is used; empty: no disk
-  std::int64_t sent_bytes_per_step = 0;     // of the last step
-  SentByCodec sent_by_codec{};              // the same bytes
+  PerTier<MemoryCount> memory;                  // just before the first update of the last step
+  PerTier<MemoryCount> peak_memory;             // of each tag
+  PerTier<std::int64_t> peak_memory_bytes;      // of the sum
+  PerLowerTier<DiskTraffic> requests_per_step;  // of the last step; none of a tier that is memory
+  LinkTraffic link_per_step;                    // of the last step
+  double updated_meanwhile_seconds = 0;         // so far: updates by the host while it waited for a device
+  std::string disk;                             // how the disk is used; empty: no disk
+  std::int64_t sent_bytes_per_step = 0;         // of the last step
+  SentByCodec sent_by_codec{};                  // the same bytes
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the current schedule; 0 before the first schedule
   CopiesReport copies;

@@ -82,8 +82,11 @@ TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);
   };
-  if (is_in_bytes(offload.host_memory))
-    budgets.host = std::max<std::int64_t>(limited(offload.host_memory.bytes) - tiles(/*depth=*/1), 0);
+  for (const Tier tier : kLowerTiers) {
+    const std::int64_t* const given = is_memory(tier) ? budget_bytes(options_, tier) : nullptr;
+    const std::int64_t of_tiles = tier == Tier::kHost ? tiles(/*depth=*/1) : 0;
+    if (given != nullptr) budgets[tier] = std::max<std::int64_t>(limited(*given) - of_tiles, 0);
+  }
   // Gradients that autograd holds until the engine copies them: the largest unit's, and the sum for a parameter that is
   // used twice.
   std::int64_t largest = 0;

@@ -77,10 +77,14 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.mine.steps = 1;
   metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.work.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
-  if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
-    metrics.transfers = {.disk = engine.disk_per_step, .link = link};
-  steps_.add(metrics,
-             engine.disk_per_step.waited_seconds + link.waited_seconds + activation_offload_.disk().waited_seconds);
+  double busy_seconds = 0, waited_seconds = 0;
+  for (const Tier tier : kRequestTiers) {
+    busy_seconds += engine.requests_per_step[tier].busy_seconds;
+    waited_seconds += engine.requests_per_step[tier].waited_seconds;
+  }
+  if (busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
+    metrics.transfers = {.requests = engine.requests_per_step, .link = link};
+  steps_.add(metrics, waited_seconds + link.waited_seconds + activation_offload_.disk().waited_seconds);
   last_seconds_ = metrics.seconds;
 }
 

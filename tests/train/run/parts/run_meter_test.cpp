@@ -19,7 +19,7 @@ EngineReport report_of(bool off_device) {
   report.state_bytes[Tier::kDevice] = 1000;
   if (off_device) report.state_bytes[Tier::kDisk] = 3000;
   report.predicted.busy[0][0] = 0.5;
-  report.disk_per_step = {.read_bytes = 20, .waited_seconds = 0.25};
+  report.requests_per_step.disk = {.read_bytes = 20, .waited_seconds = 0.25};
   return report;
 }
 
@@ -61,8 +61,8 @@ TEST(RunMeterTest, ReportHasMediansAndLastState) {
 
 TEST(RunMeterTest, OffDeviceStatesShowTransfers) {
   std::string said;
-  EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.disk.read_bytes, 0);
-  EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.disk.read_bytes, 20);
+  EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.requests.disk.read_bytes, 0);
+  EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.requests.disk.read_bytes, 20);
 }
 
 TEST(RunMeterTest, OffDeviceStatesShowExpectationOnce) {
