@@ -35,8 +35,6 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
-// Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
-// the peaks.
 TEST(MemoryCount, SumHasASumForEachTag) {
   MemoryCount sum, more;
   std::int64_t bytes = 0;
@@ -45,6 +43,8 @@ TEST(MemoryCount, SumHasASumForEachTag) {
   for (const MemoryTag tag : kAllMemoryTags) EXPECT_EQ(sum[tag], 101 * more[tag]) << name_of(tag);
 }
 
+// Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
+// the peaks.
 TEST(Ledger, PeakOfSumDiffersFromPeaks) {
   Ledger ledger;
   ledger.charge(Tier::kDevice, kGathered, 100);
