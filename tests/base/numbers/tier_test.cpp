@@ -59,7 +59,7 @@ TEST(PerTier, EachTierHasItsOwnValue) {
   EXPECT_EQ(bytes.total(), sum);
 }
 
-TEST(PerTier, SumHasASumForEachTier) {
+TEST(PerTier, SumsAddUpByTier) {
   PerTier<std::int64_t> sum;
   PerTier<std::int64_t> more;
   for (const Tier tier : kAllTiers) sum[tier] = 100 * (more[tier] = static_cast<std::int64_t>(index_of(tier)) + 1);

@@ -35,7 +35,7 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
-TEST(MemoryCount, SumHasASumForEachTag) {
+TEST(MemoryCount, SumsAddUpByTag) {
   MemoryCount sum, more;
   std::int64_t bytes = 0;
   for (const MemoryTag tag : kAllMemoryTags) sum[tag] = 100 * (more[tag] = ++bytes);
