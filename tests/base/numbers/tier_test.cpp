@@ -39,7 +39,7 @@ TEST(TierTable, ReportKeysDiffer) {
   std::set<std::string_view> keys;
   for (const TierFacts& tier : kTierTable) {
     EXPECT_TRUE(keys.insert(tier.held_key).second) << tier.held_key;
-    if (!tier.peak_key.empty()) EXPECT_TRUE(keys.insert(tier.peak_key).second) << tier.peak_key;
+    EXPECT_TRUE(tier.peak_key.empty() || keys.insert(tier.peak_key).second) << tier.peak_key;
   }
 }
 

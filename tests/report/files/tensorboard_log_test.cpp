@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/report/event_reader.h"
