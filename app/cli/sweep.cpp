@@ -163,28 +163,35 @@ SweepEnd train_all(const std::vector<SweepRun>& runs) {
   return result;
 }
 
-constexpr std::array kColumns{std::pair{"val_loss", "val_loss"},       std::pair{"accuracy", "accuracy"},
-                              std::pair{"step_seconds", "a step"},     std::pair{"units_per_second", "a second"},
-                              std::pair{"utilization", "utilization"}, std::pair{"device_peak_bytes", "device"},
-                              std::pair{"host_peak_bytes", "host"},    std::pair{"disk_bytes", "disk"},
-                              std::pair{"sent_bytes", "sent a step"}};
+// Returns the key and the title of each column.
+std::vector<std::pair<std::string, std::string>> columns() {
+  std::vector<std::pair<std::string, std::string>> all{{"val_loss", "val_loss"},
+                                                       {"accuracy", "accuracy"},
+                                                       {"step_seconds", "a step"},
+                                                       {"units_per_second", "a second"},
+                                                       {"utilization", "utilization"}};
+  for (const TierFacts& tier : kTierTable) all.emplace_back(page::key_of_bytes(tier), tier.name);
+  all.emplace_back("sent_bytes", "sent a step");
+  return all;
+}
 
 // Prints a line for each run, because there may be many runs. Leaves out a column for which no run has a value.
 void print_table(const page::Comparison& comparison) {
+  const auto all = columns();
   std::size_t width = 3;
   for (const std::string& name : comparison.names) width = std::max(width, name.size());
   const auto print_line = [&](const std::string& name, const auto& cell) {
     fmt::print("{:<{}}", name, width);
-    for (const auto& [key, title] : kColumns) {
-      const auto figure = std::ranges::find(comparison.figures, std::string(key), &page::ComparedFigure::key);
+    for (const auto& [key, title] : all) {
+      const auto figure = std::ranges::find(comparison.figures, key, &page::ComparedFigure::key);
       if (figure != comparison.figures.end()) fmt::print("  {:>11}", cell(*figure, title));
     }
     fmt::print("\n");
   };
   fmt::print("\n");
-  print_line("run", [](const page::ComparedFigure&, const char* title) { return std::string(title); });
+  print_line("run", [](const page::ComparedFigure&, const std::string& title) { return title; });
   for (std::size_t run = 0; run < comparison.names.size(); ++run) {
-    print_line(comparison.names[run], [run](const page::ComparedFigure& figure, const char*) {
+    print_line(comparison.names[run], [run](const page::ComparedFigure& figure, const std::string&) {
       return page::format_figure(figure.unit, figure.values[run]);
     });
   }

@@ -11,7 +11,7 @@ struct WhyBits {
   std::string_view text;
 };
 
-// Keys that decide when and where things are computed, not what.
+// Keys that decide when and where things are computed, not what. The budgets of tiers are others.
 constexpr auto kKeepBits = std::to_array<std::string_view>({"train.offload_activations",
                                                             "train.checkpoint_activations",
                                                             "train.log_every",
@@ -20,10 +20,7 @@ constexpr auto kKeepBits = std::to_array<std::string_view>({"train.offload_activ
                                                             "zero.secondary_group",
                                                             "zero.shards",
                                                             "zero.shard_weights",
-                                                            "zero.device_memory",
-                                                            "zero.host_memory",
                                                             "zero.disk",
-                                                            "zero.disk_memory",
                                                             "zero.checksums",
                                                             "zero.monitor",
                                                             "zero.memory_reserve",
@@ -89,7 +86,7 @@ std::string_view why_bits_change(std::string_view key, const Config& config) {
   if (key == "zero.group" && !config.local.on && !has_codecs(config)) return "";
   if (sums_by_nccl(config) && (key.starts_with("zero.") || key.starts_with("parallel.")))
     return "with zero.reduce = \"nccl\" the stage and the placement decide the order of sums";
-  if (std::ranges::find(kKeepBits, key) != kKeepBits.end()) return "";
+  if (std::ranges::find(kKeepBits, key) != kKeepBits.end() || find_tier_of_budget(key) != nullptr) return "";
   for (const WhyBits& reason : kWhyBits)
     if (key.starts_with(reason.begin)) return reason.text;
   return "it decides the training";

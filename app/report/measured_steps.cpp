@@ -34,24 +34,28 @@ MeasuredStep MeasuredSteps::median() const {
 }
 
 StepTransfers MeasuredSteps::transfers() const {
-  const auto seconds = [this](auto part, auto number) {
+  const auto seconds = [this](auto part_of, auto number) {
     std::vector<double> values;
-    for (const StepTransfers& step : transfers_) values.push_back(static_cast<double>(step.*part.*number));
+    for (const StepTransfers& step : transfers_) values.push_back(static_cast<double>(part_of(step).*number));
     return median_step_seconds(values);
   };
-  const auto bytes = [&](auto part, auto number) { return std::llround(seconds(part, number)); };
-  constexpr auto kDisk = &StepTransfers::disk;
-  constexpr auto kLink = &StepTransfers::link;
-  return {.disk = {.read_bytes = bytes(kDisk, &DiskTraffic::read_bytes),
-                   .written_bytes = bytes(kDisk, &DiskTraffic::written_bytes),
-                   .waited_seconds = seconds(kDisk, &DiskTraffic::waited_seconds),
-                   .busy_seconds = seconds(kDisk, &DiskTraffic::busy_seconds)},
-          .link = {.up_bytes = bytes(kLink, &LinkTraffic::up_bytes),
-                   .down_bytes = bytes(kLink, &LinkTraffic::down_bytes),
-                   .busy_seconds = seconds(kLink, &LinkTraffic::busy_seconds),
-                   .waited_seconds = seconds(kLink, &LinkTraffic::waited_seconds),
-                   .up_busy_seconds = seconds(kLink, &LinkTraffic::up_busy_seconds),
-                   .up_waited_seconds = seconds(kLink, &LinkTraffic::up_waited_seconds)}};
+  const auto bytes = [&](auto part_of, auto number) { return std::llround(seconds(part_of, number)); };
+  StepTransfers medians;
+  for (const Tier tier : kRequestTiers) {
+    const auto there = [tier](const StepTransfers& step) -> const DiskTraffic& { return step.requests[tier]; };
+    medians.requests[tier] = {.read_bytes = bytes(there, &DiskTraffic::read_bytes),
+                              .written_bytes = bytes(there, &DiskTraffic::written_bytes),
+                              .waited_seconds = seconds(there, &DiskTraffic::waited_seconds),
+                              .busy_seconds = seconds(there, &DiskTraffic::busy_seconds)};
+  }
+  const auto link = [](const StepTransfers& step) -> const LinkTraffic& { return step.link; };
+  medians.link = {.up_bytes = bytes(link, &LinkTraffic::up_bytes),
+                  .down_bytes = bytes(link, &LinkTraffic::down_bytes),
+                  .busy_seconds = seconds(link, &LinkTraffic::busy_seconds),
+                  .waited_seconds = seconds(link, &LinkTraffic::waited_seconds),
+                  .up_busy_seconds = seconds(link, &LinkTraffic::up_busy_seconds),
+                  .up_waited_seconds = seconds(link, &LinkTraffic::up_waited_seconds)};
+  return medians;
 }
 
 }  // namespace zero

@@ -3,7 +3,7 @@
 //   MeasuredSteps steps;
 //   steps.add(metrics, waited_for_transfers);        // after each step
 //   const MeasuredStep typical = steps.median();
-//   steps.transfers().disk.read_bytes                // of a step
+//   steps.transfers().requests.disk.read_bytes       // of a step
 //
 // It counts the steps after the warm-up, or all steps if there are no more. Local; values only.
 #pragma once

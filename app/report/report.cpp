@@ -79,13 +79,15 @@ Json per_rank(const std::vector<RankReport>& ranks, Value value) {
 }
 
 bool uses_lower_tiers(const RunReport& r) {
-  return std::ranges::any_of(
-      r.ranks, [](const RankReport& rank) { return rank.host_memory.total() > 0 || rank.disk_memory.total() > 0; });
+  return std::ranges::any_of(r.ranks, [](const RankReport& rank) {
+    return std::ranges::any_of(kLowerTiers, [&rank](Tier tier) { return rank.memory[tier].total() > 0; });
+  });
 }
 
 bool places_states(const RunReport& r) {
-  return std::ranges::any_of(
-      r.ranks, [](const RankReport& rank) { return rank.host_memory.state() > 0 || rank.disk_memory.state() > 0; });
+  return std::ranges::any_of(r.ranks, [](const RankReport& rank) {
+    return std::ranges::any_of(kLowerTiers, [&rank](Tier tier) { return rank.memory[tier].state() > 0; });
+  });
 }
 
 bool uses_link(const RunReport& r) {
@@ -108,11 +110,14 @@ void add_seconds(Json& json, double busy_seconds, double waited_seconds) {
 
 // Transfers of states between tiers, in a step; over the link also those of activations.
 Json transfers_json(const RankReport& rank, bool with_link) {
-  const DiskTraffic& disk = rank.transfers.disk;
   const LinkTraffic& link = rank.transfers.link;
   Json json = Json::object();
-  json["disk"] = {{"read_bytes", disk.read_bytes}, {"written_bytes", disk.written_bytes}};
-  add_seconds(json["disk"], disk.busy_seconds, disk.waited_seconds);
+  for (const Tier tier : kRequestTiers) {
+    const DiskTraffic& there = rank.transfers.requests[tier];
+    Json& part = json[std::string(name_of(tier))];
+    part = {{"read_bytes", there.read_bytes}, {"written_bytes", there.written_bytes}};
+    add_seconds(part, there.busy_seconds, there.waited_seconds);
+  }
   if (!with_link) return json;
   json["link_up"] = {{"bytes", link.up_bytes}};
   add_seconds(json["link_up"], link.up_busy_seconds, link.up_waited_seconds);
@@ -245,28 +250,35 @@ Json results_json(const RunReport& r) {
   return json;
 }
 
+// Adds the bytes of each rank on a tier.
+void add_tier(Json& json, const RunReport& r, Tier tier) {
+  const TierFacts& facts = facts_of(tier);
+  json[std::string(facts.held_key)] = per_rank(
+      r.ranks, [tier](const RankReport& rank) { return memory_json(rank.memory[tier], rank.memory[tier].total()); });
+  if (facts.peak_key.empty()) return;
+  json[std::string(facts.peak_key)] = per_rank(r.ranks, [tier](const RankReport& rank) {
+    return memory_json(rank.peak_memory[tier], rank.peak_memory_total[tier]);
+  });
+}
+
 void add_memory(Json& json, const RunReport& r) {
   json["peak_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.peak_rss; });
   json["steady_rss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_rss; });
   json["steady_pss"] = per_rank(r.ranks, [](const RankReport& rank) { return rank.steady_pss; });
-  json["memory_bytes"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.memory, rank.memory.total()); });
-  json["peak_memory_bytes"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_memory, rank.peak_memory_total); });
+  add_tier(json, r, Tier::kDevice);
 }
 
 void add_lower_tiers(Json& json, const RunReport& r) {
-  const auto tier = [](const MemoryCount& count) { return memory_json(count, count.total()); };
-  json["host_memory_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.host_memory); });
-  json["peak_host_memory_bytes"] = per_rank(
-      r.ranks, [](const RankReport& rank) { return memory_json(rank.peak_host_memory, rank.peak_host_memory_total); });
-  json["disk_bytes"] = per_rank(r.ranks, [&](const RankReport& rank) { return tier(rank.disk_memory); });
-  json["disk_read_bytes_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; });
-  json["disk_written_bytes_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; });
-  json["disk_wait_seconds_per_step"] =
-      per_rank(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.waited_seconds; });
+  for (const Tier tier : kLowerTiers) add_tier(json, r, tier);
+  for (const Tier tier : kRequestTiers) {
+    const auto add = [&](std::string_view what, auto DiskTraffic::*number) {
+      json[fmt::format("{}_{}_per_step", name_of(tier), what)] =
+          per_rank(r.ranks, [&](const RankReport& rank) { return rank.transfers.requests[tier].*number; });
+    };
+    add("read_bytes", &DiskTraffic::read_bytes);
+    add("written_bytes", &DiskTraffic::written_bytes);
+    add("wait_seconds", &DiskTraffic::waited_seconds);
+  }
   json["disk"] = r.machine.disk;
   json["transfers"] =
       per_rank(r.ranks, [with_link = uses_link(r)](const RankReport& rank) { return transfers_json(rank, with_link); });
@@ -293,13 +305,16 @@ void add_activations(Json& json, const RunReport& r) {
 
 // Rates of a rank, in bytes and elements a second. 0: no such resource, or not probed.
 Json rates_json(const TierRates& rates) {
-  return {{"link_up", rates.link_up},
-          {"link_down", rates.link_down},
-          {"disk_read", rates.disk_read},
-          {"disk_write", rates.disk_write},
-          {"disk_share", rates.disk_share},
-          {"host_updates", rates.update_numel},
-          {"device_updates", rates.device_update_numel}};
+  Json json{{"link_up", rates.link_up}, {"link_down", rates.link_down}};
+  for (const Tier tier : kRequestTiers) {
+    const std::string name(name_of(tier));
+    json[name + "_read"] = rates.requests[tier].read;
+    json[name + "_write"] = rates.requests[tier].write;
+    json[name + "_share"] = rates.requests[tier].share;
+  }
+  json["host_updates"] = rates.update_numel;
+  json["device_updates"] = rates.device_update_numel;
+  return json;
 }
 
 // Bytes between ranks, and the values of the formulas.
@@ -413,10 +428,12 @@ std::string ranks_text(const RunReport& r) {
   add(fmt::format("  a {}: state {} (formula {}), peak {}, process {}{}", has_servers ? "server" : "rank",
                   most_bytes(r.ranks,
                              [](const RankReport& rank) {
-                               return rank.memory.state() + rank.host_memory.state() + rank.disk_memory.state();
+                               std::int64_t states = 0;
+                               for (const Tier tier : kAllTiers) states += rank.memory[tier].state();
+                               return states;
                              }),
                   most_formula(r, r.engine.state_formula_bytes, &RankReport::state_formula_bytes),
-                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total; }),
+                  most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_memory_total.device; }),
                   most_bytes(r.ranks, [](const RankReport& rank) { return rank.peak_rss; }), sends));
   if (has_servers)
     add(fmt::format(
@@ -454,16 +471,24 @@ std::string copies_text(const RunReport& r) {
   return add.text;
 }
 
-// Lines about bytes on host and disk, and transfers to and from them.
+// Returns "on the host 4 MiB, on disk 2 GiB": the states of the rank that holds most on each tier below the device.
+std::string lower_states_text(const RunReport& r) {
+  std::string text;
+  for (const Tier tier : kLowerTiers)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", facts_of(tier).phrase,
+                        most_bytes(r.ranks, [tier](const RankReport& rank) { return rank.memory[tier].state(); }));
+  return text;
+}
+
+// Lines about bytes on lower tiers, and transfers to and from them.
 std::string tiers_text(const RunReport& r) {
   SummaryLines add;
   if (places_states(r))
-    add(fmt::format("  of it on the host {}, on disk {}; a step reads {} from disk and writes {}{}",
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.host_memory.state(); }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.disk_memory.state(); }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.read_bytes; }),
-                    most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.disk.written_bytes; }),
-                    hidden_text(r.ranks.front().transfers.disk)));
+    add(fmt::format(
+        "  of it {}; a step reads {} from disk and writes {}{}", lower_states_text(r),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.requests.disk.read_bytes; }),
+        most_bytes(r.ranks, [](const RankReport& rank) { return rank.transfers.requests.disk.written_bytes; }),
+        hidden_text(r.ranks.front().transfers.requests.disk)));
   if (!r.machine.activations_on.empty())
     add(fmt::format(
         "  activations on the {}: {} at most; a step reads {} from disk and writes {}, waiting {}",

@@ -29,14 +29,12 @@ struct RankReport {
   std::int64_t peak_rss = 0;
   std::int64_t steady_rss = 0;  // after the first three steps
   std::int64_t steady_pss = 0;
-  MemoryCount memory;  // on the device, just before the first update of the last step
-  MemoryCount peak_memory;
-  MemoryCount host_memory, disk_memory;  // at the same time
-  MemoryCount peak_host_memory;
+  PerTier<MemoryCount> memory;              // just before the first update of the last step
+  PerTier<MemoryCount> peak_memory;         // of each tag
+  PerTier<std::int64_t> peak_memory_total;  // of the sum
   StepTransfers transfers;                  // medians: busy, hidden and exposed (waited) seconds
   std::int64_t activations_peak_bytes = 0;  // at any time
   DiskTraffic activations_disk_per_step;    // of activations only
-  std::int64_t peak_memory_total = 0, peak_host_memory_total = 0;
   std::int64_t sent_bytes_per_step = 0;
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;                     // of this rank, as the formulas below

@@ -11,7 +11,7 @@ namespace zero {
 namespace {
 
 std::int64_t states_on(const EngineReport& report, Tier tier) {
-  return report.state_bytes[static_cast<std::size_t>(tier)];
+  return report.state_bytes[tier];
 }
 
 std::string describe_states(const EngineReport& report) {

@@ -37,8 +37,7 @@ struct TrainJob {
   AttachOptions attach;
   PipelineOptions pipeline{};
   std::string group_line;                    // why this size of shard group was chosen; empty: the user chose it
-  std::int64_t host_activation_bytes = 0;    // host bytes of offloaded activations if offload.host_memory is kAuto
-  std::int64_t device_activation_bytes = 0;  // device bytes of their blocks
+  PerTier<std::int64_t> activation_bytes{};  // of offloaded activations, as EngineHost::activation_bytes
   std::string device = "cpu";                // device of this rank: "cpu", "cuda:1"
   std::filesystem::path run_dir;
   bool overwrite = false;

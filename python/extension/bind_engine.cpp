@@ -1,6 +1,9 @@
 // The classes Engine, scopes and reports of the module _C.
+#include <cctype>
 #include <set>
+#include <string>
 
+#include <fmt/format.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
@@ -35,6 +38,29 @@ std::map<std::string, std::int64_t> dict_of(const MemoryCount& count) {
   return bytes;
 }
 
+// Binds the bytes on each tier: `memory`, `peak_memory` and `peak_memory_bytes` on the device, `host_memory`,
+// `peak_host_memory` and `peak_host_memory_bytes` on the host. A tier without peaks in report.json has none here.
+void bind_tiers(py::class_<EngineReport>& report) {
+  for (const Tier tier : kAllTiers) {
+    const TierFacts& facts = facts_of(tier);
+    const bool on_device = tier == Tier::kDevice;
+    const std::string memory = on_device ? "memory" : std::string(facts.name) + "_memory";
+    std::string begin(facts.phrase);  // of a sentence
+    begin.front() = static_cast<char>(std::toupper(begin.front()));
+    begin += on_device ? ", just before the first update of the last step, by tag."
+                       : ", at the same time as `memory`, by tag.";
+    report.def_property_readonly(
+        memory.c_str(), [tier](const EngineReport& self) { return dict_of(self.memory[tier]); }, begin.c_str());
+    if (facts.peak_key.empty()) continue;
+    report.def_property_readonly(("peak_" + memory).c_str(),
+                                 [tier](const EngineReport& self) { return dict_of(self.peak_memory[tier]); },
+                                 fmt::format("Largest bytes {}, by tag.", facts.phrase).c_str());
+    report.def_property_readonly(("peak_" + memory + "_bytes").c_str(),
+                                 [tier](const EngineReport& self) { return self.peak_memory_bytes[tier]; },
+                                 fmt::format("Largest sum over tags, {}.", facts.phrase).c_str());
+  }
+}
+
 void bind_reports(py::module_& module) {
   py::class_<StepReport>(module, "StepReport", "The result of one step. Its values are Local.")
       .def_readonly("step", &StepReport::step, "Updates so far; skipped steps do not count.")
@@ -51,15 +77,13 @@ void bind_reports(py::module_& module) {
         return fmt::format("StepReport(step={}, grad_norm={:.6g}{})", self.step, self.grad_norm,
                            self.skipped ? fmt::format(", skipped: {}", name_of(self.reason)) : "");
       });
-  py::class_<EngineReport>(module, "Report",
-                           "Bytes and times of this rank; its values are Local. Sizes are in bytes, times in seconds.")
-      .def_readonly("world", &EngineReport::world, "Number of ranks.")
+  py::class_<EngineReport> report(
+      module, "Report", "Bytes and times of this rank; its values are Local. Sizes are in bytes, times in seconds.");
+  bind_tiers(report);
+  report.def_readonly("world", &EngineReport::world, "Number of ranks.")
       .def_readonly("rank", &EngineReport::rank, "Number of this rank, from 0.")
       .def_readonly("stage", &EngineReport::stage, "ZeRO stage, 0 to 3.")
       .def_readonly("transport", &EngineReport::transport, "Name of the transport.")
-      .def_readonly("peak_memory_bytes", &EngineReport::peak_memory_bytes, "Largest sum over tags, on the device.")
-      .def_readonly("peak_host_memory_bytes", &EngineReport::peak_host_memory_bytes,
-                    "Largest sum over tags, on the host.")
       .def_readonly("sent_bytes_per_step", &EngineReport::sent_bytes_per_step, "Sent in the last step.")
       .def_readonly("received_bytes_per_step", &EngineReport::received_bytes_per_step, "Received in the last step.")
       .def_readonly("planned_sent_bytes", &EngineReport::planned_sent_bytes,
@@ -81,21 +105,6 @@ void bind_reports(py::module_& module) {
       .def_property_readonly(
           "copies", [](const EngineReport& self) { return self.copies.number; }, "Copies of the model.")
       .def_property_readonly(
-          "memory", [](const EngineReport& self) { return dict_of(self.memory); },
-          "On the device, just before the first update of the last step, by tag.")
-      .def_property_readonly(
-          "peak_memory", [](const EngineReport& self) { return dict_of(self.peak_memory); },
-          "Largest bytes on the device, by tag.")
-      .def_property_readonly(
-          "host_memory", [](const EngineReport& self) { return dict_of(self.host_memory); },
-          "On the host, at the same time as `memory`, by tag.")
-      .def_property_readonly(
-          "peak_host_memory", [](const EngineReport& self) { return dict_of(self.peak_host_memory); },
-          "Largest bytes on the host, by tag.")
-      .def_property_readonly(
-          "disk_memory", [](const EngineReport& self) { return dict_of(self.disk_memory); },
-          "On disk, at the same time as `memory`, by tag.")
-      .def_property_readonly(
           "profile",
           [](const EngineReport& self) {
             const StepProfile& profile = self.profile;
@@ -107,8 +116,7 @@ void bind_reports(py::module_& module) {
           "state_bytes",
           [](const EngineReport& self) {
             std::map<std::string, std::int64_t> bytes;
-            for (const Tier tier : kAllTiers)
-              bytes.emplace(name_of(tier), self.state_bytes[static_cast<std::size_t>(tier)]);
+            for (const Tier tier : kAllTiers) bytes.emplace(name_of(tier), self.state_bytes[tier]);
             return bytes;
           },
           "States now, by tier.");

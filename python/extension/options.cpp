@@ -129,10 +129,8 @@ void set_offload(AttachOptions& options, const Given& given) {
     TierFractions& fractions = state == "parameter"  ? all.parameter
                                : state == "gradient" ? all.gradient
                                                      : all.optimizer;
-    each_entry(tiers, names, [&](const std::string& name, const Given& share) {
-      const auto* row = std::ranges::find(kTierTable, std::string_view(name), &TierFacts::name);
-      fractions[row->tier] = share.number();
-    });
+    each_entry(tiers, names,
+               [&](const std::string& name, const Given& share) { fractions[find_tier(name)->tier] = share.number(); });
   });
 }
 

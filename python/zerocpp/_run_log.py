@@ -43,6 +43,11 @@ _KEYS = {
     "device": "run.device",
     **{name: f"parallel.{name}" for name in _options.OF_PIPELINES},
 }
+# Tiers below the device: their bytes in a report of the engine, and their keys in report.json.
+_LOWER_TIERS = {
+    "host": {"host_memory_bytes": "host_memory", "peak_host_memory_bytes": "peak_host_memory"},
+    "disk": {"disk_bytes": "disk_memory"},
+}
 _OF_ZERO = ("stage", "group", "secondary_group", "shards", "device_memory", "host_memory", "disk", "disk_memory",
             "delayed_update", "checksums")  # fmt: skip
 
@@ -211,8 +216,8 @@ class RunLog:
             **work,
         }
         line["memory_bytes"] = own.memory
-        line["host_bytes"] = own.host_memory["total"]
-        line["disk_bytes"] = own.disk_memory["total"]
+        for tier in _LOWER_TIERS:
+            line[f"{tier}_bytes"] = getattr(own, f"{tier}_memory")["total"]
         line["sent_bytes"] = own.sent_bytes_per_step
         if self._samples:
             line["samples"] = self._samples * self._done
@@ -265,9 +270,7 @@ class RunLog:
             "peak_rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "memory_bytes": own.memory,
             "peak_memory_bytes": own.peak_memory,
-            "host_memory_bytes": own.host_memory,
-            "peak_host_memory_bytes": own.peak_host_memory,
-            "disk_bytes": own.disk_memory,
+            **{key: getattr(own, name) for keys in _LOWER_TIERS.values() for key, name in keys.items()},
             "sent_bytes_per_step": own.sent_bytes_per_step,
             "received_bytes_per_step": own.received_bytes_per_step,
             "planned_sent_bytes_of_ranks": own.planned_sent_bytes,
@@ -313,9 +316,10 @@ class RunLog:
             f"{rate}_per_step": per_step,
             f"{rate}_per_second": per_step / median if median else 0.0,
         }
-        lower = any(rank["host_memory_bytes"]["total"] or rank["disk_bytes"]["total"] for rank in ranks)
+        held = [key for keys in _LOWER_TIERS.values() for key in keys if not key.startswith("peak_")]
+        lower = any(rank[key]["total"] for rank in ranks for key in held)
         for key in ranks[0]:
-            if lower or key not in ("host_memory_bytes", "peak_host_memory_bytes", "disk_bytes"):
+            if lower or not any(key in keys for keys in _LOWER_TIERS.values()):
                 report[key] = [rank[key] for rank in ranks]
         report |= {
             "planned_sent_bytes": own.planned_sent_bytes,

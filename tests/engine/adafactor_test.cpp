@@ -167,12 +167,13 @@ TEST(Adafactor, HoldsRowsAndColumnsInBudget) {
     for (const Unit& unit : units) factors += factor_bytes(unit, rule);
     EXPECT_EQ(factors, 4 * ((300 + 101) + 2 * (160 + 150) + (6 + 75)));
     for (const EngineReport& report : scripted_run(2, specs, options, {}).reports) {
-      EXPECT_EQ(report.state_bytes[static_cast<std::size_t>(Tier::kDevice)], said.total());
+      EXPECT_EQ(report.state_bytes[Tier::kDevice], said.total());
       expect_about(static_cast<double>(said.total()), report.state_formula_bytes);
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
       expect_about(static_cast<double>(report.planned_sent_bytes), report.sent_formula_bytes);
-      EXPECT_GE(report.peak_memory[MemoryTag::kStaging], factor_staging_bytes(units, 2));
-      EXPECT_LE(report.peak_memory_bytes, said.total() + working_bytes(units, 2, placement, /*min_budget=*/true));
+      EXPECT_GE(report.peak_memory.device[MemoryTag::kStaging], factor_staging_bytes(units, 2));
+      EXPECT_LE(report.peak_memory_bytes.device,
+                said.total() + working_bytes(units, 2, placement, /*min_budget=*/true));
     }
   }
 }

@@ -128,7 +128,7 @@ TEST_F(CopiesOnTiersOnAnyDevice, HaveTheSameBits) {
     options.device_memory = MemoryBudget::parse(accumulate == 1 ? "auto" : "min");
     const ScriptedRun seen = train(4, specs, placed(options, places[static_cast<std::size_t>(accumulate - 1)]), 2);
     EXPECT_EQ(seen, expected) << name_of(options, DType::kBFloat16);
-    EXPECT_GT(seen.reports[3].disk_memory.state(), 0);
+    EXPECT_GT(seen.reports[3].memory.disk.state(), 0);
   }
 }
 
@@ -149,7 +149,8 @@ TEST(Copies, HoldStatesOfOneCopysRank) {
     const ScriptedRun of_two = train(2, small_specs(DType::kBFloat16), two),
                       of_four = train(4, small_specs(DType::kBFloat16), grouped);
     for (const EngineReport& report : of_four.reports) {
-      EXPECT_EQ(report.memory.state(), of_two.reports[0].memory.state()) << name_of(grouped, DType::kBFloat16);
+      EXPECT_EQ(report.memory.device.state(), of_two.reports[0].memory.device.state())
+          << name_of(grouped, DType::kBFloat16);
       EXPECT_EQ(report.state_formula_bytes, of_two.reports[0].state_formula_bytes);
     }
   }
@@ -163,7 +164,7 @@ TEST(Copies, StageOneBlockPerActiveSum) {
     if (unit.trainable) largest = std::max(largest, shard_numel(unit, 2) * 4);
   const auto staging = [&](int world, int group, const char* memory) {
     const AttachOptions options{.stage = 0, .group = group, .device_memory = MemoryBudget::parse(memory)};
-    return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
+    return train(world, small_specs(DType::kBFloat16), options).reports[0].peak_memory.device[MemoryTag::kStaging];
   };
   EXPECT_EQ(staging(2, 0, "auto"), 0) << "at stage 0 only sums are staged";
   EXPECT_EQ(staging(4, 2, "auto"), 2 * largest);
@@ -173,13 +174,13 @@ TEST(Copies, StageOneBlockPerActiveSum) {
 TEST(CopiesSlow, KeepABudgetInBytes) {
   for (const WireCodec codec : {WireCodec::kNone, WireCodec::kInt8}) {
     AttachOptions options{.stage = 3, .group = 2, .wire = {.outer = codec}};
-    const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+    const std::int64_t generous = train(4, small_specs(), options).reports[0].peak_memory_bytes.device;
     options.device_memory = MemoryBudget::parse("min");
-    const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes;
+    const std::int64_t least = train(4, small_specs(), options).reports[0].peak_memory_bytes.device;
     ASSERT_LT(least, generous);
     for (int quarter = 0; quarter <= 4; ++quarter) {
       options.device_memory = {MemoryBudget::Kind::kBytes, least + (generous - least) * quarter / 4};
-      EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes, options.device_memory.bytes)
+      EXPECT_LE(train(4, small_specs(), options).reports[0].peak_memory_bytes.device, options.device_memory.bytes)
           << quarter << ", " << name_of(codec);
     }
   }

@@ -130,7 +130,7 @@ TEST(Cuts, SendPlannedBytesWithinTheBudget) {
                              .bytes = state + 3 * largest + gathered / 2 + matrix_bytes(units, 3, placement)};
     for (const EngineReport& report : cut_run(3, block_specs(DType::kBFloat16), options).reports) {
       EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes);
-      EXPECT_LE(report.peak_memory_bytes, options.device_memory.bytes) << name_of(shards);
+      EXPECT_LE(report.peak_memory_bytes.device, options.device_memory.bytes) << name_of(shards);
     }
   }
 }
@@ -229,7 +229,8 @@ TEST(Cuts, WholeMuonSendsAdamWBytes) {
       EXPECT_LE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding * 2 / 3) << stage;
       EXPECT_GE(report.sent_bytes_per_step, adamw.reports[rank].sent_bytes_per_step - padding) << stage;
       if (stage == 1) {  // from stage 2 on, reductions stage more than updates
-        EXPECT_LT(report.peak_memory[MemoryTag::kStaging], ranges.reports[rank].peak_memory[MemoryTag::kStaging])
+        EXPECT_LT(report.peak_memory.device[MemoryTag::kStaging],
+                  ranges.reports[rank].peak_memory.device[MemoryTag::kStaging])
             << "two of three matrices";
       }
     }

@@ -258,7 +258,7 @@ TEST_F(DelayedSlow, ReportsItsSecondGradient) {
     on_ranks(1, [&](Communicator& comm) {
       ScriptedModel model(comm, specs(DType::kFloat32), options);
       model.train(0);
-      bytes = model.engine().report().memory[MemoryTag::kGradient];
+      bytes = model.engine().report().memory.device[MemoryTag::kGradient];
     });
     return bytes;
   };

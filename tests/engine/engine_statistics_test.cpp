@@ -87,11 +87,11 @@ TEST(EngineOnAnyDevice, UpdateMemoryMatchesTheFormula) {
             for (int step = 0; step < 2; ++step) model.train(step, accumulate);
             const EngineReport report = model.engine().report();
             const StateBytes state = state_bytes(model.units(), 3, place(stage, reduce, accumulate), fp32_states(2));
-            EXPECT_EQ(report.memory[MemoryTag::kParameter], state.parameter);
-            EXPECT_EQ(report.memory[MemoryTag::kGradient], state.gradient);
-            EXPECT_EQ(report.memory[MemoryTag::kMaster], state.master);
-            EXPECT_EQ(report.memory[MemoryTag::kMoment], state.moment);
-            EXPECT_EQ(report.memory.state(), state.total());
+            EXPECT_EQ(report.memory.device[MemoryTag::kParameter], state.parameter);
+            EXPECT_EQ(report.memory.device[MemoryTag::kGradient], state.gradient);
+            EXPECT_EQ(report.memory.device[MemoryTag::kMaster], state.master);
+            EXPECT_EQ(report.memory.device[MemoryTag::kMoment], state.moment);
+            EXPECT_EQ(report.memory.device.state(), state.total());
           });
         }
       }
@@ -118,8 +118,8 @@ TEST(RankEngine, ReportRepeatsTheOptions) {
     std::int64_t padded = 0;
     for (const Unit& unit : model.units()) padded += padded_numel(unit, 2) * 4;
     EXPECT_EQ(report.padding_bytes, padded - report.num_parameters * 4);
-    EXPECT_GE(report.peak_memory_bytes, report.memory.total());
-    EXPECT_EQ(report.peak_memory[MemoryTag::kGathered], 0) << "stage 2 gathers nothing beside its parameters";
+    EXPECT_GE(report.peak_memory_bytes.device, report.memory.device.total());
+    EXPECT_EQ(report.peak_memory.device[MemoryTag::kGathered], 0) << "stage 2 gathers nothing beside its parameters";
     EXPECT_EQ(report.skipped_steps, 0);
     EXPECT_EQ(report.trace_mismatches, 0);
   });

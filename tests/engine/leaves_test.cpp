@@ -266,7 +266,7 @@ TEST(Leaves, RanksHoldAndSendPlannedBytes) {
         const StateBytes held = state_bytes(units, 2, placement, fp32_states(2));
         for (const EngineReport& report : train_leaves(2, small_specs(dtype), options).reports) {
           EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << text_of(2, options, dtype);
-          EXPECT_EQ(report.memory[MemoryTag::kGradient], held.gradient) << text_of(2, options, dtype);
+          EXPECT_EQ(report.memory.device[MemoryTag::kGradient], held.gradient) << text_of(2, options, dtype);
         }
       }
     }

@@ -209,13 +209,13 @@ TEST(LocalSteps, MergingHoldsAnchorMomentumAndSums) {
       held += stage == 0 ? padded_numel(unit, 2) : shard_numel(unit, 2);
       used += used_numel(unit);
     }
-    EXPECT_EQ(local.memory[MemoryTag::kMoment], sync.memory[MemoryTag::kMoment] + 8 * held);
+    EXPECT_EQ(local.memory.device[MemoryTag::kMoment], sync.memory.device[MemoryTag::kMoment] + 8 * held);
     EXPECT_DOUBLE_EQ(local.state_formula_bytes,
                      sync.state_formula_bytes + static_cast<double>(stage == 0 ? 8 * used : 4 * used));
     Placement placement = place(stage, Reduce::kAuto, 1);
     placement.merged_copies = 2;
     if (stage > 0) continue;
-    EXPECT_EQ(local.peak_memory[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
+    EXPECT_EQ(local.peak_memory.device[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
   }
 }
 
@@ -229,7 +229,8 @@ TEST(LocalSteps, KeepABudgetInBytes) {
                              state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
   for (int quarter = 0; quarter <= 4; ++quarter) {
     options.device_memory = {MemoryBudget::Kind::kBytes, least + least * quarter / 8};
-    EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes, options.device_memory.bytes);
+    EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes.device,
+              options.device_memory.bytes);
   }
   options.device_memory.bytes = least - 1;
   EXPECT_TRUE(says(ends_of_ranks(4, [&](Communicator& comm) { ScriptedModel model(comm, small_specs(), options); })[3],

@@ -190,18 +190,18 @@ TEST(OuterTopK, MergesWithinTheBudget) {
     std::int64_t held = 0;
     for (const Unit& unit : units)
       if (unit.trainable) held += stage == 0 ? padded_numel(unit, 2) : shard_numel(unit, 2);
-    EXPECT_EQ(topk.memory[MemoryTag::kMoment], dense.memory[MemoryTag::kMoment] + 4 * held);
+    EXPECT_EQ(topk.memory.device[MemoryTag::kMoment], dense.memory.device[MemoryTag::kMoment] + 4 * held);
     Placement placement = place(stage, Reduce::kAuto, 1);
     placement.merged_copies = 2;
     placement.wire = options.wire;
     if (stage == 0) {
-      EXPECT_EQ(topk.peak_memory[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
+      EXPECT_EQ(topk.peak_memory.device[MemoryTag::kStaging], OuterSum::bytes(units, 2, placement));
     }
     const std::int64_t least = working_bytes(units, 2, placement, /*min_budget=*/true) +
                                state_bytes(units, 2, placement, spec_of(*rule_of(options)), Tier::kDevice).total();
     options.offload.automatic = false;
     options.device_memory = {MemoryBudget::Kind::kBytes, least};
-    EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes, least) << stage;
+    EXPECT_LE(train_apart(4, small_specs(), options, 2).reports[0].peak_memory_bytes.device, least) << stage;
   }
 }
 

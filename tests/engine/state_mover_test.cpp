@@ -56,7 +56,7 @@ class Learning : public testing::Test {
         return true;
       };
     };
-    const TierRates rates{.disk_read = 4e6, .disk_write = 4e6, .update_numel = 1e9};
+    const TierRates rates{.requests = {.disk = {.read = 4e6, .write = 4e6}}, .update_numel = 1e9};
     EngineHost host;
     if (!resident) {
       host.rates = rates;
@@ -76,16 +76,16 @@ TEST_F(LearningSlow, HiddenStatesReplaceVisibleOnDisk) {
     EXPECT_EQ(after, expected);
     for (std::size_t rank = 0; rank < 2; ++rank) {
       const EngineReport &first = before.reports[rank], &last = after.reports[rank];
-      EXPECT_EQ(first.disk_memory[MemoryTag::kGradient], 0);
-      EXPECT_GT(first.disk_memory[MemoryTag::kMoment], 0);
+      EXPECT_EQ(first.memory.disk[MemoryTag::kGradient], 0);
+      EXPECT_GT(first.memory.disk[MemoryTag::kMoment], 0);
       EXPECT_EQ(first.replans, 0);
-      EXPECT_GT(last.disk_memory[MemoryTag::kGradient], 0);
-      EXPECT_LT(last.disk_memory[MemoryTag::kMoment], first.disk_memory[MemoryTag::kMoment]);
-      EXPECT_LE(last.memory.state(), first.memory.state()) << "no more on the device than before";
+      EXPECT_GT(last.memory.disk[MemoryTag::kGradient], 0);
+      EXPECT_LT(last.memory.disk[MemoryTag::kMoment], first.memory.disk[MemoryTag::kMoment]);
+      EXPECT_LE(last.memory.device.state(), first.memory.device.state()) << "no more on the device than before";
       EXPECT_EQ(last.replans, 1);
       EXPECT_GT(last.moved_bytes, 0);
-      EXPECT_LT(last.predicted.busy[2][static_cast<std::size_t>(Resource::kDisk)],
-                first.predicted.busy[2][static_cast<std::size_t>(Resource::kDisk)]);
+      EXPECT_LT(last.predicted.busy[2][static_cast<std::size_t>(requests_of(Tier::kDisk))],
+                first.predicted.busy[2][static_cast<std::size_t>(requests_of(Tier::kDisk))]);
     }
   }
 }
@@ -109,8 +109,8 @@ TEST_F(LearningSlow, PredictionIncludesComputationAndExchange) {
     return report.predicted.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kCompute)];
   };
   EXPECT_EQ(compute(untrained, StepPhase::kBackward), 0);
-  EXPECT_EQ(untrained.predicted.bound(), Resource::kDisk);
-  EXPECT_GT(untrained.state_bytes[static_cast<std::size_t>(Tier::kDisk)], 0);
+  EXPECT_EQ(untrained.predicted.bound(), requests_of(Tier::kDisk));
+  EXPECT_GT(untrained.state_bytes[Tier::kDisk], 0);
   EXPECT_TRUE(untrained.movable);
   const EngineReport trained = run(4).reports[0];
   EXPECT_GT(compute(trained, StepPhase::kForward), trained.profile.forward_seconds);

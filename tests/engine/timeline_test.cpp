@@ -89,9 +89,9 @@ class TimelineOfEngine : public testing::Test {
         sums.link.waited_seconds += report.link_per_step.waited_seconds;
         sums.link.up_bytes += report.link_per_step.up_bytes;
         sums.link.down_bytes += report.link_per_step.down_bytes;
-        sums.disk.read_bytes += report.disk_per_step.read_bytes;
-        sums.disk.written_bytes += report.disk_per_step.written_bytes;
-        sums.disk.waited_seconds += report.disk_per_step.waited_seconds;
+        sums.disk.read_bytes += report.requests_per_step.disk.read_bytes;
+        sums.disk.written_bytes += report.requests_per_step.disk.written_bytes;
+        sums.disk.waited_seconds += report.requests_per_step.disk.waited_seconds;
       }
       timeline.stop();
       sums.work = model.engine().take_work_seconds();

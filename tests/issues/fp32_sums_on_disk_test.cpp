@@ -20,13 +20,13 @@ TEST(Fp32SumsOnDisk, HaveRoomIfStatesMove) {
   options.offload.disk = {folder.path().string()};
   options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
   const auto nothing_free = [] { return MemoryReading{.free_bytes = 0}; };  // all movable states leave the device
-  const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+  const TierRates rates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
   const ScriptedRun moved =
       scripted_run(2, specs, options,
                    {.steps = 4, .host = {.local_world = 2, .rates = rates, .seams = {.read_memory = nothing_free}}});
   EXPECT_EQ(moved, resident);
   const std::int64_t numel = 3 * 100 * 99 / 2;
-  EXPECT_GE(moved.reports[0].disk_memory[MemoryTag::kGradient], 4 * numel);
+  EXPECT_GE(moved.reports[0].memory.disk[MemoryTag::kGradient], 4 * numel);
 }
 
 }  // namespace

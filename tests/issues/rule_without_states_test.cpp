@@ -19,7 +19,7 @@ TEST(RuleWithoutStates, TrainsBesideADisk) {
     AttachOptions options{.stage = stage, .optimizer = Sgd{.lr = 1e-2}};
     options.offload.disk = {folder.path().string()};
     options.offload.monitor = {.reserve_bytes = 1 << 20, .period = std::chrono::milliseconds(0)};
-    const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const TierRates rates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
     EXPECT_EQ(scripted_run(2, specs, options, {.host = {.local_world = 2, .rates = rates}}), resident)
         << "stage " << stage;
   }

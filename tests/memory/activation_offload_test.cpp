@@ -133,7 +133,7 @@ TEST_P(ActivationOffloadOn, TakesDeclaredMemoryWithinLimit) {
   constexpr int kCount = 7;
   ActivationOffloadOptions limited = options();
   const ActivationOffloadNeed need = activation_offload_need(limited, kCount, static_cast<std::int64_t>(kBytes));
-  limited.expected_bytes = limited.most_bytes = GetParam().tier == Tier::kDisk ? need.disk : need.host;
+  limited.expected_bytes = limited.most_bytes = need[GetParam().tier];
   ActivationOffload activation_offload(limited, ledger);
   activation_offload.open();
   const auto handle = offload(activation_offload, kCount);

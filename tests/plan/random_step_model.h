@@ -18,13 +18,12 @@ inline StepModel random_step_model() {
   model.placement = place(*rc::gen::inRange(0, 4), Reduce::kAuto, *rc::gen::inRange(1, 4));
   model.optimizer = fp32_states(*rc::gen::inRange(0, 3));
   model.optimizer.num_reads = *rc::gen::inRange(1, 3);
-  model.rates = {.link_up = rate(1e9),
-                 .link_down = rate(1e9),
-                 .disk_read = rate(1e9),
-                 .disk_write = rate(1e9),
-                 .disk_share = *rc::gen::element(0.5, 0.8, 1.0, 1.3),
-                 .update_numel = rate(1e9),
-                 .device_update_numel = *rc::gen::element(0.0, 3e9)};
+  model.rates = {
+      .link_up = rate(1e9),
+      .link_down = rate(1e9),
+      .requests = {.disk = {.read = rate(1e9), .write = rate(1e9), .share = *rc::gen::element(0.5, 0.8, 1.0, 1.3)}},
+      .update_numel = rate(1e9),
+      .device_update_numel = *rc::gen::element(0.0, 3e9)};
   model.profile.forward_seconds = *rc::gen::element(0.0, 1e-4, 1e-2);
   model.profile.backward_seconds = 2 * model.profile.forward_seconds;
   model.profile.min_budget = *rc::gen::inRange(0, 4) == 0;

@@ -25,14 +25,14 @@ TEST(MeasuredSteps, TransfersAreMediansAfterWarmUp) {
   for (const std::int64_t bytes : {900, 800, 700, 2, 6, 4}) {
     EXPECT_FALSE(steps.past_warmup() && bytes > 6);
     StepMetrics metrics;
-    metrics.transfers = {.disk = {.read_bytes = bytes, .busy_seconds = 2.0 * static_cast<double>(bytes)},
+    metrics.transfers = {.requests = {.disk = {.read_bytes = bytes, .busy_seconds = 2.0 * static_cast<double>(bytes)}},
                          .link = {.down_bytes = 10 - bytes}};
     steps.add(metrics, 0);
   }
   EXPECT_TRUE(steps.past_warmup());
-  EXPECT_EQ(steps.transfers().disk.read_bytes, 4);
-  EXPECT_EQ(steps.transfers().disk.written_bytes, 0);
-  EXPECT_EQ(steps.transfers().disk.busy_seconds, 8);
+  EXPECT_EQ(steps.transfers().requests.disk.read_bytes, 4);
+  EXPECT_EQ(steps.transfers().requests.disk.written_bytes, 0);
+  EXPECT_EQ(steps.transfers().requests.disk.busy_seconds, 8);
   EXPECT_EQ(steps.transfers().link.down_bytes, 6);
 }
 
@@ -40,10 +40,10 @@ TEST(MeasuredSteps, LongRunCountsLastTransfers) {
   MeasuredSteps steps;
   for (std::size_t i = 0; i < 2 * MeasuredSteps::kMostTransfers + 7; ++i) {
     StepMetrics metrics;
-    metrics.transfers = {.disk = {.read_bytes = i < MeasuredSteps::kMostTransfers + 7 ? 1 : 5}};
+    metrics.transfers = {.requests = {.disk = {.read_bytes = i < MeasuredSteps::kMostTransfers + 7 ? 1 : 5}}};
     steps.add(metrics, 0);
   }
-  EXPECT_EQ(steps.transfers().disk.read_bytes, 5) << "the first half is forgotten, all of it";
+  EXPECT_EQ(steps.transfers().requests.disk.read_bytes, 5) << "the first half is forgotten, all of it";
 }
 
 }  // namespace

@@ -37,10 +37,10 @@ RunReport some_report() {
                     .received_bytes_per_step = 6001};
     mine.startup_s = 1.5 + rank;
     mine.peak_flops = 1e10;
-    mine.memory[MemoryTag::kParameter] = 2000;
-    mine.memory[MemoryTag::kMoment] = 4000;
-    mine.peak_memory[MemoryTag::kGathered] = 500;
-    mine.peak_memory_total = 7000;
+    mine.memory.device[MemoryTag::kParameter] = 2000;
+    mine.memory.device[MemoryTag::kMoment] = 4000;
+    mine.peak_memory.device[MemoryTag::kGathered] = 500;
+    mine.peak_memory_total.device = 7000;
     r.ranks.push_back(mine);
   }
   return r;
@@ -222,7 +222,7 @@ TEST(Report, SaysWhatOffloadedActivationsTake) {
 TEST(Report, OffloadedActivationsAreNoState) {
   RunReport r = some_report();
   r.machine.activations_on = "host";
-  r.ranks[0].host_memory[MemoryTag::kActivation] = 5000;
+  r.ranks[0].memory.host[MemoryTag::kActivation] = 5000;
   EXPECT_EQ(json::parse(to_json(r))["host_memory_bytes"][0]["activation"], 5000);
   EXPECT_EQ(one_line(summary(r)).find("of it on the host"), std::string::npos) << summary(r);
 }
@@ -230,9 +230,10 @@ TEST(Report, OffloadedActivationsAreNoState) {
 TEST(Report, ShowsHiddenAndExposedTransfers) {
   RunReport r = some_report();
   EXPECT_FALSE(json::parse(to_json(r)).contains("transfers"));
-  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
-  r.ranks[0].transfers.disk = {.read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
-  r.ranks[1].transfers.disk = {.waited_seconds = 0.5, .busy_seconds = 0.25};
+  r.ranks[0].memory.disk[MemoryTag::kMoment] = 4000;
+  r.ranks[0].transfers.requests.disk = {
+      .read_bytes = 8000, .written_bytes = 4000, .waited_seconds = 0.125, .busy_seconds = 0.5};
+  r.ranks[1].transfers.requests.disk = {.waited_seconds = 0.5, .busy_seconds = 0.25};
   auto transfers = json::parse(to_json(r))["transfers"];
   EXPECT_EQ(transfers[0]["disk"], (json{{"read_bytes", 8000},
                                         {"written_bytes", 4000},
@@ -260,19 +261,20 @@ TEST(Report, ShowsHiddenAndExposedTransfers) {
 
 TEST(Report, PredictionAppearsBesideMeasurement) {
   RunReport r = some_report();
-  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
+  r.ranks[0].memory.disk[MemoryTag::kMoment] = 4000;
   r.profile = {.exposed = 0.05, .total = 0.3};
   EXPECT_TRUE(json::parse(to_json(r))["predicted"].is_null());
   EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "there was no prediction";
   r.predicted.emplace();
-  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  r.predicted->busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(requests_of(Tier::kDisk))] =
+      0.25;
   EXPECT_EQ(json::parse(to_json(r))["predicted"]["seconds"], 0.25);
   EXPECT_NE(one_line(summary(r))
                 .find("predicted after three steps: 250 ms a step at probed rates, bound by disk; measured "
                       "since: 300 ms, 50 ms of them exposed transfers"),
             std::string::npos)
       << summary(r);
-  r.ranks[0].disk_memory = {};
+  r.ranks[0].memory.disk = {};
   EXPECT_EQ(one_line(summary(r)).find("predicted"), std::string::npos) << "all states are on the device";
 }
 
@@ -360,8 +362,8 @@ TEST(Report, SummaryIsShort) {
 TEST(Report, SummaryTimesUseFittingUnit) {
   RunReport r = some_report();
   r.steps.seconds = {2340};
-  r.ranks[0].disk_memory[MemoryTag::kMoment] = 4000;
-  r.ranks[0].transfers.disk = {.busy_seconds = 90};
+  r.ranks[0].memory.disk[MemoryTag::kMoment] = 4000;
+  r.ranks[0].transfers.requests.disk = {.busy_seconds = 90};
   EXPECT_NE(one_line(summary(r)).find("val_loss 3.2500 39.0 min a step"), std::string::npos) << summary(r);
   EXPECT_NE(one_line(summary(r)).find("1.50 min, 100% of it hidden"), std::string::npos) << summary(r);
 }
@@ -369,8 +371,8 @@ TEST(Report, SummaryTimesUseFittingUnit) {
 TEST(Report, SummaryFitsTerminal) {
   RunReport r = some_report();
   for (RankReport& rank : r.ranks) {
-    rank.disk_memory[MemoryTag::kMoment] = rank.host_memory[MemoryTag::kGradient] = std::int64_t{1023} << 30;
-    rank.transfers = {.disk = {.read_bytes = 1023, .written_bytes = 1023, .busy_seconds = 5940},
+    rank.memory.disk[MemoryTag::kMoment] = rank.memory.host[MemoryTag::kGradient] = std::int64_t{1023} << 30;
+    rank.transfers = {.requests = {.disk = {.read_bytes = 1023, .written_bytes = 1023, .busy_seconds = 5940}},
                       .link = {.up_bytes = 1023, .down_bytes = 1023, .busy_seconds = 5940}};
     rank.sent_bytes_per_step = 1;
   }

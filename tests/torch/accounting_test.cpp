@@ -67,13 +67,13 @@ TEST(Memory, TagsMatchFormulas) {
           for (const EngineReport& report : run.reports) {
             const std::int64_t padding = report.padding_bytes / static_cast<std::int64_t>(size_of(dtype));
             EXPECT_LE(padding, kNumel / 50) << "the padding that is stated is small";
-            expect_near(report.memory[MemoryTag::kParameter], formula.parameter, padding, "parameter, " + where);
-            expect_near(report.memory[MemoryTag::kGradient], formula.gradient, padding, "gradient, " + where);
-            expect_near(report.memory[MemoryTag::kMaster], formula.master, padding, "master, " + where);
-            expect_near(report.memory[MemoryTag::kMoment], formula.moment, padding, "moment, " + where);
+            expect_near(report.memory.device[MemoryTag::kParameter], formula.parameter, padding, "parameter, " + where);
+            expect_near(report.memory.device[MemoryTag::kGradient], formula.gradient, padding, "gradient, " + where);
+            expect_near(report.memory.device[MemoryTag::kMaster], formula.master, padding, "master, " + where);
+            expect_near(report.memory.device[MemoryTag::kMoment], formula.moment, padding, "moment, " + where);
             EXPECT_EQ(report.num_parameters, kNumel);
             if (accumulate == 1) {
-              EXPECT_NEAR(static_cast<double>(report.memory.state()), report.state_formula_bytes,
+              EXPECT_NEAR(static_cast<double>(report.memory.device.state()), report.state_formula_bytes,
                           0.01 * report.state_formula_bytes + static_cast<double>(report.padding_bytes) * 8);
             }
           }
@@ -93,9 +93,9 @@ TEST(Memory, MinBudgetStagesOneUnit) {
     const auto blocks = [](const MemoryCount& memory) {
       return memory[MemoryTag::kGathered] + memory[MemoryTag::kStaging];
     };
-    EXPECT_LE(blocks(report.memory), 2 * unit);
-    EXPECT_GE(report.peak_memory[MemoryTag::kGathered], unit * 9 / 10);
-    EXPECT_LE(report.peak_memory_bytes, report.memory.state() + 2 * unit);
+    EXPECT_LE(blocks(report.memory.device), 2 * unit);
+    EXPECT_GE(report.peak_memory.device[MemoryTag::kGathered], unit * 9 / 10);
+    EXPECT_LE(report.peak_memory_bytes.device, report.memory.device.state() + 2 * unit);
   }
 }
 
@@ -103,18 +103,18 @@ TEST(Memory, ABudgetInBytesIsKept) {
   AttachOptions options{.stage = 3};
   const EngineReport generous = tests::train(2, 3, options, layers_net).reports[0];
   const EngineReport minimum = tests::train(2, 3, all_stages(options).back(), layers_net).reports[0];
-  ASSERT_LT(minimum.peak_memory_bytes, generous.peak_memory_bytes);
+  ASSERT_LT(minimum.peak_memory_bytes.device, generous.peak_memory_bytes.device);
   for (int eighth = 0; eighth <= 8; ++eighth) {
-    const std::int64_t budget =
-        minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8;
+    const std::int64_t budget = minimum.peak_memory_bytes.device +
+                                (generous.peak_memory_bytes.device - minimum.peak_memory_bytes.device) * eighth / 8;
     options.device_memory = {MemoryBudget::Kind::kBytes, budget};
-    EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes, budget) << eighth << "/8";
+    EXPECT_LE(tests::train(2, 3, options, layers_net).reports[0].peak_memory_bytes.device, budget) << eighth << "/8";
   }
   // With this budget some states are on the host.
-  options.device_memory.bytes = minimum.peak_memory_bytes * 3 / 4;
+  options.device_memory.bytes = minimum.peak_memory_bytes.device * 3 / 4;
   const EngineReport tight = tests::train(2, 3, options, layers_net).reports[0];
-  EXPECT_LE(tight.peak_memory_bytes, options.device_memory.bytes);
-  EXPECT_GT(tight.host_memory.state(), 0);
+  EXPECT_LE(tight.peak_memory_bytes.device, options.device_memory.bytes);
+  EXPECT_GT(tight.memory.host.state(), 0);
   options.offload.automatic = false;
   EXPECT_THROW(tests::train(2, 1, options, layers_net), ConfigError);
   options.offload.automatic = true;
@@ -169,9 +169,9 @@ TEST(Traffic, MatchesPlanForEveryBudget) {
   const EngineReport minimum = tests::train(3, 3, all_stages(options).back(), tests::tied_net).reports[0];
   std::int64_t last = minimum.sent_bytes_per_step;
   for (int eighth = 0; eighth <= 8; ++eighth) {
-    options.device_memory = {
-        MemoryBudget::Kind::kBytes,
-        minimum.peak_memory_bytes + (generous.peak_memory_bytes - minimum.peak_memory_bytes) * eighth / 8};
+    options.device_memory = {MemoryBudget::Kind::kBytes,
+                             minimum.peak_memory_bytes.device +
+                                 (generous.peak_memory_bytes.device - minimum.peak_memory_bytes.device) * eighth / 8};
     const EngineReport report = tests::train(3, 3, options, tests::tied_net).reports[0];
     EXPECT_EQ(report.sent_bytes_per_step, report.planned_sent_bytes) << eighth << "/8";
     EXPECT_LE(report.sent_bytes_per_step, last) << "more memory never costs traffic: " << eighth << "/8";

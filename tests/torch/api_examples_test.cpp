@@ -94,7 +94,7 @@ TEST(ApiExamples, StatesLieWhereFractionsSay) {
   torch::manual_seed(11);
   tests::on_every_rank(2, [&](World& world) {
     const auto bytes = examples::train_with_moments_on_disk(world, folder.path()).state_bytes;
-    const auto on = [&](Tier tier) { return bytes.at(static_cast<std::size_t>(tier)); };
+    const auto on = [&](Tier tier) { return bytes[tier]; };
     EXPECT_GE(on(Tier::kDevice), (4 * 64 + 64 + 64 + 1) * 4 / 2);  // half of the parameters in fp32
     EXPECT_EQ(on(Tier::kHost), on(Tier::kDevice));                 // as many gradients
     EXPECT_GE(on(Tier::kDisk), 2 * on(Tier::kDevice));             // two moments, in whole pages

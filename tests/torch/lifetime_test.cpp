@@ -112,7 +112,7 @@ TEST(Attach, GathersNothing) {
   auto nets = tests::tied_nets(2);
   tests::on_every_rank(2, [&](World& ranks) {
     const Engine engine = attach(*nets[static_cast<std::size_t>(ranks.rank())], ranks, {.stage = 3});
-    EXPECT_EQ(engine.report().peak_memory[MemoryTag::kGathered], 0);
+    EXPECT_EQ(engine.report().peak_memory.device[MemoryTag::kGathered], 0);
   });
 }
 
@@ -297,7 +297,8 @@ TEST(DeferredAttach, NoRankHoldsTheWholeModel) {
   EXPECT_GE(CountingAllocator::peak(), kUnitBytes) << "the allocator counted nothing";
   // Half of the parameters and half of the gradients remain.
   for (const EngineReport& report : reports)
-    EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes), static_cast<double>(kModelBytes), 0.01 * kModelBytes);
+    EXPECT_NEAR(static_cast<double>(report.peak_memory_bytes.device), static_cast<double>(kModelBytes),
+                0.01 * kModelBytes);
 }
 
 }  // namespace

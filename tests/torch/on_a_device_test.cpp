@@ -96,7 +96,7 @@ TEST(ModuleOnADevice, OffloadedActivationsKeepBits) {
           EXPECT_GT(report.activation_offload.link.down_bytes, 0);
           EXPECT_GT(report.activation_offload.link.up_bytes, 0);
           EXPECT_EQ(report.activation_offload.bytes, 0) << "all came back";
-          EXPECT_GT(report.peak_device[MemoryTag::kStaging], 0);
+          EXPECT_GT(report.peak.device[MemoryTag::kStaging], 0);
         }
       }
     }

@@ -211,7 +211,7 @@ TEST(SavedModule, AsynchronousSaveReusesMemory) {
                        {.seams = {.read_memory = [&] { return MemoryReading{.free_bytes = free_bytes}; }}});
   const auto held = [&] {
     steps(net, engine, 1);
-    return engine.report().host_memory[MemoryTag::kStaging];
+    return engine.report().memory.host[MemoryTag::kStaging];
   };
   EXPECT_EQ(held(), 0);
   engine.control().begin_save(folder / "one", {})->wait();

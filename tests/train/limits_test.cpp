@@ -7,16 +7,17 @@ namespace {
 
 EngineReport with_moments_on_disk() {
   EngineReport report;
-  report.state_bytes = {2 << 20, 0, 6 << 20};
-  report.predicted.busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(Resource::kDisk)] = 0.25;
+  report.state_bytes = {.device = 2 << 20, .disk = 6 << 20};
+  report.predicted
+      .busy[static_cast<std::size_t>(StepPhase::kUpdate)][static_cast<std::size_t>(requests_of(Tier::kDisk))] = 0.25;
   return report;
 }
 
 TEST(Limits, DeviceOnlyStatesHaveNone) {
   EngineReport report;
-  report.state_bytes = {1000, 0, 0};
+  report.state_bytes = {.device = 1000};
   EXPECT_FALSE(off_device(report));
-  report.state_bytes = {1000, 1, 0};
+  report.state_bytes = {.device = 1000, .host = 1};
   EXPECT_TRUE(off_device(report));
   EXPECT_TRUE(off_device(with_moments_on_disk()));
 }

@@ -55,7 +55,8 @@ TEST_F(OffloadOnADevice, KeepsLossesAndHoldsOneInput) {
     EXPECT_LE(leave.most_of_torch, stay.most_of_torch - (kLayers - 4) * kInput) << name_of(tier);
     const RankReport& rank = leave.result.report.ranks.at(0);
     const ActivationOffloadNeed need = activation_offload_need(*job(tier).model.activation_offload, kLayers, kInput);
-    EXPECT_EQ(rank.peak_memory[MemoryTag::kStaging] - stay.result.report.ranks.at(0).peak_memory[MemoryTag::kStaging],
+    EXPECT_EQ(rank.peak_memory.device[MemoryTag::kStaging] -
+                  stay.result.report.ranks.at(0).peak_memory.device[MemoryTag::kStaging],
               need.device)
         << name_of(tier);
     EXPECT_EQ(rank.activations_peak_bytes, kLayers * kInput);

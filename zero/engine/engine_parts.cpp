@@ -38,7 +38,7 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
   GatherBudget mine;
   refuse_together(comms, options, [&] {
     mine = gather_budget(options.device_memory, units, shard, placer.placement(), spec, options.stage,
-                         budgets.free_bytes() - (budgets.device_is_apart() ? 0 : placer.held().host),
+                         budgets.room().device - (budgets.device_is_apart() ? 0 : placer.held().host),
                          /*or_least=*/budgets.is_learned());
   });
   // If one rank keeps parts, all ranks do: the least capacity has room for them.
@@ -79,7 +79,7 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
   int depth = 0;
   refuse_together(comms, options, [&] {
     depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(), placer.may_lie(),
-                        spec, placer.budgets().free_host_bytes());
+                        spec, placer.budgets().room().host);
   });
   return depth;
 }

@@ -76,7 +76,7 @@ SentByCodec EngineStatistics::sent_by_codec(std::int64_t sent_bytes) const {
 }
 
 void EngineStatistics::before_update() {
-  for (const Tier tier : kAllTiers) memory_at_update_[static_cast<std::size_t>(tier)] = parts_.ledger.held(tier);
+  for (const Tier tier : kAllTiers) memory_at_update_[tier] = parts_.ledger.held(tier);
 }
 
 void EngineStatistics::step_ends() {
@@ -151,16 +151,13 @@ void EngineStatistics::add_to(EngineReport& report) const {
   report.copies.number = comms.mesh.copies;
   report.updated_meanwhile_seconds = parts_.updater.meanwhile_seconds();
   report.transport = std::string(comms.run.transport());
-  const auto at_update = [this](Tier tier) { return memory_at_update_[static_cast<std::size_t>(tier)]; };
-  report.memory = at_update(Tier::kDevice);
-  report.host_memory = at_update(Tier::kHost);
-  report.disk_memory = at_update(Tier::kDisk);
-  report.peak_memory = ledger.peak(Tier::kDevice);
-  report.peak_memory_bytes = ledger.peak_total(Tier::kDevice);
-  report.peak_host_memory = ledger.peak(Tier::kHost);
-  report.peak_host_memory_bytes = ledger.peak_total(Tier::kHost);
-  for (const Tier tier : kAllTiers) report.state_bytes[static_cast<std::size_t>(tier)] = ledger.held(tier).state();
-  report.disk_per_step = disk_of_step_;
+  report.memory = memory_at_update_;
+  for (const Tier tier : kAllTiers) {
+    report.peak_memory[tier] = ledger.peak(tier);
+    report.peak_memory_bytes[tier] = ledger.peak_total(tier);
+    report.state_bytes[tier] = ledger.held(tier).state();
+  }
+  report.requests_per_step.disk = disk_of_step_;
   report.link_per_step = link_of_step_;
   report.disk = parts_.disk == nullptr ? "" : parts_.disk->describe();
   report.sent_bytes_per_step = in_step_.sent_bytes;

@@ -87,7 +87,7 @@ class EngineStatistics {
 
   EngineParts& parts_;
   const std::unique_ptr<PassTimes> times_;
-  std::array<MemoryCount, kNumTiers> memory_at_update_;
+  PerTier<MemoryCount> memory_at_update_;
   Exchanged at_last_step_, untraced_, in_step_;
   Exchanged of_open_step_, of_outer_step_;  // of the running outer step, and of the last finished one
   Exchanged of_outer_steps_;                // of all outer steps so far

@@ -61,7 +61,9 @@ ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& op
     return {.device = options.from_device && count > 0 ? whole_pages(bytes) : 0,
             .host = blocks,
             .disk = count * whole_pages(bytes)};
-  return {.device = options.link_bytes_per_second > 0 || options.from_device ? blocks : 0, .host = count * bytes};
+  ActivationOffloadNeed need{.device = options.link_bytes_per_second > 0 || options.from_device ? blocks : 0};
+  need[options.tier] = count * bytes;
+  return need;
 }
 
 // blocks_ has the staged copies: on the device if activations return from the host, on the host if they return from
@@ -71,7 +73,8 @@ ActivationOffload::ActivationOffload(ActivationOffloadOptions options, Ledger& l
       device_(&HostDevice::instance()),
       most_bytes_(options.most_bytes),
       expected_bytes_(options.expected_bytes),
-      homes_(memory_of(*device_, Tier::kHost), ledger, MemoryTag::kActivation, Tier::kHost),
+      tier_(options.tier),
+      homes_(memory_of(*device_, tier_), ledger, MemoryTag::kActivation, tier_),
       blocks_(BlockCutter(memory_of(*device_, Tier::kHost)), ledger, MemoryTag::kStaging,
               options.tier == Tier::kDisk ? Tier::kHost : Tier::kDevice),
       stages_(memory_of(*device_, Tier::kDevice), ledger, MemoryTag::kStaging),
@@ -105,7 +108,7 @@ void ActivationOffload::come_from(Device& device) {
   const auto pool = [&](BlockPool::Allocator allocate, MemoryTag tag, Tier tier) {
     return BlockPool(std::move(allocate), ledger_, tag, tier, {}, device);
   };
-  homes_ = pool(memory_of(device, Tier::kHost), MemoryTag::kActivation, Tier::kHost);
+  homes_ = pool(memory_of(device, tier_), MemoryTag::kActivation, tier_);
   blocks_ = on_disk() ? pool(BlockCutter(memory_of(device, Tier::kHost)), MemoryTag::kStaging, Tier::kHost)
                       : pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
   stages_ = pool(memory_of(device, Tier::kDevice), MemoryTag::kStaging, Tier::kDevice);
@@ -133,9 +136,9 @@ ActivationOffload::Handle ActivationOffload::offload(std::span<const std::byte> 
   });
 }
 
-void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
+void ActivationOffload::require_room(std::int64_t bytes) const {
   if (most_bytes_ == 0 || bytes_ + bytes <= most_bytes_) return;
-  throw ConfigError("zero.host_memory", format_bytes(most_bytes_),
+  throw ConfigError(facts_of(tier_).budget, format_bytes(most_bytes_),
                     fmt::format("offloaded activations take {} of it, and {} B more ({}) are needed",
                                 format_bytes(bytes_), bytes, format_bytes(bytes)),
                     "allow more, or use smaller or fewer activations");
@@ -143,7 +146,7 @@ void ActivationOffload::require_room_on_host(std::int64_t bytes) const {
 
 // The pool keeps at most the peak in use, so memory of sizes that are no longer needed is freed.
 void ActivationOffload::copy_to_host(Offloaded& offloaded, std::span<const std::byte> from) {
-  require_room_on_host(offloaded.bytes);
+  require_room(offloaded.bytes);
   const std::int64_t limit = std::max(peak_bytes_, bytes_ + offloaded.bytes);
   if (device_is_apart()) {
     make_room();

@@ -67,8 +67,8 @@ class ActivationOffload {
   void share_link(const Link& link);
 
   // Copies `bytes`, at least one. On a device the copy has the bytes as kCompute's queued work leaves them. Throws
-  // IoError, also of earlier writes; ConfigError ("zero.host_memory", "zero.disk_memory") if the disk is full or
-  // most_bytes are exceeded; and the device's errors. If it throws, nothing is offloaded.
+  // IoError, also of earlier writes; ConfigError under the budget of the tier, such as "zero.host_memory", if the disk
+  // is full or most_bytes are exceeded; and the device's errors. If it throws, nothing is offloaded.
   Handle offload(std::span<const std::byte> bytes);
   // Copies the bytes back; the size must be equal. On a device, work queued later in kCompute sees them. Throws
   // IoError.
@@ -93,7 +93,7 @@ class ActivationOffload {
 
   bool on_disk() const { return places_.has_value(); }
   bool device_is_apart() const { return !device_->host_readable(); }
-  void require_room_on_host(std::int64_t bytes) const;
+  void require_room(std::int64_t bytes) const;
   void copy_to_host(Offloaded& offloaded, std::span<const std::byte> from);
   void write(Offloaded& offloaded, std::span<const std::byte> from);
   void copy_down(Offloaded& offloaded, std::byte* to, std::span<const std::byte> from);
@@ -110,7 +110,8 @@ class ActivationOffload {
   Timeline* timeline_ = nullptr;
   std::int64_t most_bytes_;
   std::int64_t expected_bytes_;
-  BlockPool homes_;
+  Tier tier_;        // of the options
+  BlockPool homes_;  // not used with the disk
   BlockPool blocks_;
   BlockPool stages_;                  // blocks of a device if blocks_ is on the host
   std::optional<DiskPlaces> places_;  // only if the disk is used

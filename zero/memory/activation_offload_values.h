@@ -12,7 +12,7 @@
 namespace zero {
 
 struct ActivationOffloadOptions {
-  Tier tier = Tier::kHost;           // kHost or kDisk
+  Tier tier = Tier::kHost;           // below the device
   std::vector<std::string> disk;     // folders for kDisk, one per disk
   bool checksums = false;            // verify bytes that are read from disk
   double link_bytes_per_second = 0;  // bandwidth of a simulated link (`zero.link_bandwidth`); 0: no link
@@ -22,11 +22,7 @@ struct ActivationOffloadOptions {
 };
 
 // Returns the most bytes on each tier, including blocks, while `count` activations of `bytes` bytes each are offloaded.
-struct ActivationOffloadNeed {
-  std::int64_t device = 0;
-  std::int64_t host = 0;
-  std::int64_t disk = 0;
-};
+using ActivationOffloadNeed = PerTier<std::int64_t>;
 ActivationOffloadNeed activation_offload_need(const ActivationOffloadOptions& options, std::int64_t count,
                                               std::int64_t bytes);
 

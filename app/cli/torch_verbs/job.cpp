@@ -82,17 +82,12 @@ void require(std::string_view key, std::int64_t budget, std::int64_t need, const
 // least one byte stays, because a budget of 0 would mean "as needed" to attach().
 void take_off_activations(AttachOptions& options, const Config& config) {
   const ActivationOffloadNeed need = activation_need(config);
-  const auto take = [&](std::string_view key, std::int64_t& budget, std::int64_t bytes) {
-    require(key, budget, bytes, config);
-    budget = std::max<std::int64_t>(budget - bytes, 1);
-  };
-  const auto in_bytes = [](const MemoryBudget& memory) { return memory.kind == MemoryBudget::Kind::kBytes; };
-  if (need.device > 0 && in_bytes(options.device_memory))
-    take("zero.device_memory", options.device_memory.bytes, need.device);
-  if (need.host > 0 && in_bytes(options.offload.host_memory))
-    take("zero.host_memory", options.offload.host_memory.bytes, need.host);
-  if (need.disk > 0 && options.offload.disk_memory > 0)
-    take("zero.disk_memory", options.offload.disk_memory, need.disk);
+  for (const Tier tier : kAllTiers) {
+    std::int64_t* const budget = budget_bytes(options, tier);
+    if (need[tier] <= 0 || budget == nullptr) continue;
+    require(facts_of(tier).budget, *budget, need[tier], config);
+    *budget = std::max<std::int64_t>(*budget - need[tier], 1);
+  }
 }
 
 // The schedule reads optimizer.lr and train.steps, which other parts read also.
@@ -153,12 +148,8 @@ ModelOptions model_options(const Config& config) {
     offload->checksums = config.engine.offload.checksums;
     offload->link_bytes_per_second = config.engine.offload.link_bytes_per_second;
     offload->from_device = computes_on_gpu(config);
-    const ActivationOffloadNeed need = need_of(config, model);
-    const bool on_disk = offload->tier == Tier::kDisk;
-    const OffloadOptions& budgets = config.engine.offload;
-    offload->expected_bytes = on_disk ? need.disk : need.host;
-    if (on_disk ? budgets.disk_memory > 0 : budgets.host_memory.kind == MemoryBudget::Kind::kBytes)
-      offload->most_bytes = offload->expected_bytes;
+    offload->expected_bytes = need_of(config, model)[offload->tier];
+    if (budget_bytes(config.engine, offload->tier) != nullptr) offload->most_bytes = offload->expected_bytes;
   }
   return model;
 }
@@ -184,9 +175,10 @@ AttachOptions attach_options(const Config& config, int local_ranks) {
   return options;
 }
 
-std::int64_t host_activation_bytes(const Config& config) {
-  if (config.engine.offload.host_memory.kind == MemoryBudget::Kind::kBytes) return 0;
-  return activation_need(config).host;
+ActivationOffloadNeed activations_beside_budget(const Config& config) {
+  ActivationOffloadNeed need = activation_need(config);
+  if (budget_bytes(config.engine, Tier::kHost) != nullptr) need.host = 0;
+  return need;
 }
 
 ActivationOffloadNeed activation_need(const Config& config) {
@@ -202,8 +194,7 @@ TrainJob make_job(const Config& config, int local_ranks) {
           .health = config.health,
           .attach = attach_options(config, local_ranks),
           .pipeline = config.parallel,
-          .host_activation_bytes = host_activation_bytes(config),
-          .device_activation_bytes = activation_need(config).device,
+          .activation_bytes = activations_beside_budget(config),
           .run_dir = config.run.dir,
           .probe_again = config.zero.probe_rates,
           .config_text = resolved_toml(config),

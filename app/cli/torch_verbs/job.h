@@ -27,8 +27,8 @@ TrainJob make_job(const Config& config, int local_ranks);
 // The options that planning and measuring need.
 ModelOptions model_options(const Config& config);
 AttachOptions attach_options(const Config& config, int local_ranks);
-// Returns the host memory of a rank's offloaded activations; 0 if a budget in bytes already contains it.
-std::int64_t host_activation_bytes(const Config& config);
+// Returns activation_need(), with 0 on the host if the host's budget in bytes already contains it.
+ActivationOffloadNeed activations_beside_budget(const Config& config);
 // Returns the memory of offloaded activations on each tier, with any budgets. On the device it is the blocks through
 // which they are copied.
 ActivationOffloadNeed activation_need(const Config& config);

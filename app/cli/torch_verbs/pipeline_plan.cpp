@@ -108,9 +108,8 @@ void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpe
   const GatherBudget budget =
       gather_budget(options.device_memory, units, mesh.shard, placement, spec, options.stage, kNoLimit);
   for (const ParamSpec& param : mine) rank.parameters += param.numel();
-  rank.device_states += state_bytes(units, mesh.shard, placement, spec, Tier::kDevice).total();
-  rank.host_states += state_bytes(units, mesh.shard, placement, spec, Tier::kHost).total();
-  rank.disk_states += state_bytes(units, mesh.shard, placement, spec, Tier::kDisk).total();
+  for (const Tier tier : kAllTiers)
+    rank.states_on[tier] += state_bytes(units, mesh.shard, placement, spec, tier).total();
   rank.transfers += tile_bytes(units, mesh.shard, later, spec, depth);
   rank.staging += staging_bytes(units, mesh.shard, placement, budget.is_min());
   rank.gathered += gathered_at_once(units, mesh.shard, placement, budget);
@@ -176,9 +175,12 @@ std::string tiers_text(const PipelineForecast& forecast) {
   std::string text;
   for (std::size_t position = 0; position < forecast.ranks.size(); ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[position];
-    if (rank.host_states + rank.disk_states + rank.transfers == 0) continue;
-    text += fmt::format("position {}: {} of the states are on the host; {} more are on disk", position,
-                        format_bytes(rank.host_states), format_bytes(rank.disk_states));
+    if (rank.states_on.total() - rank.states_on.device + rank.transfers == 0) continue;
+    text += fmt::format("position {}: ", position);
+    for (const Tier tier : kLowerTiers)
+      text += fmt::format("{} {} are {}", format_bytes(rank.states_on[tier]),
+                          tier == kLowerTiers.front() ? "of the states" : "more", facts_of(tier).phrase) +
+              (tier == kLastTier ? "" : "; ");
     text += rank.transfers > 0
                 ? fmt::format(", and the total includes {} for transfers\n", format_bytes(rank.transfers))
                 : "\n";
@@ -299,22 +301,21 @@ nlohmann::ordered_json forecast_json(const PipelineForecast& forecast) {
                               {"bubble", bubble_share(forecast)}};
   for (int position = 0; position < forecast.passes.plan.ranks; ++position) {
     const PipelineForecast::RankBytes& rank = forecast.ranks[static_cast<std::size_t>(position)];
-    json["positions"].push_back(
-        {{"sections", forecast.passes.plan.sections_of(position)},
-         {"parameters", rank.parameters},
-         {"state_bytes", rank.states() + rank.disk_states},
-         {"host_state_bytes", rank.host_states},
-         {"disk_state_bytes", rank.disk_states},
-         {"transfer_bytes", rank.transfers},
-         {"gathered_bytes", rank.gathered},
-         {"staging_bytes", rank.staging},
-         {"most_activation_bytes", rank.activations},
-         {"total_bytes", rank.total()},
-         {"micro_batches_held", held_micros(forecast, position)},
-         {"sent_crossing_bytes", rank.sent_crossing},
-         {"sent_state_bytes", rank.sent_states},
-         {"passes", text_of(forecast.passes.plan.passes[static_cast<std::size_t>(position)],
-                            forecast.passes.plan.num_sections() > forecast.passes.plan.ranks)}});
+    nlohmann::ordered_json& row =
+        json["positions"].emplace_back(nlohmann::ordered_json{{"sections", forecast.passes.plan.sections_of(position)},
+                                                              {"parameters", rank.parameters},
+                                                              {"state_bytes", rank.states_on.total()}});
+    for (const Tier tier : kLowerTiers) row[fmt::format("{}_state_bytes", name_of(tier))] = rank.states_on[tier];
+    row.update({{"transfer_bytes", rank.transfers},
+                {"gathered_bytes", rank.gathered},
+                {"staging_bytes", rank.staging},
+                {"most_activation_bytes", rank.activations},
+                {"total_bytes", rank.total()},
+                {"micro_batches_held", held_micros(forecast, position)},
+                {"sent_crossing_bytes", rank.sent_crossing},
+                {"sent_state_bytes", rank.sent_states},
+                {"passes", text_of(forecast.passes.plan.passes[static_cast<std::size_t>(position)],
+                                   forecast.passes.plan.num_sections() > forecast.passes.plan.ranks)}});
   }
   for (const OrderTrial& trial : forecast.passes.trials) {
     nlohmann::ordered_json order{{"order", name_of(trial.order)}, {"depth", trial.depth}, {"sections", trial.sections}};

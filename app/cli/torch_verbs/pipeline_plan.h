@@ -34,7 +34,7 @@ struct PipelineForecast {
   PlannedPasses passes;
   struct RankBytes {
     std::int64_t parameters = 0;  // number of elements of its sections
-    std::int64_t device_states = 0, host_states = 0, disk_states = 0;
+    PerTier<std::int64_t> states_on;
     std::int64_t transfers = 0;      // memory for transfers with the disk
     std::int64_t gathered = 0;       // units of its sections that are whole at once, at stage 3
     std::int64_t staging = 0;        // most for gradients before their reduction
@@ -42,7 +42,11 @@ struct PipelineForecast {
     std::int64_t sent_crossing = 0;  // values and gradients, in a step
     std::int64_t sent_states = 0;    // by ZeRO, in a step
     // Returns the bytes of states in memory.
-    std::int64_t states() const { return device_states + host_states; }
+    std::int64_t states() const {
+      std::int64_t sum = 0;
+      for (const Tier tier : kAllTiers) sum += is_memory(tier) ? states_on[tier] : 0;
+      return sum;
+    }
     // Peaks of the parts may be at different times, so this is the most memory that a rank may need.
     std::int64_t total() const { return states() + transfers + gathered + staging + activations; }
   };

@@ -170,7 +170,7 @@ PlannedMachine machine_of(const PlanRequest& request, const ModelOptions& model,
                          .batch = batch,
                          .activation_bytes = computes_again ? activations.checkpointed : activations.kept,
                          .checkpointed_bytes = computes_again ? 0 : activations.checkpointed,
-                         .disk_free_bytes = room_of(attach.offload)};
+                         .lower_free_bytes = {.disk = room_of(attach.offload)}};
   look_at_gpu(request.loaded, request.trains, machine);
   if (request.cluster) describe(*request.cluster, machine);
   const Config& config = request.loaded.config;
@@ -282,8 +282,10 @@ TierRates rates_here(const AttachOptions& options, const Config& config, int ran
   if (!config.zero.probe_rates) rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   if (rates.update_numel == 0) {
     rates = probe_rates(nullptr, offload, *rule_of(options), threads_at_once(threads), offload.disk_memory);
-    rates.disk_read /= ranks;
-    rates.disk_write /= ranks;  // disk_share is a ratio, and stays
+    for (const Tier tier : kRequestTiers) {
+      rates.requests[tier].read /= ranks;
+      rates.requests[tier].write /= ranks;  // the share is a ratio, and stays
+    }
     rates.update_numel /= crowd_of(ranks, threads);
   }
   rates.link_up = rates.link_down = offload.link_bytes_per_second;
@@ -370,7 +372,7 @@ void take_update_rate(const TrainingPlan& plan, TierRates& rates, int threads) {
 std::string why_without_disk(const TierRates& rates, const TrainingPlan& plan) {
   const bool uses =
       state_bytes(plan.units, mesh_of(plan).shard, placement_of(plan), optimizer_spec(plan), Tier::kDisk).total() > 0;
-  if (!uses || rates.disk_read > 0) return "";
+  if (!uses || rates.requests.disk.read > 0) return "";
   return "which may be too small for a probe";
 }
 
@@ -397,8 +399,7 @@ void place_and_predict(TrainingPlan& plan, const PlanRequest& request, const Tas
   require_room_for_fractions(plan);       // before anything is probed
   const int ranks = plan.machine->ranks;  // ranks of a machine
   const int threads = attach_options(request.loaded.config, ranks).threads;
-  EngineHost known{.activation_bytes = host_activation_bytes(request.loaded.config),
-                   .device_activation_bytes = activation_need(request.loaded.config).device,
+  EngineHost known{.activation_bytes = activations_beside_budget(request.loaded.config),
                    .rates = rates_here(plan.options, request.loaded.config, ranks, threads),
                    .probes = true};
   plan.computation = computation_of(request, plan, task, trace, threads);

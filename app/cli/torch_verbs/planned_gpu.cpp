@@ -22,7 +22,7 @@ void look_at_gpu(const LoadedConfig& loaded, bool trains, PlannedMachine& machin
   if (device->is_auto()) require_works_on_gpu(loaded);
   const int gpus = std::max(static_cast<int>(here.gpus.size()), 1);
   machine.ranks_on_gpu = device->gpu ? machine.ranks : (machine.ranks + gpus - 1) / gpus;
-  machine.host_free_bytes = std::exchange(machine.free_bytes, 0);
+  machine.lower_free_bytes.host = std::exchange(machine.free_bytes, 0);
   if (here.gpus.empty()) {
     machine.why_free_not_known = here.reason;
     return;

@@ -193,8 +193,8 @@ class Assignment {
     TierFractions fractions;
     double device = -1;
     for (const auto& [tier, fraction] : *entries) {
-      const auto* known = std::ranges::find(kTierTable, std::string_view(tier), &TierFacts::name);
-      if (known == kTierTable.end()) {
+      const TierFacts* const known = find_tier(tier);
+      if (known == nullptr) {
         std::array<std::string_view, kNumTiers> names;
         std::ranges::transform(kTierTable, names.begin(), &TierFacts::name);
         refuse(fmt::format("{} is not a tier", shown(tier)), did_you_mean(tier, names));

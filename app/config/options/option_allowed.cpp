@@ -98,7 +98,8 @@ struct Describe {
 }  // namespace
 
 bool takes_min(const Option& option) {
-  return option.name == "zero.device_memory" || option.name == "zero.host_memory";
+  const TierFacts* const tier = find_tier_of_budget(option.name);
+  return tier != nullptr && tier->is_memory;
 }
 
 std::string allowed(const Option& option) {

@@ -141,13 +141,17 @@ constexpr auto kComm = &Config::comm;
 constexpr auto kCheckpoint = &Config::checkpoint;
 constexpr auto kHealth = &Config::health;
 
-constexpr std::array kActivationTiers{Words("none"), Words("host"), Words("disk")};
+constexpr std::array kActivationTiers = [] {
+  std::array<Words, 1 + kNumLowerTiers> words{"none"};
+  std::ranges::transform(kLowerTiers, words.begin() + 1, [](Tier tier) { return name_of(tier); });
+  return words;
+}();
 constexpr WordAccess kActivationTier{kActivationTiers,
                                      [](Config& config, std::string_view word) {
                                        auto& offload = config.model.activation_offload;
                                        offload.reset();
-                                       if (word != "none")
-                                         offload = {.tier = word == name_of(Tier::kDisk) ? Tier::kDisk : Tier::kHost};
+                                       if (const TierFacts* const tier = find_tier(word))
+                                         offload = {.tier = tier->tier};
                                      },
                                      [](const Config& config) {
                                        const auto& offload = config.model.activation_offload;

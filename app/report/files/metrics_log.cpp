@@ -22,10 +22,12 @@ std::string number(double value) {
 }
 
 std::string transfers_json(const StepTransfers& transfers) {
-  const auto& [disk, link] = transfers;
-  std::string json =
-      fmt::format(R"("transfers": {{"disk": {{"read_bytes": {}, "written_bytes": {}, "exposed_seconds": {}}})",
-                  disk.read_bytes, disk.written_bytes, number(disk.waited_seconds));
+  const auto& [requests, link] = transfers;
+  std::string json = R"("transfers": {)";
+  for (const Tier tier : kRequestTiers)
+    json += fmt::format(R"({}"{}": {{"read_bytes": {}, "written_bytes": {}, "exposed_seconds": {}}})",
+                        tier == kRequestTiers.front() ? "" : ", ", name_of(tier), requests[tier].read_bytes,
+                        requests[tier].written_bytes, number(requests[tier].waited_seconds));
   if (link.busy_seconds > 0) {
     json += fmt::format(R"(, "link_up": {{"bytes": {}, "exposed_seconds": {}}})", link.up_bytes,
                         number(link.up_waited_seconds));
@@ -89,15 +91,16 @@ std::string to_json_line(const StepMetrics& m) {
                  m.time, m.step, number(m.loss), number(m.lr), number(m.grad_norm), m.has_tokens ? "tokens" : "rows",
                  number(m.tokens / m.seconds), number(m.seconds), number(m.forward), number(m.backward),
                  number(m.work.reduce), number(m.work.gather), number(m.work.update), number(m.work.wait));
-  for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory[tag]);
-  fmt::format_to(
-      out, R"("total": {}}}, "host_bytes": {}, "disk_bytes": {}, "sent_bytes": {}{}{}{}{}{}, "samples": {}{}}})",
-      m.memory.total(), m.host_bytes, m.disk_bytes, m.sent_bytes, m.served ? ", " + served_json(*m.served) : "",
-      m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
-      m.sent_between_groups ? fmt::format(R"(, "sent_between_groups": {})", *m.sent_between_groups) : "",
-      m.transfers ? ", " + transfers_json(*m.transfers) : "",
-      m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
-      m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
+  for (const MemoryTag tag : kAllMemoryTags) fmt::format_to(out, R"("{}": {}, )", name_of(tag), m.memory.device[tag]);
+  fmt::format_to(out, R"("total": {}}})", m.memory.device.total());
+  for (const Tier tier : kLowerTiers) fmt::format_to(out, R"(, "{}_bytes": {})", name_of(tier), m.memory[tier].total());
+  fmt::format_to(out, R"(, "sent_bytes": {}{}{}{}{}{}, "samples": {}{}}})", m.sent_bytes,
+                 m.served ? ", " + served_json(*m.served) : "",
+                 m.sent_between_copies ? fmt::format(R"(, "sent_between_copies": {})", *m.sent_between_copies) : "",
+                 m.sent_between_groups ? fmt::format(R"(, "sent_between_groups": {})", *m.sent_between_groups) : "",
+                 m.transfers ? ", " + transfers_json(*m.transfers) : "",
+                 m.loss_scale ? fmt::format(R"(, "loss_scale": {})", number(*m.loss_scale)) : "", m.samples_so_far,
+                 m.has_tokens ? fmt::format(R"(, "tokens": {:.0f})", m.tokens_so_far) : "");
   std::string json = fmt::to_string(line);
   if (!m.ranks.empty()) json.insert(json.size() - 1, R"(, "ranks": )" + ranks_json(m.ranks));
   return json;

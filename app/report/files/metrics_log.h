@@ -27,7 +27,7 @@ double unix_seconds();
 
 // Bytes that moved between a rank's tiers in a step: states, and over the link also activations.
 struct StepTransfers {
-  DiskTraffic disk;
+  PerLowerTier<DiskTraffic> requests;  // none of a tier that is memory
   LinkTraffic link;
 };
 
@@ -47,9 +47,7 @@ struct StepMetrics {
   double forward = 0;  // seconds, including gathers and waits; the same for `backward`
   double backward = 0;
   WorkSeconds work;
-  MemoryCount memory;           // on the device, just before the first update
-  std::int64_t host_bytes = 0;  // bytes of this rank on the other tiers, at the same time
-  std::int64_t disk_bytes = 0;
+  PerTier<MemoryCount> memory;  // of this rank, just before the first update
   std::int64_t sent_bytes = 0;
   std::optional<std::int64_t> sent_between_copies;  // part of sent_bytes; set if there are copies of the model
   std::optional<std::int64_t> sent_between_groups;  // part of sent_bytes; set if there are secondary groups

@@ -35,9 +35,11 @@ void TensorboardLog::add(const StepMetrics& m) {
   if (m.loss_scale) scalars.push_back({"train/loss_scale", *m.loss_scale});
   scalars.push_back({m.has_tokens ? "speed/tokens_per_second" : "speed/rows_per_second", m.tokens / m.seconds});
   scalars.push_back({"speed/step_seconds", m.seconds});
-  scalars.push_back({"memory/device_bytes", static_cast<double>(m.memory.total())});
-  scalars.push_back({"memory/host_bytes", static_cast<double>(m.host_bytes)});
-  scalars.push_back({"memory/disk_bytes", static_cast<double>(m.disk_bytes)});
+  PerTier<std::string> tags;  // a scalar has only a view of its tag
+  for (const Tier tier : kAllTiers) {
+    tags[tier] = "memory/" + std::string(name_of(tier)) + "_bytes";
+    scalars.push_back({tags[tier], static_cast<double>(m.memory[tier].total())});
+  }
   file_.add(scalars_event({.time = m.time, .step = m.step}, scalars));
 }
 

@@ -25,7 +25,7 @@ struct FigureRow {
   RunFigures::Figure RunFigures::*figure;
 };
 
-constexpr FigureRow kFigures[] = {
+constexpr FigureRow kFiguresAboveTiers[] = {
     {"steps", "steps", Unit::kCount, 0, &RunFigures::steps},
     {"loss", "loss, last step", Unit::kNumber, -1, &RunFigures::loss},
     {"val_loss", "validation loss, last", Unit::kNumber, -1, &RunFigures::val_loss},
@@ -40,9 +40,8 @@ constexpr FigureRow kFigures[] = {
     {"exposed_seconds", "waits for disk and link, a step", Unit::kSeconds, -1, &RunFigures::exposed_seconds},
     {"total_seconds", "time in all", Unit::kSeconds, 0, &RunFigures::total_seconds},
     {"utilization", "utilization", Unit::kFraction, 1, &RunFigures::utilization},
-    {"device_peak_bytes", "peak on the device", Unit::kBytes, -1, &RunFigures::device_peak},
-    {"host_peak_bytes", "peak on the host", Unit::kBytes, -1, &RunFigures::host_peak},
-    {"disk_bytes", "on disk", Unit::kBytes, -1, &RunFigures::disk_bytes},
+};
+constexpr FigureRow kFiguresBelowTiers[] = {
     {"sent_bytes", "sent a step", Unit::kBytes, -1, &RunFigures::sent_bytes},
     {"disk_moved_bytes", "read and written on disk a step", Unit::kBytes, -1, &RunFigures::disk_moved},
     {"link_moved_bytes", "over the link a step", Unit::kBytes, -1, &RunFigures::link_moved},
@@ -125,7 +124,29 @@ std::string aligned(const std::vector<Cells>& lines) {
   return text;
 }
 
+// Adds a row with the value of each run, unless no run has one. Returns the added row, or null.
+template <typename ValueOf>
+ComparedFigure* add_row(ComparedFigure row, std::span<const RecordedRun> runs, ValueOf value_of, Comparison& out) {
+  for (const RecordedRun& run : runs) row.values.push_back(value_of(run.figures));
+  if (std::ranges::none_of(row.values, [](const auto& value) { return value.has_value(); })) return nullptr;
+  return &out.figures.emplace_back(std::move(row));
+}
+
+void add_rows(std::span<const FigureRow> rows, std::span<const RecordedRun> runs, Comparison& out) {
+  for (const FigureRow& row : rows) {
+    ComparedFigure* const added = add_row(
+        {row.key, label_of(row, runs), row.unit, row.better, {}, {}}, runs,
+        [&row](const RunFigures& figures) { return figures.*row.figure; }, out);
+    if (added != nullptr && row.figure == &RunFigures::utilization && runs.size() > 1)
+      tell_against_highest_peak(runs, *added);
+  }
+}
+
 }  // namespace
+
+std::string key_of_bytes(const TierFacts& tier) {
+  return fmt::format("{}{}_bytes", tier.name, tier.peak_key.empty() ? "" : "_peak");
+}
 
 Comparison compare(std::span<const RecordedRun> runs) {
   Comparison out;
@@ -135,13 +156,17 @@ Comparison compare(std::span<const RecordedRun> runs) {
     out.done.push_back(run.done);
     for (const auto& [key, ignored] : run.configuration) keys.insert(key);
   }
-  for (const FigureRow& row : kFigures) {
-    ComparedFigure figure{row.key, label_of(row, runs), row.unit, row.better, {}, {}};
-    for (const RecordedRun& run : runs) figure.values.push_back(run.figures.*row.figure);
-    if (std::ranges::none_of(figure.values, [](const auto& value) { return value.has_value(); })) continue;
-    if (row.figure == &RunFigures::utilization && runs.size() > 1) tell_against_highest_peak(runs, figure);
-    out.figures.push_back(std::move(figure));
-  }
+  add_rows(kFiguresAboveTiers, runs, out);
+  for (const TierFacts& tier : kTierTable)
+    add_row(
+        {key_of_bytes(tier),
+         fmt::format("{}{}", tier.peak_key.empty() ? "" : "peak ", tier.phrase),
+         Unit::kBytes,
+         -1,
+         {},
+         {}},
+        runs, [&tier](const RunFigures& figures) { return figures.most_bytes[tier.tier]; }, out);
+  add_rows(kFiguresBelowTiers, runs, out);
   keys.erase("run.dir");
   for (const std::string& key : keys) {
     ComparedKey compared{key, {}, false};

@@ -31,6 +31,9 @@ struct ComparedFigure {
   std::string note;                           // with several runs: the reference of the figure; empty: no reference
 };
 
+// Returns the key of the most bytes on a tier: "host_peak_bytes"; "disk_bytes" if reports have no peaks of the tier.
+std::string key_of_bytes(const TierFacts& tier);
+
 struct ComparedKey {
   std::string key;
   std::vector<std::string> values;  // by run, as TOML; empty: the run has no such key

@@ -61,7 +61,8 @@ OrderedJson times_json(const std::optional<PhaseTimes>& times) {
 OrderedJson states_json(const RecordedRun& run) {
   constexpr std::size_t kNumStates = 4;  // the first tags of the ledger
   OrderedJson rows = OrderedJson::array();
-  for (const char* const tier : {"device", "host", "disk"}) {
+  for (const Tier each : kAllTiers) {
+    const std::string tier(name_of(each));
     const auto planned = std::ranges::find(run.planned, tier, &PlannedTier::tier);
     if (planned != run.planned.end()) {
       OrderedJson row = OrderedJson::array({fmt::format("{}, planned", tier)});

@@ -15,10 +15,6 @@ std::string next_bytes(std::istringstream& words) {
   return unit == "B" || unit.ends_with("iB") ? number + ' ' + unit : "";
 }
 
-bool is_tier(std::string_view word) {
-  return std::ranges::find(kTierTable, word, &TierFacts::name) != kTierTable.end();
-}
-
 }  // namespace
 
 std::vector<PlannedTier> planned_tiers(std::string_view plan) {
@@ -31,7 +27,7 @@ std::vector<PlannedTier> planned_tiers(std::string_view plan) {
     words >> tier.tier;
     const bool is_stage = tier.tier == "stage";
     if (is_stage) words >> tier.tier;  // reads the stage's number
-    if (!is_stage && !is_tier(tier.tier)) continue;
+    if (!is_stage && find_tier(tier.tier) == nullptr) continue;
     for (std::string& bytes : tier.bytes) bytes = next_bytes(words);
     if (std::ranges::any_of(tier.bytes, &std::string::empty)) continue;
     if (is_stage) {

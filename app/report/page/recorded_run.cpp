@@ -62,7 +62,7 @@ void add_metrics(const MetricsFile& metrics, RunFigures& figures) {
   otherwise(figures.val_loss_ema, metrics.last("val_loss_ema"));
   otherwise(figures.accuracy_ema, metrics.last("val_accuracy_ema"));
   otherwise(figures.perplexity_ema, metrics.last("val_perplexity_ema"));
-  otherwise(figures.device_peak, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
+  otherwise(figures.most_bytes.device, chosen_of(metrics, "memory_bytes.total", std::ranges::max_element));
   otherwise(figures.sent_bytes, metrics.last("sent_bytes"));
   otherwise(figures.total_seconds, metrics.last("elapsed_seconds"));
   if (!metrics.step_seconds.empty()) otherwise(figures.step_seconds, median_step_seconds(metrics.step_seconds));
@@ -81,7 +81,7 @@ void add_memory(RecordedRun& run) {
   for (const MemoryTag tag : kAllMemoryTags)
     device.tags.emplace_back(name_of(tag), run.metrics.last(fmt::format("memory_bytes.{}", name_of(tag))).value_or(0));
   device.total = *run.metrics.last("memory_bytes.total");
-  device.peak = run.figures.device_peak.value_or(0);
+  device.peak = run.figures.most_bytes.device.value_or(0);
   run.memory.push_back(std::move(device));
 }
 

@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "zero/base/numbers/tier.h"
+
 #include "app/report/page/metrics_file.h"
 #include "app/report/page/plan_text.h"
 #include "app/report/page/timeline_file.h"
@@ -56,8 +58,8 @@ struct RunFigures {
   Figure utilization;                                 // relative to the run's own peak_flops
   Figure peak_flops;                                  // sum over all ranks that compute, probed at the end of the run
   double num_computing = 0;                           // number of these ranks, if peak_flops is known
-  std::string probed_on;  // if peak_flops is known: machine, device and threads, on which a probe depends
-  Figure device_peak, host_peak, disk_bytes;  // of the rank that holds most
+  std::string probed_on;       // if peak_flops is known: machine, device and threads, on which a probe depends
+  PerTier<Figure> most_bytes;  // of the rank that holds most: at any time if the report has peaks of the tier
   // in a step, of the rank that moves most; disk and link in both directions
   Figure sent_bytes, disk_moved, link_moved;
   Figure exposed_seconds;  // of a step

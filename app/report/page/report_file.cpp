@@ -46,7 +46,7 @@ const Json* rank_with_most(const Json& ranks, Value value) {
 Figure total_of(const Json& rank) {
   return figure(part(rank, "total"));
 }
-Figure most_total(const Json& report, const char* key) {
+Figure most_total(const Json& report, std::string_view key) {
   const Json* rank = rank_with_most(part(report, key), total_of);
   return rank ? total_of(*rank) : std::nullopt;
 }
@@ -115,8 +115,8 @@ std::optional<PlannedAndMeasured> balance_of(const FigureOfRanks& planned, const
 void add_balance(const Json& report, RecordedRun& run) {
   const FigureOfRanks sent = figures_of_ranks(report, "sent_bytes_per_step");
   FigureOfRanks states;
-  for (const char* const key : {"memory_bytes", "host_memory_bytes", "disk_bytes"})
-    states = sum_of(std::move(states), of_ranks(part(report, key), states_of));
+  for (const TierFacts& tier : kTierTable)
+    states = sum_of(std::move(states), of_ranks(part(report, tier.held_key), states_of));
   const Json& formula = part(report, "formula");
   run.states = balance_of(figures_of_ranks(report, "state_formula_bytes_of_ranks"),
                           figure(part(formula, "state_bytes")), states);
@@ -126,10 +126,11 @@ void add_balance(const Json& report, RecordedRun& run) {
       balance_of(figures_of_ranks(report, "sent_formula_bytes_of_ranks"), figure(part(formula, "sent_bytes")), sent);
 }
 
-void add_tier(const Json& report, const char* tier, const char* key, const Figure& peak, RecordedRun& run) {
-  const Json* rank = rank_with_most(part(report, key), total_of);
-  if (rank == nullptr || (*total_of(*rank) == 0 && peak.value_or(0) == 0)) return;
-  RecordedMemory memory{.tier = tier, .total = *total_of(*rank), .peak = peak.value_or(0)};
+void add_tier(const Json& report, const TierFacts& tier, RecordedRun& run) {
+  const Json* rank = rank_with_most(part(report, tier.held_key), total_of);
+  const double peak = tier.peak_key.empty() ? 0 : run.figures.most_bytes[tier.tier].value_or(0);
+  if (rank == nullptr || (*total_of(*rank) == 0 && peak == 0)) return;
+  RecordedMemory memory{.tier = std::string(tier.name), .total = *total_of(*rank), .peak = peak};
   for (const MemoryTag tag : kAllMemoryTags)
     memory.tags.emplace_back(name_of(tag), figure(part(*rank, name_of(tag))).value_or(0));
   run.memory.push_back(std::move(memory));
@@ -163,9 +164,8 @@ void add_figures_of(const Json& report, RunFigures& figures) {
   if (!figures.units_per_second) figures.units_per_second = figure(part(report, "rows_per_second"));
   figures.step_seconds = figure(part(report, "step_s_median"));
   figures.utilization = figure(part(report, "utilization"));
-  figures.device_peak = most_total(report, "peak_memory_bytes");
-  figures.host_peak = most_total(report, "peak_host_memory_bytes");
-  figures.disk_bytes = most_total(report, "disk_bytes");
+  for (const TierFacts& tier : kTierTable)
+    figures.most_bytes[tier.tier] = most_total(report, tier.peak_key.empty() ? tier.held_key : tier.peak_key);
   figures.sent_bytes = most_of(figures_of_ranks(report, "sent_bytes_per_step"));
   figures.disk_moved = most_of(sum_of(figures_of_ranks(report, "disk_read_bytes_per_step"),
                                       figures_of_ranks(report, "disk_written_bytes_per_step")));
@@ -257,9 +257,7 @@ void read_report(const std::filesystem::path& path, RecordedRun& run) {
   run.done = true;
   add_figures_of(report, run.figures);
   add_probe(report, run);
-  add_tier(report, "device", "memory_bytes", run.figures.device_peak, run);
-  add_tier(report, "host", "host_memory_bytes", run.figures.host_peak, run);
-  add_tier(report, "disk", "disk_bytes", std::nullopt, run);
+  for (const TierFacts& tier : kTierTable) add_tier(report, tier, run);
   add_times(report, run);
   add_balance(report, run);
   add_facts(report, run);

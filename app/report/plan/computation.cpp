@@ -24,7 +24,7 @@ double seconds_of(const nlohmann::json& profile, const std::string& path, const 
   return profile[name].get<double>();
 }
 
-double number_or_zero(const nlohmann::json& report, const char* name) {
+double number_or_zero(const nlohmann::json& report, const std::string& name) {
   return report.is_object() && report.contains(name) && report[name].is_number() ? report[name].get<double>() : 0;
 }
 
@@ -64,13 +64,17 @@ std::string_view name_of(ComputationFrom from) {
 // Returns the rates of a report; zeros if it has none.
 TierRates rates_of(const nlohmann::json& report) {
   const auto rates = report.is_object() && report.contains("rates") ? report["rates"] : nlohmann::json::object();
-  return {.link_up = number_or_zero(rates, "link_up"),
-          .link_down = number_or_zero(rates, "link_down"),
-          .disk_read = number_or_zero(rates, "disk_read"),
-          .disk_write = number_or_zero(rates, "disk_write"),
-          .disk_share = rates.is_object() && rates.contains("disk_share") ? number_or_zero(rates, "disk_share") : 1,
-          .update_numel = number_or_zero(rates, "host_updates"),
-          .device_update_numel = number_or_zero(rates, "device_updates")};
+  TierRates found{.link_up = number_or_zero(rates, "link_up"),
+                  .link_down = number_or_zero(rates, "link_down"),
+                  .update_numel = number_or_zero(rates, "host_updates"),
+                  .device_update_numel = number_or_zero(rates, "device_updates")};
+  for (const Tier tier : kRequestTiers) {
+    const std::string name(name_of(tier)), share = name + "_share";
+    found.requests[tier] = {.read = number_or_zero(rates, name + "_read"),
+                            .write = number_or_zero(rates, name + "_write"),
+                            .share = rates.is_object() && rates.contains(share) ? number_or_zero(rates, share) : 1};
+  }
+  return found;
 }
 
 bool ran_on_gpu(const nlohmann::json& report) {

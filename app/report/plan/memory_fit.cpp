@@ -56,14 +56,18 @@ MemoryNeed need_of(const TrainingPlan& plan, int world, const Placement& placeme
   for (const Unit& unit : plan.units) largest = std::max(largest, gathered_bytes(unit, world));
   // A GPU's memory does not include the host's.
   const bool on_gpu = plan.machine->ranks_on_gpu > 0;
-  const std::int64_t host_states = bytes_on(plan, world, placement, Tier::kHost);
   const std::int64_t tiles = tile_bytes(plan.units, world, placement, optimizer_spec(plan), /*depth=*/1);
-  return {.states = bytes_on(plan, world, placement, Tier::kDevice) + (on_gpu ? 0 : host_states),
-          .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + (on_gpu ? 0 : tiles),
-          .activations = activations,
-          .disk = bytes_on(plan, world, placement, Tier::kDisk),
-          .host = on_gpu ? host_states + tiles + plan.machine->host_activation_bytes : 0,
-          .others_less = others_less(plan, world, placement)};
+  MemoryNeed need{
+      .states = bytes_on(plan, world, placement, Tier::kDevice),
+      .working = working_bytes(plan.units, world, placement, /*min_budget=*/true) + largest + (on_gpu ? 0 : tiles),
+      .activations = activations,
+      .others_less = others_less(plan, world, placement)};
+  for (const Tier tier : kLowerTiers) {
+    const bool is_the_machines = is_memory(tier) && !on_gpu;
+    (is_the_machines ? need.states : need.lower[tier]) += bytes_on(plan, world, placement, tier);
+  }
+  if (on_gpu) need.lower.host += tiles + plan.machine->host_activation_bytes;
+  return need;
 }
 
 // Rounds up to whole stripes, as files do.
@@ -77,12 +81,18 @@ MemoryFit fit_of(const MemoryNeed& rank, const PlannedMachine& machine, std::int
   MemoryFit fit{.rank = rank,
                 .needed = machine.sharers() * rank.total() - rank.others_less,
                 .free = machine.free_bytes,
-                .is_known = machine.is_described ? machine.free_bytes > 0 : machine.why_free_not_known.empty(),
-                .host = machine.ranks * rank.host,
-                .disk = machine.ranks * in_files(std::max(rank.disk, movable_disk))};
-  if (!machine.is_described) fit.disk_lacks = std::max<std::int64_t>(fit.disk - machine.disk_free_bytes, 0);
+                .is_known = machine.is_described ? machine.free_bytes > 0 : machine.why_free_not_known.empty()};
+  for (const Tier tier : kLowerTiers) {
+    TierFit& there = fit.lower[tier];
+    const std::int64_t free = machine.lower_free_bytes[tier];
+    const std::int64_t movable = tier == kLastTier ? movable_disk : 0;
+    there.needed = machine.ranks * (is_memory(tier) ? rank.lower[tier] : in_files(std::max(rank.lower[tier], movable)));
+    // If a GPU is not here, neither is its host.
+    if (!machine.is_described && (fit.is_known || !is_memory(tier))) there.free = free;
+    if (is_memory(tier) ? fit.is_known && machine.has_known_gpu() : !machine.is_described)
+      there.lacks = std::max<std::int64_t>(there.needed - free, 0);
+  }
   if (!fit.is_known) return fit;
-  if (machine.has_known_gpu()) fit.host_lacks = std::max<std::int64_t>(fit.host - machine.host_free_bytes, 0);
   fit.lacks = std::max<std::int64_t>(fit.needed - fit.free, 0);
   if (machine.leaves_a_fifth)
     fit.lacks =
@@ -153,7 +163,7 @@ class Search {
     const auto found = fit(variation);
     if (!found || !found->fits()) return false;
     ways_.push_back(
-        {.change = std::move(change), .needed = found->needed, .disk = plan_.machine->ranks * found->rank.disk});
+        {.change = std::move(change), .needed = found->needed, .disk = plan_.machine->ranks * found->rank.lower.disk});
     return true;
   }
   bool try_stage(int stage) {

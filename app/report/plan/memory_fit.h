@@ -8,7 +8,9 @@
 // Activations are an estimate (MetaMemory), and the program itself is not counted. Local; computed from shapes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,12 +30,12 @@ struct PlannedMachine {
   std::int64_t activation_bytes = 0;  // of a rank, at this batch
   // activation_bytes with [train] checkpoint_activations; 0: they are already on, or this model has none
   std::int64_t checkpointed_bytes = 0;
-  std::int64_t disk_free_bytes = 0;  // in the folders for states, together
   // If the model computes on GPUs, free_bytes is that of the GPU with the least free memory, and the host is counted
   // apart.
-  int ranks_on_gpu = 0;                    // ranks that share a GPU; 0: the model computes in main memory
-  std::string gpu;                         // "cuda:0 NVIDIA H200"
-  std::int64_t host_free_bytes = 0;        // of the machine's main memory
+  int ranks_on_gpu = 0;  // ranks that share a GPU; 0: the model computes in main memory
+  std::string gpu;       // "cuda:0 NVIDIA H200"
+  // Beside a GPU of the machine's main memory; in the folders for states, together.
+  PerLowerTier<std::int64_t> lower_free_bytes;
   std::int64_t host_activation_bytes = 0;  // of a rank's activations that are offloaded to the host
   std::string activations_of;      // the kind of work under which a run records its operators' memory on the GPU
   std::int64_t learned_bytes = 0;  // recorded by an earlier run; 0: none
@@ -50,13 +52,20 @@ struct MemoryNeed {
   std::int64_t states = 0;   // on device and host; if the model computes on a GPU, only on the device
   std::int64_t working = 0;  // gathered units, reductions, a gradient before its reduction, tiles of states on disk
   std::int64_t activations = 0;
-  std::int64_t disk = 0;  // bytes of states; no memory
-  // If the model computes on a GPU: states in main memory, tiles for the disk, and activations.
-  std::int64_t host = 0;
+  // Bytes of states on a tier that is no memory. If the model computes on a GPU: states in main memory, tiles for the
+  // disk, and activations.
+  PerLowerTier<std::int64_t> lower;
   // With weighted shards, this is the rank with the largest weight. The other ranks together hold so many bytes of
   // states less.
   std::int64_t others_less = 0;
   std::int64_t total() const { return states + working + activations; }
+};
+
+// The need on a tier below the device. Without a GPU the host's need is part of the machine's memory, and 0 here.
+struct TierFit {
+  std::int64_t needed = 0;           // of a machine; of files: for states there, and for states that may move there
+  std::optional<std::int64_t> free;  // empty: not known here
+  std::int64_t lacks = 0;            // 0: it fits
 };
 
 struct MemoryFit {
@@ -66,11 +75,12 @@ struct MemoryFit {
   std::int64_t lacks = 0;  // 0: it fits
   bool is_known = true;    // false: the free memory of the planned machine is unknown here
   bool refused = false;    // true: an engine would refuse it, even if nothing lacks
-  bool fits() const { return lacks == 0 && host_lacks == 0 && !refused; }
-  std::int64_t host = 0;        // of a machine's main memory, beside GPUs
-  std::int64_t host_lacks = 0;  // 0: it fits
-  std::int64_t disk = 0;        // of a machine's files: states there, and space for states that may move there
-  std::int64_t disk_lacks = 0;  // 0: it fits
+  PerLowerTier<TierFit> lower;
+  // Returns whether no memory lacks; files can grow.
+  bool fits() const {
+    const auto lacks_on = [this](Tier tier) { return is_memory(tier) && lower[tier].lacks > 0; };
+    return lacks == 0 && !refused && std::ranges::none_of(kLowerTiers, lacks_on);
+  }
 };
 
 // Returns the fit of the plan as it is.

@@ -28,8 +28,8 @@ int require_room(const TrainingPlan& plan, const Placement& placement, const Pla
 }
 
 // Returns the bytes of a rank beside its states, when it follows the schedule. `later`: the placement by then.
-TrainingPlan::Beside beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
-                                   int depth) {
+PerTier<std::int64_t> beside_states(const TrainingPlan& plan, const Schedule& schedule, const Placement& later,
+                                    int depth) {
   const int shard = mesh_of(plan).shard;
   const OptimizerSpec spec = optimizer_spec(plan);
   const std::int64_t staged = staging_bytes(plan.units, shard, schedule.placement, schedule.budget.is_min());
@@ -88,7 +88,7 @@ void place_as_run(TrainingPlan& plan, EngineHost known, const Trace& trace, Plan
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, mesh, options, plan.units, *rule, known);
     const int depth = require_room(plan, placer.placement(), placer.may_lie(),
-                                   placer.budgets().device_is_apart() ? placer.budgets().free_host_bytes() : kNoLimit);
+                                   placer.budgets().device_is_apart() ? placer.budgets().room().host : kNoLimit);
     if (placer.movable())
       plan.movable_disk_bytes =
           state_bytes(plan.units, mesh.shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();

@@ -15,6 +15,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json tier_json(const TierFit& fit) {
+  return {{"needed_bytes", fit.needed},
+          {"free_bytes", fit.free ? Json(*fit.free) : Json(nullptr)},
+          {"lacking_bytes", fit.lacks}};
+}
+
 Json fit_json(const TrainingPlan& plan) {
   const MemoryFit fit = fit_of(plan);
   Json json{{"rank",
@@ -26,20 +32,16 @@ Json fit_json(const TrainingPlan& plan) {
             {"needed_bytes", fit.needed},
             {"free_bytes", fit.is_known ? Json(fit.free) : Json(nullptr)},
             {"fits", fit.is_known ? Json(fit.fits()) : Json(nullptr)},
-            {"lacking_bytes", fit.lacks},
-            {"disk",
-             {{"needed_bytes", fit.disk},
-              {"free_bytes", plan.machine->is_described ? Json(nullptr) : Json(plan.machine->disk_free_bytes)},
-              {"lacking_bytes", fit.disk_lacks}}},
-            {"would_fit", Json::array()}};
+            {"lacking_bytes", fit.lacks}};
+  for (const Tier tier : kLowerTiers)
+    if (!is_memory(tier)) json[std::string(name_of(tier))] = tier_json(fit.lower[tier]);
+  json["would_fit"] = Json::array();
   if (plan.machine->ranks_on_gpu > 0) {
     json["gpu"] = plan.machine->gpu;
     json["activations_of"] = plan.machine->activations_of;
     json["activations_learned"] = plan.machine->learned_bytes > 0;
-    json["host"] = {{"needed_bytes", fit.host},
-                    {"free_bytes",
-                     fit.is_known && !plan.machine->is_described ? Json(plan.machine->host_free_bytes) : Json(nullptr)},
-                    {"lacking_bytes", fit.host_lacks}};
+    for (const Tier tier : kLowerTiers)
+      if (is_memory(tier)) json[std::string(name_of(tier))] = tier_json(fit.lower[tier]);
   }
   if (!plan.refused.empty()) json["refused"] = plan.refused;
   if (fit.fits()) return json;
@@ -159,7 +161,8 @@ std::string plan_json(const TrainingPlan& plan, std::span<const int> stages) {
       json["passes"]["states_bytes_of_each"][std::string(name_of(tier))] = passes->bytes[tier];
   }
   json["shards"] = shards_json(plan);
-  if (plan.beside) json["beside_states_bytes"] = {{"device", plan.beside->device}, {"host", plan.beside->host}};
+  for (const Tier tier : kAllTiers)
+    if (plan.beside && is_memory(tier)) json["beside_states_bytes"][std::string(name_of(tier))] = (*plan.beside)[tier];
   // The ranks of a machine hold different bytes if only some are servers.
   if (plan.machine && plan.workers == 0) json["memory"] = fit_json(plan);
   if (plan.predicted) json["predicted"] = prediction_json(plan);

@@ -139,17 +139,18 @@ std::string in_one_line(std::string text) {
   return text;
 }
 
-// If the GPU is not here, neither is its host.
-std::string host_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
-  if (!fit.is_known || machine.is_described) return "; its free memory is not known here";
-  return fmt::format("; {} are free here: {}", format_bytes(machine.host_free_bytes),
-                     fit.host_lacks == 0 ? "they fit" : format_bytes(fit.host_lacks) + " lack");
+std::string lack_of(const TierFit& fit) {
+  return fit.lacks == 0 ? "they fit" : format_bytes(fit.lacks) + " lack";
 }
 
-std::string disk_verdict(const PlannedMachine& machine, const MemoryFit& fit) {
-  if (machine.is_described) return "";
-  return fmt::format("; {} are free: {}", format_bytes(machine.disk_free_bytes),
-                     fit.disk_lacks == 0 ? "they fit" : format_bytes(fit.disk_lacks) + " lack");
+std::string host_verdict(const TierFit& host) {
+  if (!host.free) return "; its free memory is not known here";
+  return fmt::format("; {} are free here: {}", format_bytes(*host.free), lack_of(host));
+}
+
+std::string disk_verdict(const TierFit& disk) {
+  if (!disk.free) return "";
+  return fmt::format("; {} are free: {}", format_bytes(*disk.free), lack_of(disk));
 }
 
 // Returns rows with the need ("  memory     a rank needs at least 23.4 MiB: ..."), whether the machine has it, and
@@ -175,7 +176,7 @@ std::string memory_rows(const TrainingPlan& plan) {
   } else if (fit.fits()) {
     const int lower = lower_stage_that_fits(plan);
     verdict = lower < 0 ? "it fits" : fmt::format("it fits, and so does stage {}", lower);
-    if (rank.host > 0) verdict += fmt::format(", with {} a rank on the host", format_bytes(rank.host));
+    if (rank.lower.host > 0) verdict += fmt::format(", with {} a rank on the host", format_bytes(rank.lower.host));
   } else if (fit.lacks == 0) {
     verdict = "it does not fit";
   } else {
@@ -191,17 +192,18 @@ std::string memory_rows(const TrainingPlan& plan) {
                                                              : "are free here",
                                   verdict));
   if (!plan.refused.empty()) rows += named_row("", "a run is refused: " + in_one_line(plan.refused));
-  if (fit.host > 0)
+  const TierFit &host = fit.lower.host, &disk = fit.lower.disk;
+  if (host.needed > 0)
     rows += named_row(
         "host", fmt::format("{} of {} machine {} {} of its main memory for states{}",
                             format_count(machine.ranks, "rank"), is_this && fit.is_known ? "this" : "a",
-                            machine.ranks == 1 ? "takes" : "take", format_bytes(fit.host), host_verdict(machine, fit)));
-  if (fit.disk > 0)
-    rows += named_row("disk",
-                      fmt::format("{} of {} machine {} {} of files there{}{}", format_count(machine.ranks, "rank"),
-                                  is_this ? "this" : "a", machine.ranks == 1 ? "puts" : "put", format_bytes(fit.disk),
-                                  plan.movable_disk_bytes > 0 ? ", with room for all states that may move" : "",
-                                  disk_verdict(machine, fit)));
+                            machine.ranks == 1 ? "takes" : "take", format_bytes(host.needed), host_verdict(host)));
+  if (disk.needed > 0)
+    rows += named_row(
+        "disk",
+        fmt::format("{} of {} machine {} {} of files there{}{}", format_count(machine.ranks, "rank"),
+                    is_this ? "this" : "a", machine.ranks == 1 ? "puts" : "put", format_bytes(disk.needed),
+                    plan.movable_disk_bytes > 0 ? ", with room for all states that may move" : "", disk_verdict(disk)));
   if (fit.fits()) return rows;
   const std::vector<WayToFit> ways = ways_to_fit(plan);
   rows += named_row("", ways.empty() ? "nor with activation checkpoints, one sample at a time and all states on a disk"

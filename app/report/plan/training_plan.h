@@ -40,11 +40,7 @@ struct TrainingPlan {
   std::vector<UnitTiers> tiers;  // of the planned stage, by unit; empty: everything is on the device
   // Most bytes beside states: of gathered units and reductions on the device, of transfers to and from a disk on the
   // host. Absent unless requested.
-  struct Beside {
-    std::int64_t device = 0;
-    std::int64_t host = 0;
-  };
-  std::optional<Beside> beside;
+  std::optional<PerTier<std::int64_t>> beside;
   // Text of the ConfigError with which an engine would refuse the plan on its machine; empty: it would not.
   std::string refused;
   // Space in a rank's files for all states that may move there while the model trains. 0: states do not move.

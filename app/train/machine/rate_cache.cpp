@@ -1,6 +1,7 @@
 #include "app/train/machine/rate_cache.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -25,26 +26,33 @@ std::optional<TierRates> RateCache::find(const std::string& machine, bool with_d
   const auto entries = read_cache(path_);
   const auto entry = entries.find(machine);
   if (entry == entries.end() || !entry->is_object()) return std::nullopt;
-  const auto rate = [&](const char* name) {
+  const auto rate = [&](const std::string& name) {
     const auto found = entry->find(name);
     return found != entry->end() && found->is_number() ? found->get<double>() : 0.0;
   };
-  const TierRates rates{.disk_read = rate("disk_read"),
-                        .disk_write = rate("disk_write"),
-                        .disk_share = rate("disk_share"),
-                        .update_numel = rate("update_numel")};
-  const bool has_disk = rates.disk_read > 0 && rates.disk_write > 0;
-  const bool complete = rates.update_numel > 0 && rates.disk_share > 0 && (!with_disk || has_disk);
+  TierRates rates{.update_numel = rate("update_numel")};
+  bool complete = rates.update_numel > 0;
+  for (const Tier tier : kRequestTiers) {
+    const std::string name(name_of(tier));
+    rates.requests[tier] = {
+        .read = rate(name + "_read"), .write = rate(name + "_write"), .share = rate(name + "_share")};
+    complete = complete && rates.requests[tier].share > 0;
+  }
+  const RequestRates& disk = rates.requests.disk;
+  if (with_disk) complete = complete && disk.read > 0 && disk.write > 0;
   return complete ? std::optional(rates) : std::nullopt;
 }
 
 void RateCache::keep(const std::string& machine, const TierRates& rates) const {
-  keep_in_cache(path_, machine,
-                {{"disk_read", rates.disk_read},
-                 {"disk_write", rates.disk_write},
-                 {"disk_share", rates.disk_share},
-                 {"update_numel", rates.update_numel}},
-                "the probed rates");
+  nlohmann::ordered_json entry;
+  for (const Tier tier : kRequestTiers) {
+    const std::string name(name_of(tier));
+    entry[name + "_read"] = rates.requests[tier].read;
+    entry[name + "_write"] = rates.requests[tier].write;
+    entry[name + "_share"] = rates.requests[tier].share;
+  }
+  entry["update_numel"] = rates.update_numel;
+  keep_in_cache(path_, machine, std::move(entry), "the probed rates");
 }
 
 std::string machine_identity(std::span<const std::string> folders, int local_ranks, int threads,

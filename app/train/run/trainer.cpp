@@ -27,13 +27,13 @@ TrainResult naming_device_memory(Run& run, Body body) {
   const auto fail = [&](std::string_view said) {
     EngineReport report = run.model.engine->report();
     if (const ActivationStore* activations = run.model.task->activations()) {
-      const MemoryCount blocks = activations->report().peak_device;
-      for (const MemoryTag tag : kAllMemoryTags) report.peak_memory[tag] += blocks[tag];
-      report.peak_memory_bytes += blocks.total();
+      const MemoryCount blocks = activations->report().peak.device;
+      report.peak_memory.device += blocks;
+      report.peak_memory_bytes.device += blocks.total();
     }
     DeviceMemoryUse use{.device = std::string(run.ranks.device->name()),
-                        .held = report.peak_memory,
-                        .most_held = report.peak_memory_bytes,
+                        .held = report.peak_memory.device,
+                        .most_held = report.peak_memory_bytes.device,
                         .torch = run.model.torch_memory.held()};
     use.next_run_leaves =
         run.model.torch_memory.learn_from_full({.torch = use.torch, .asked = asked_bytes(said), .held = use.most_held});

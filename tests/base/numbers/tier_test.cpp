@@ -1,6 +1,7 @@
 #include "zero/base/numbers/tier.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,28 @@ TEST(TierTable, BudgetKeysNameTheirTier) {
   for (const Tier tier : kAllTiers) EXPECT_EQ(facts_of(tier).budget, "zero." + std::string(name_of(tier)) + "_memory");
 }
 
+TEST(TierTable, FindsTiersByNameAndKey) {
+  for (const TierFacts& tier : kTierTable) {
+    EXPECT_EQ(find_tier(tier.name), &tier) << tier.name;
+    EXPECT_EQ(find_tier_of_budget(tier.budget), &tier) << tier.budget;
+  }
+  EXPECT_EQ(find_tier("none"), nullptr);
+  EXPECT_EQ(find_tier_of_budget("zero.disk"), nullptr);
+}
+
+TEST(TierTable, ReportKeysDiffer) {
+  std::set<std::string_view> keys;
+  for (const TierFacts& tier : kTierTable) {
+    EXPECT_TRUE(keys.insert(tier.held_key).second) << tier.held_key;
+    EXPECT_TRUE(tier.peak_key.empty() || keys.insert(tier.peak_key).second) << tier.peak_key;
+  }
+}
+
+TEST(TierTable, RequestTiersAreNoMemory) {
+  for (const Tier tier : kAllTiers)
+    EXPECT_EQ(std::ranges::find(kRequestTiers, tier) == kRequestTiers.end(), is_memory(tier)) << name_of(tier);
+}
+
 TEST(PerTier, EachTierHasItsOwnValue) {
   PerTier<std::int64_t> bytes;
   std::int64_t sum = 0;
@@ -34,6 +57,14 @@ TEST(PerTier, EachTierHasItsOwnValue) {
     EXPECT_EQ(bytes.before(tier), (std::int64_t{1} << index_of(tier)) - 1);
   }
   EXPECT_EQ(bytes.total(), sum);
+}
+
+TEST(PerTier, SumsAddUpByTier) {
+  PerTier<std::int64_t> sum;
+  PerTier<std::int64_t> more;
+  for (const Tier tier : kAllTiers) sum[tier] = 100 * (more[tier] = static_cast<std::int64_t>(index_of(tier)) + 1);
+  sum += more;
+  for (const Tier tier : kAllTiers) EXPECT_EQ(sum[tier], 101 * more[tier]) << name_of(tier);
 }
 
 TEST(PerLowerTier, OnDeviceIfAllZero) {

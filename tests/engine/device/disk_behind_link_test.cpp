@@ -96,7 +96,7 @@ TEST_F(DiskBehindALinkSlowOnAnyDevice, KeepsBitsAndStaging) {
         const auto bits = model.weight_bits();
         if (comm.rank() != 0) return;
         weights.push_back(bits);
-        peaks.push_back(model.engine().report().peak_host_memory_bytes);
+        peaks.push_back(model.engine().report().peak_memory_bytes.host);
       });
     }
     EXPECT_EQ(weights.at(1), weights.at(0));

@@ -65,7 +65,7 @@ TEST(OnADevice, OneRankHoldsUnitsWhole) {
   for (const AttachOptions& options : {AttachOptions{.stage = 3}, AttachOptions{.stage = 1, .accumulate = 2}}) {
     Devices devices(1);
     const ScriptedRun run = run_on(&devices, 1, small_specs(DType::kBFloat16), options);
-    EXPECT_EQ(run.reports.front().peak_memory[MemoryTag::kGathered], 0) << options.stage;
+    EXPECT_EQ(run.reports.front().peak_memory.device[MemoryTag::kGathered], 0) << options.stage;
     EXPECT_EQ(run, run_on(nullptr, 1, small_specs(DType::kBFloat16), options)) << options.stage;
   }
 }
@@ -148,7 +148,7 @@ TEST(OnADevice, SecondaryPartsHaveThem) {
           const ScriptedRun seen = run_on(&devices, 4, small_specs(dtype), options);
           EXPECT_EQ(seen, expected) << on_host;
           const SecondaryReport here = seen.reports[0].secondary, there = expected.reports[0].secondary;
-          EXPECT_GT(seen.reports[0].peak_memory[MemoryTag::kSecondary], 0);
+          EXPECT_GT(seen.reports[0].peak_memory.device[MemoryTag::kSecondary], 0);
           EXPECT_EQ(here.sent_between_groups, there.sent_between_groups);
         }
       }
@@ -197,7 +197,9 @@ TEST(OnADevice, OffloadedCodedAndLateCopiesMatch) {
 TEST(OnADevice, CopiesUseHostBlocks) {
   const auto staged = [](Devices* devices, int world, int group) {
     const AttachOptions options{.stage = 0, .group = group};
-    return run_on(devices, world, small_specs(DType::kBFloat16), options).reports[0].peak_memory[MemoryTag::kStaging];
+    return run_on(devices, world, small_specs(DType::kBFloat16), options)
+        .reports[0]
+        .peak_memory.device[MemoryTag::kStaging];
   };
   Devices four(4), two(2);
   EXPECT_EQ(staged(&four, 4, 2), staged(&two, 2, 0));
@@ -331,8 +333,7 @@ TEST(OnADevice, RowColumnStatesAreReadThere) {
   EXPECT_EQ(on_device, on_host);
   EXPECT_EQ(seen, expected);
   EXPECT_NE(std::ranges::max(seen), 0);
-  constexpr auto kDevice = static_cast<std::size_t>(Tier::kDevice);
-  EXPECT_EQ(on_device.reports[0].state_bytes[kDevice], on_host.reports[0].state_bytes[kDevice]);
+  EXPECT_EQ(on_device.reports[0].state_bytes.device, on_host.reports[0].state_bytes.device);
 }
 
 // SumRule: a user's rule that has only host code, one sum and one state.
@@ -467,7 +468,7 @@ TEST(OnADevice, MuonMemoryMatchesThePlan) {
   const auto staged = [](const AttachOptions& muon, int world, const std::vector<ParamSpec>& specs) {
     Devices devices(world);
     const ScriptedRun run = run_on(&devices, world, specs, muon);
-    return run.reports[0].peak_memory[MemoryTag::kStaging];
+    return run.reports[0].peak_memory.device[MemoryTag::kStaging];
   };
   const std::vector<Unit> alone = units_of(block_specs(DType::kFloat32), 1, options);
   EXPECT_EQ(staged(options, 1, block_specs(DType::kFloat32)) - staged({.stage = 0}, 1, block_specs(DType::kFloat32)),
@@ -548,7 +549,7 @@ TEST(OnADevice, HostMastersAreNotPinned) {
     AttachOptions options{.stage = 3};
     options.offload.fractions = {.optimizer = optimizer};
     const ScriptedRun run = scripted_run(1, specs, options, {.steps = 1, .device = [&](int) { return &device; }});
-    const MemoryCount& host = run.reports[0].host_memory;
+    const MemoryCount& host = run.reports[0].memory.host;
     EXPECT_EQ(host[MemoryTag::kMoment] + host[MemoryTag::kMaster], optimizer.host > 0 ? 12 * numel : 0);
     return device.pinned();
   };

@@ -178,10 +178,10 @@ TEST(SecondaryPartsOnAnyDevice, TakeThePlannedMemory) {
         options.device_memory = memory;
         const ScriptedRun seen = train(6, small_specs(dtype), options);
         for (const EngineReport& report : seen.reports) {
-          EXPECT_EQ(report.memory[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
-          EXPECT_EQ(report.peak_memory[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
+          EXPECT_EQ(report.memory.device[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
+          EXPECT_EQ(report.peak_memory.device[MemoryTag::kSecondary], secondary_bytes(units, 6, group));
           if (memory.kind == MemoryBudget::Kind::kBytes) {
-            EXPECT_LE(report.peak_memory_bytes, memory.bytes);
+            EXPECT_LE(report.peak_memory_bytes.device, memory.bytes);
           }
         }
       }
@@ -193,8 +193,8 @@ TEST(SecondaryPartsOnAnyDevice, OmittedIfWeightsStayGathered) {
   const ScriptedRun seen = train(4, small_specs(), {.stage = 3, .secondary_group = 2, .accumulate = 2});
   const ScriptedRun plain = train(4, small_specs(), {.stage = 3, .accumulate = 2});
   EXPECT_EQ(seen, plain);
-  EXPECT_EQ(seen.reports[0].peak_memory, plain.reports[0].peak_memory);
-  EXPECT_EQ(seen.reports[0].peak_memory[MemoryTag::kSecondary], 0);
+  EXPECT_EQ(seen.reports[0].peak_memory.device, plain.reports[0].peak_memory.device);
+  EXPECT_EQ(seen.reports[0].peak_memory.device[MemoryTag::kSecondary], 0);
   EXPECT_EQ(seen.reports[0].sent_bytes_per_step, plain.reports[0].sent_bytes_per_step);
   EXPECT_EQ(seen.reports[0].secondary.sent_bytes_per_step, 0);
 }
@@ -239,9 +239,9 @@ TEST_F(SecondaryPartsOnTiersOnAnyDevice, KeepBitsAndReadShardsOnce) {
         StateFractions{.parameter = {.host = 0.5, .disk = 0.5}}}) {
     const ScriptedRun seen = train(4, specs, placed(with_groups_of(2, plain), fractions), 3);
     EXPECT_EQ(seen, expected);
-    EXPECT_GT(seen.reports[3].disk_memory.state(), 0);
+    EXPECT_GT(seen.reports[3].memory.disk.state(), 0);
     const ScriptedRun without = train(4, specs, placed(plain, fractions), 3);
-    EXPECT_LT(seen.reports[0].disk_per_step.read_bytes, without.reports[0].disk_per_step.read_bytes);
+    EXPECT_LT(seen.reports[0].requests_per_step.disk.read_bytes, without.reports[0].requests_per_step.disk.read_bytes);
   }
 }
 

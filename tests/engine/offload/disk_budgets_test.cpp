@@ -20,7 +20,7 @@ namespace {
 
 constexpr StateFractions kAllOnDisk{.parameter = {.disk = 1}, .gradient = {.disk = 1}, .optimizer = {.disk = 1}};
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-constexpr TierRates kRates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+constexpr TierRates kRates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
 
 class DiskBudgets : public testing::Test {
  protected:
@@ -74,9 +74,9 @@ TEST_F(DiskBudgetsSlow, AnySizeIsKeptOrRefused) {
             EXPECT_EQ(run, expected);
             ++num_runs;
             for (const EngineReport& report : run.reports) {
-              EXPECT_LE(report.disk_memory.state(), disk);
-              EXPECT_LE(report.peak_host_memory_bytes, host > 0 ? host : kUnlimited);
-              EXPECT_LE(report.peak_memory_bytes, device > 0 ? device : kUnlimited);
+              EXPECT_LE(report.memory.disk.state(), disk);
+              EXPECT_LE(report.peak_memory_bytes.host, host > 0 ? host : kUnlimited);
+              EXPECT_LE(report.peak_memory_bytes.device, device > 0 ? device : kUnlimited);
             }
           } catch (const Error& error) {
             EXPECT_TRUE(says(error.what(), "zero.")) << error.what();
@@ -117,10 +117,10 @@ TEST_F(DiskBudgetsSlow, AreKeptWhileStatesMove) {
         EXPECT_EQ(run.weights, expected.weights);
         EXPECT_EQ(run.norms, expected.norms);
         for (const EngineReport& report : run.reports) {
-          EXPECT_LE(report.disk_memory.state(), options.offload.disk_memory);
+          EXPECT_LE(report.memory.disk.state(), options.offload.disk_memory);
           if (report.moved_bytes > 0) num_replans += report.replans;
           if (options.offload.host_memory.kind != MemoryBudget::Kind::kBytes) continue;
-          EXPECT_LE(report.peak_host_memory_bytes, options.offload.host_memory.bytes);
+          EXPECT_LE(report.peak_memory_bytes.host, options.offload.host_memory.bytes);
           num_within_host += report.replans;
         }
       } catch (const Error& error) {

@@ -222,7 +222,7 @@ TEST_F(DiskFaultsSlow, EndRunsWhileStatesMove) {
   const auto free_bytes = [](int step) { return step == 1 ? 0 : 20 * kReserve; };
   for (const int world : {1, 2}) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
-      const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+      const TierRates rates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
       const AttachOptions options{.stage = 3};
       fail_everywhere({world, small_specs(dtype), options, 12, free_bytes, rates}, 1, world == 1 ? 1 : 4);
     }

@@ -124,9 +124,7 @@ TEST_F(OffloadSlow, TiersHoldTheEstimatedBytes) {
         EXPECT_EQ(held[MemoryTag::kMoment], wanted.moment) << name_of(tier);
         EXPECT_GT(held.state(), 0) << name_of(tier);
       };
-      expect(report.memory, Tier::kDevice);
-      expect(report.host_memory, Tier::kHost);
-      expect(report.disk_memory, Tier::kDisk);
+      for (const Tier tier : kAllTiers) expect(report.memory[tier], tier);
     }
   }
 }
@@ -135,9 +133,9 @@ TEST_F(OffloadSlowOnAnyDevice, DiskBytesMoveOnceEachWay) {
   const std::vector<EngineReport> reports = train({.world = 2, .stage = 2}, placed({.optimizer = {.disk = 1}})).reports;
   for (const EngineReport& report : reports) {
     // In the last step of train() one unit is not updated, and its states are not even read.
-    EXPECT_LT(report.disk_per_step.read_bytes, report.disk_memory.state());
-    EXPECT_GT(report.disk_per_step.read_bytes, report.disk_memory.state() / 2);
-    EXPECT_EQ(report.disk_per_step.read_bytes, report.disk_per_step.written_bytes);
+    EXPECT_LT(report.requests_per_step.disk.read_bytes, report.memory.disk.state());
+    EXPECT_GT(report.requests_per_step.disk.read_bytes, report.memory.disk.state() / 2);
+    EXPECT_EQ(report.requests_per_step.disk.read_bytes, report.requests_per_step.disk.written_bytes);
   }
 }
 
@@ -151,8 +149,8 @@ TEST_F(OffloadSlowOnAnyDevice, LinkCarriesGradientsAndParameters) {
     EXPECT_GT(report.link_per_step.up_bytes, 0);
     // Per trainable element, at most the gradient and the old parameter go down, and the new parameter goes up. Each
     // has two bytes.
-    EXPECT_LE(report.link_per_step.up_bytes, report.memory[MemoryTag::kParameter]);
-    EXPECT_LE(report.link_per_step.down_bytes, 2 * report.memory[MemoryTag::kParameter]);
+    EXPECT_LE(report.link_per_step.up_bytes, report.memory.device[MemoryTag::kParameter]);
+    EXPECT_LE(report.link_per_step.down_bytes, 2 * report.memory.device[MemoryTag::kParameter]);
   }
 }
 
@@ -211,8 +209,8 @@ TEST_F(OffloadSlowOnAnyDevice, LargeUnitStreamsThroughFewTiles) {
     Placement placement = place(3, Reduce::kEach, 1);
     spread_over_tiers(placement, units, 1, all_on_disk);
     const int depth = kind == MemoryBudget::Kind::kMin ? 1 : OffloadTiers::kDefaultDepth;
-    EXPECT_LE(report.peak_host_memory.total(), tile_bytes(units, 1, placement, fp32_states(2), depth));
-    EXPECT_EQ(report.host_memory.state(), 0);
+    EXPECT_LE(report.peak_memory.host.total(), tile_bytes(units, 1, placement, fp32_states(2), depth));
+    EXPECT_EQ(report.memory.host.state(), 0);
   }
 }
 
@@ -256,15 +254,15 @@ TEST_F(OffloadSlow, BudgetsChooseTheBestPlacement) {
     const ScriptedRun run = train(c, offload, half, /*departs=*/false);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
-      const MemoryCount& away = offload.disk.empty() ? report.host_memory : report.disk_memory;
+      const MemoryCount& away = offload.disk.empty() ? report.memory.host : report.memory.disk;
       EXPECT_GT(away.state(), 0);
-      EXPECT_LE(report.memory.state(), half.bytes);
-      EXPECT_LE(report.peak_memory_bytes, half.bytes);
+      EXPECT_LE(report.memory.device.state(), half.bytes);
+      EXPECT_LE(report.peak_memory_bytes.device, half.bytes);
     }
     // If the device has enough room, no state leaves it.
     const ScriptedRun roomy = train(c, offload, {MemoryBudget::Kind::kBytes, 4 * states});
     for (const EngineReport& report : roomy.reports)
-      EXPECT_EQ(report.host_memory.total() + report.disk_memory.total(), 0);
+      EXPECT_EQ(report.memory.host.total() + report.memory.disk.total(), 0);
   }
   to_host.automatic = false;
   EXPECT_THROW(train(c, to_host, half), Error) << "states that must stay do not fit";
@@ -283,13 +281,14 @@ TEST_F(OffloadSlowOnAnyDevice, HostFillsBeforeTheDisk) {
     OffloadOptions offload;
     if (has_disk) offload.disk = {folder_.path().string()};
     offload.link_bytes_per_second = link;
-    const TierRates rates{.link_up = 4e9, .link_down = 4e9, .disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const TierRates rates{
+        .link_up = 4e9, .link_down = 4e9, .requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
     const ScriptedRun run = train(c, offload, half, /*departs=*/false, rates);
     EXPECT_EQ(run, expected);
     for (const EngineReport& report : run.reports) {
-      EXPECT_GT(report.host_memory.state(), 0);
-      EXPECT_EQ(report.disk_memory.state(), 0) << "the host has enough room";
-      EXPECT_LE(report.peak_memory_bytes, half.bytes);
+      EXPECT_GT(report.memory.host.state(), 0);
+      EXPECT_EQ(report.memory.disk.state(), 0) << "the host has enough room";
+      EXPECT_LE(report.peak_memory_bytes.device, half.bytes);
     }
   }
 }
@@ -301,16 +300,16 @@ TEST_F(OffloadSlowOnAnyDevice, MinimumDeviceHoldsOnlyFixedStates) {
   const ScriptedRun run = train({}, offload, {MemoryBudget::Kind::kMin}, /*departs=*/false);
   EXPECT_EQ(run, expected);
   for (const EngineReport& report : run.reports) {
-    EXPECT_EQ(report.memory.state(), 0);
-    EXPECT_GT(report.disk_memory.state(), 0);
+    EXPECT_EQ(report.memory.device.state(), 0);
+    EXPECT_GT(report.memory.disk.state(), 0);
   }
   offload.disk_memory = 512 << 10;  // states that the disk has no room for stay
   const ScriptedRun full = train({}, offload, {MemoryBudget::Kind::kMin}, /*departs=*/false);
   EXPECT_EQ(full, expected);
   for (const EngineReport& report : full.reports) {
-    EXPECT_GT(report.memory.state(), 0);
-    EXPECT_GT(report.disk_memory.state(), 0);
-    EXPECT_LE(report.disk_memory.state(), offload.disk_memory);
+    EXPECT_GT(report.memory.device.state(), 0);
+    EXPECT_GT(report.memory.disk.state(), 0);
+    EXPECT_LE(report.memory.disk.state(), offload.disk_memory);
   }
 }
 
@@ -357,7 +356,7 @@ TEST_F(OffloadSlowOnAnyDevice, SmallFolderNamesItsFreeSpace) {
   const std::vector<ParamSpec> large{{.name = "h.0.w", .shape = {1 << 20}}, {.name = "h.1.w", .shape = {1 << 20}}};
   on_ranks(1, [&](Communicator& comm) {
     OffloadOptions offload{.host_memory = {MemoryBudget::Kind::kMin}, .disk = {folder_.path().string()}};
-    const TierRates rates{.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9};
+    const TierRates rates{.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9};
     const auto refusal = [&] {
       return message_of<ConfigError>([&] {
         ScriptedModel(comm, large,

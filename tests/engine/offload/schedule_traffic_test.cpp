@@ -35,7 +35,7 @@ class ScheduleTraffic : public testing::Test {
       for (int step = 0; step < 5; ++step) {
         model.train(step, options.accumulate);
         if (step < 2) continue;
-        const DiskTraffic seen = engine.report().disk_per_step;
+        const DiskTraffic seen = engine.report().requests_per_step.disk;
         const TierTraffic said = simulate(engine.schedule(), engine.units(), comm.world(), rule).of(Tier::kDisk);
         EXPECT_EQ(seen.read_bytes, said.read_bytes) << "step " << step;
         EXPECT_EQ(seen.written_bytes, said.written_bytes) << "step " << step;
@@ -128,7 +128,7 @@ TEST_F(ScheduleTrafficSlow, UpdateHandsParametersToGathers) {
     ScriptedModel model(comm, trained, options, {.seams = {.disk_seam = &seam}});
     for (int step = 0; step < 4; ++step) model.train(step);
     const RankEngine& engine = model.engine();
-    const DiskTraffic seen = engine.report().disk_per_step;
+    const DiskTraffic seen = engine.report().requests_per_step.disk;
     const TierTraffic said = simulate(engine.schedule(), engine.units(), comm.world()).of(Tier::kDisk);
     EXPECT_EQ(seen.written_bytes, said.written_bytes);
     std::int64_t updated = 0;

@@ -90,7 +90,7 @@ TEST_F(SteadyTiersSlow, ManyMovesKeepTheirMemory) {
     const auto read = [&] { return MemoryReading{.free_bytes = step % kPeriod == 3 ? 0 : 20 * kMiB}; };
     ScriptedModel model(comm, small_specs(), {.stage = 3, .offload = offload},
                         {.local_world = 2,
-                         .rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9},
+                         .rates = {.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9},
                          .seams = {.read_memory = read}});
     Held early;
     std::int64_t resident = 0;

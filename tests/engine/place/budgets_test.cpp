@@ -67,24 +67,24 @@ TEST_F(BudgetsTest, SeparateDeviceHasItsOwnBudgets) {
   const EngineHost apart{.free_device_bytes = [] { return 500 * kMiB; }, .ranks_on_device = 2};
   const AttachOptions automatic{};
   const Budgets seen = budgets(automatic, apart);
-  EXPECT_EQ(seen.free_bytes(), 200 * kMiB) << "each rank gets half, and a fifth of that stays free";
-  EXPECT_GT(seen.free_host_bytes(), 0);
+  EXPECT_EQ(seen.room().device, 200 * kMiB) << "each rank gets half, and a fifth of that stays free";
+  EXPECT_GT(seen.room().host, 0);
   EXPECT_EQ(seen.of_states(model_, /*min_budget=*/false).device, 200 * kMiB - working(false) - 2 * largest_unit());
   EngineHost known = apart;
   known.beside_on_device = 100 * kMiB;
-  EXPECT_EQ(budgets(automatic, known).free_bytes(), 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB) << "in place of a fifth";
+  EXPECT_EQ(budgets(automatic, known).room().device, 250 * kMiB - 250 * kMiB / 32 - 100 * kMiB)
+      << "in place of a fifth";
   EXPECT_EQ(budgets(automatic, known).of_states(model_, /*min_budget=*/false).device,
-            budgets(automatic, known).free_bytes() - working(false))
+            budgets(automatic, known).room().device - working(false))
       << "the operators' memory includes autograd's";
   known.beside_on_device = 300 * kMiB;
-  EXPECT_EQ(budgets(automatic, known).free_bytes(), 0);
+  EXPECT_EQ(budgets(automatic, known).room().device, 0);
   EXPECT_TRUE(seen.host_takes_the_rest());
   EXPECT_FALSE(budgets(automatic).host_takes_the_rest()) << "here device and host share main memory";
   const AttachOptions in_bytes_there{.device_memory = in_bytes(64 * kMiB)};
   const Budgets fixed = budgets(in_bytes_there, apart);
   EXPECT_EQ(fixed.of_states(model_, /*min_budget=*/false).device, 64 * kMiB - working(false));
-  EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host,
-            fixed.free_host_bytes() - tiles(OffloadTiers::kDefaultDepth))
+  EXPECT_GE(fixed.of_states(model_, /*min_budget=*/false).host, fixed.room().host - tiles(OffloadTiers::kDefaultDepth))
       << "the device takes no host memory";
 }
 
@@ -121,25 +121,25 @@ TEST_F(BudgetsTest, HostBytesExcludeATile) {
 // The host's automatic budget is the memory that the device, activations and autograd leave free.
 TEST_F(BudgetsTest, AutoHostTakesTheRest) {
   const AttachOptions options{.device_memory = in_bytes(3 * kMiB)};
-  const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  const Budgets seen = budgets(options, {.activation_bytes = {.host = 5 * kMiB}});
   EXPECT_TRUE(seen.host_takes_the_rest());
-  EXPECT_EQ(seen.of_states(model_, true).host, seen.free_bytes() - 8 * kMiB - 2 * largest_unit());
+  EXPECT_EQ(seen.of_states(model_, true).host, seen.room().device - 8 * kMiB - 2 * largest_unit());
 }
 
 // The device shares main memory with the host.
 TEST_F(BudgetsTest, AutoDeviceSharesMainMemory) {
   const AttachOptions options{.offload = {.host_memory = in_bytes(kMiB)}};
-  const Budgets seen = budgets(options, {.activation_bytes = 5 * kMiB});
+  const Budgets seen = budgets(options, {.activation_bytes = {.host = 5 * kMiB}});
   EXPECT_FALSE(seen.host_takes_the_rest());
-  EXPECT_EQ(seen.of_states(model_, true).device, seen.free_bytes() - 6 * kMiB - working(true) - 2 * largest_unit());
+  EXPECT_EQ(seen.of_states(model_, true).device, seen.room().device - 6 * kMiB - working(true) - 2 * largest_unit());
 }
 
 // Each rank gets an equal share of nine tenths of the free space.
 TEST_F(BudgetsTest, UnlimitedDiskSharesFreeSpace) {
   const AttachOptions options{.offload = {.disk = disk_}};
   const Budgets seen = budgets(options, {.local_world = 2});
-  EXPECT_EQ(seen.disk_bytes(), 100 * kMiB / 10 * 9 / 2);
-  EXPECT_EQ(seen.of_states(model_, true).disk, seen.disk_bytes());
+  EXPECT_EQ(seen.room().disk, 100 * kMiB / 10 * 9 / 2);
+  EXPECT_EQ(seen.of_states(model_, true).disk, seen.room().disk);
   EXPECT_EQ(seen.free_disk().folders, disk_[0]);
   EXPECT_EQ(seen.free_disk().ranks, 2);
 }
@@ -147,21 +147,21 @@ TEST_F(BudgetsTest, UnlimitedDiskSharesFreeSpace) {
 TEST_F(BudgetsTest, LimitedDiskIsNotInspected) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}, .disk_memory = 7 * kMiB}};
   const Budgets seen = budgets(options);
-  EXPECT_EQ(seen.disk_bytes(), 7 * kMiB);
+  EXPECT_EQ(seen.room().disk, 7 * kMiB);
   EXPECT_EQ(seen.free_disk().folders, "");
 }
 
 TEST_F(BudgetsTest, UnusedDiskIsNotInspected) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
-  EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).disk_bytes(), 0);
+  EXPECT_EQ(budgets(options, {}, /*uses_disk=*/false).room().disk, 0);
   EXPECT_TRUE(says(message_of<ConfigError>([&] { budgets(options); }), "/no/such/folder"));
 }
 
 TEST_F(BudgetsTest, PlanIgnoresThisMachinesLimits) {
   const AttachOptions options{.offload = {.disk = {"/no/such/folder"}}};
   const Budgets seen(nullptr, options, true, {});
-  EXPECT_GT(seen.free_bytes(), std::int64_t{1} << 60);
-  EXPECT_GT(seen.disk_bytes(), std::int64_t{1} << 60);
+  EXPECT_GT(seen.room().device, std::int64_t{1} << 60);
+  EXPECT_GT(seen.room().disk, std::int64_t{1} << 60);
 }
 
 // All ranks take the smallest of their budgets.
@@ -171,9 +171,9 @@ TEST_F(BudgetsTest, AllRanksTakeTheLeast) {
   std::int64_t free_bytes = 0;
   on_ranks(2, [&](Communicator& comm) {
     const auto rank = static_cast<std::size_t>(comm.rank());
-    const Budgets own(&comm, options, false, {.local_world = 2, .activation_bytes = comm.rank() * kMiB});
+    const Budgets own(&comm, options, false, {.local_world = 2, .activation_bytes = {.host = comm.rank() * kMiB}});
     seen[rank] = own.of_states(model_, true);
-    if (rank == 0) free_bytes = own.free_bytes();
+    if (rank == 0) free_bytes = own.room().device;
   });
   EXPECT_EQ(seen[0].host, free_bytes - 2 * kMiB - 2 * largest_unit()) << "rank 1's activations count";
   EXPECT_EQ(seen[0].host, seen[1].host);
@@ -184,7 +184,8 @@ TEST_F(BudgetsTest, HostStatesAndActivationsCount) {
   const AttachOptions options{.device_memory = in_bytes(64 * kMiB)};
   const auto refusal = [&](std::int64_t on_host, std::int64_t activations) {
     return message_of<ConfigError>([&] {
-      budgets(options, {.activation_bytes = activations}).require_memory(model_, model_.placement, {.host = on_host});
+      budgets(options, {.activation_bytes = {.host = activations}})
+          .require_memory(model_, model_.placement, {.host = on_host});
     });
   };
   constexpr std::int64_t kTooMuch = std::int64_t{1} << 50;

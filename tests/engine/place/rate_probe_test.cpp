@@ -22,14 +22,14 @@ TEST(RateProbe, RanksAgreeOnTheSlowest) {
     const OffloadOptions offload{.disk = {folder.path().string()}, .link_bytes_per_second = 5e9};
     rates[static_cast<std::size_t>(comm.rank())] = probe_rates(&comm, offload, *rule, 1, 16 << 20);
   });
-  EXPECT_GT(rates[0].disk_read, 0);
+  EXPECT_GT(rates[0].requests.disk.read, 0);
   EXPECT_GT(rates[0].update_numel, 0);
   EXPECT_EQ(rates[0].link_up, 5e9);
-  EXPECT_EQ(rates[0].disk_read, rates[1].disk_read);
-  EXPECT_EQ(rates[0].disk_write, rates[1].disk_write);
-  EXPECT_EQ(rates[0].disk_share, rates[1].disk_share);
-  EXPECT_GE(rates[0].disk_share, 0.5);
-  EXPECT_LE(rates[0].disk_share, 1);
+  EXPECT_EQ(rates[0].requests.disk.read, rates[1].requests.disk.read);
+  EXPECT_EQ(rates[0].requests.disk.write, rates[1].requests.disk.write);
+  EXPECT_EQ(rates[0].requests.disk.share, rates[1].requests.disk.share);
+  EXPECT_GE(rates[0].requests.disk.share, 0.5);
+  EXPECT_LE(rates[0].requests.disk.share, 1);
   EXPECT_EQ(rates[0].update_numel, rates[1].update_numel);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
@@ -38,8 +38,8 @@ TEST(RateProbe, PlanSkipsAnAbsentDisk) {
   const auto rule = make_update_rule(SgdOptions{});
   const OffloadOptions offload{.disk = {"/no/such/folder"}};
   const TierRates rates = probe_rates(nullptr, offload, *rule, 1, 0);
-  EXPECT_EQ(rates.disk_read, 0);
-  EXPECT_EQ(rates.disk_share, 1);
+  EXPECT_EQ(rates.requests.disk.read, 0);
+  EXPECT_EQ(rates.requests.disk.share, 1);
   EXPECT_GT(rates.update_numel, 0);
 }
 

@@ -64,7 +64,7 @@ Outcome training(const Case& c, const std::string& folder, int steps, std::funct
       const EngineReport now = model.engine().report();
       if (comm.rank() != 0) continue;
       outcome.norms.push_back(report.grad_norm);
-      outcome.in_memory.push_back(now.memory.state() + now.host_memory.state());
+      outcome.in_memory.push_back(now.memory.device.state() + now.memory.host.state());
     }
     const auto bits = model.weight_bits();
     if (comm.rank() != 0) return;
@@ -132,7 +132,7 @@ TEST_F(RebalancingSlow, ReleasesOnlyTheWantedMemory) {
   EXPECT_GE(given, wanted - gathered - 64);
   EXPECT_LE(given, wanted - gathered + kMiB / 4) << "blocks are smaller than that";
   EXPECT_EQ(outcome.report.replans, 1);
-  EXPECT_EQ(outcome.report.disk_memory.state() > 0, true);
+  EXPECT_EQ(outcome.report.memory.disk.state() > 0, true);
 }
 
 TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
@@ -170,8 +170,8 @@ TEST_F(RebalancingSlow, MakesRoomBeforeTheFirstStep) {
 
 TEST_F(RebalancingSlow, FixedStatesStayOnTheDevice) {
   const Outcome outcome = train({.world = 2, .stage = 1}, 5, [](int) { return std::int64_t{0}; });
-  EXPECT_EQ(outcome.report.memory[MemoryTag::kMoment], 0);
-  EXPECT_GT(outcome.report.memory[MemoryTag::kParameter], 0);
+  EXPECT_EQ(outcome.report.memory.device[MemoryTag::kMoment], 0);
+  EXPECT_GT(outcome.report.memory.device[MemoryTag::kParameter], 0);
   EXPECT_EQ(outcome.report.replans, 1) << "no more memory can be released";
 }
 
@@ -224,7 +224,7 @@ TEST_F(RebalancingSlow, ExplicitPlacementReleasesOnlyGathered) {
     EXPECT_EQ(still.report.replans, 0);
     EXPECT_EQ(watched.report.replans, 1) << "only gathered units could be released";
     EXPECT_EQ(watched.report.moved_bytes, 0);
-    EXPECT_EQ(watched.report.disk_memory, still.report.disk_memory);
+    EXPECT_EQ(watched.report.memory.disk, still.report.memory.disk);
   }
 }
 

@@ -42,8 +42,8 @@ TEST(StageCost, Fp32SumsAreTheEngines) {
       EXPECT_EQ(cost.state.gradient, 4 * kNumel / (stage < 2 ? 1 : 2)) << stage;
       EXPECT_EQ(cost.sent, (2 * accumulate + (stage == 0 ? 4 : 2)) * kNumel / 2) << stage;
       const ScriptedRun run = scripted_run(2, specs, options, {.steps = 2});
-      EXPECT_EQ(run.reports[0].memory[MemoryTag::kGradient], cost.state.gradient) << stage;
-      EXPECT_EQ(run.reports[0].memory.state(), cost.state.total()) << stage;
+      EXPECT_EQ(run.reports[0].memory.device[MemoryTag::kGradient], cost.state.gradient) << stage;
+      EXPECT_EQ(run.reports[0].memory.device.state(), cost.state.total()) << stage;
       EXPECT_EQ(run.reports[0].sent_bytes_per_step, cost.sent) << stage;
     }
   }

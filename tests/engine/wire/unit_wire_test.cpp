@@ -181,17 +181,18 @@ TEST(UnitWire, StagingIsInLedgerAndBudget) {
   EXPECT_EQ(slots, 2 * 2 * 2 * wire_bytes(WireCodec::kInt8, 4096, DType::kFloat32));
   AttachOptions options{.stage = 1};
   const auto staging = [&] {
-    return scripted_run(2, small_specs(), options, {}).reports[0].peak_memory[MemoryTag::kStaging];
+    return scripted_run(2, small_specs(), options, {}).reports[0].peak_memory.device[MemoryTag::kStaging];
   };
   const std::int64_t without = staging();
   options.wire = kReduce8;
   EXPECT_EQ(staging(), without + slots);
 
   options.stage = 3;
-  const std::int64_t generous = scripted_run(2, small_specs(), options, {}).reports[0].peak_memory_bytes;
+  const std::int64_t generous = scripted_run(2, small_specs(), options, {}).reports[0].peak_memory_bytes.device;
   for (int quarter = 2; quarter <= 4; ++quarter) {
     options.device_memory = {MemoryBudget::Kind::kBytes, generous * quarter / 4};
-    EXPECT_LE(scripted_run(2, small_specs(), options, {}).reports[0].peak_memory_bytes, options.device_memory.bytes);
+    EXPECT_LE(scripted_run(2, small_specs(), options, {}).reports[0].peak_memory_bytes.device,
+              options.device_memory.bytes);
   }
 }
 

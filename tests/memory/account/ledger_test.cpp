@@ -35,6 +35,14 @@ TEST(Ledger, StateExcludesGatheredStagedParked) {
   EXPECT_EQ(ledger.held(Tier::kDevice).state(), 40);
 }
 
+TEST(MemoryCount, SumsAddUpByTag) {
+  MemoryCount sum, more;
+  std::int64_t bytes = 0;
+  for (const MemoryTag tag : kAllMemoryTags) sum[tag] = 100 * (more[tag] = ++bytes);
+  sum += more;
+  for (const MemoryTag tag : kAllMemoryTags) EXPECT_EQ(sum[tag], 101 * more[tag]) << name_of(tag);
+}
+
 // Two tags alternate: each reaches 100, and their sum never exceeds 110. The peak of the sum differs from the sum of
 // the peaks.
 TEST(Ledger, PeakOfSumDiffersFromPeaks) {

@@ -11,7 +11,7 @@ namespace {
 StepModel model_of(int stage, int accumulate = 1) {
   return {.world = 2,
           .placement = place(stage, Reduce::kAuto, accumulate),
-          .rates = {.link_up = 1, .link_down = 1, .disk_read = 1, .disk_write = 1, .update_numel = 1}};
+          .rates = {.link_up = 1, .link_down = 1, .requests = {.disk = {.read = 1, .write = 1}}, .update_numel = 1}};
 }
 
 double amount(const Amounts& amounts, Amount which) {

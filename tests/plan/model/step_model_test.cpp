@@ -13,7 +13,7 @@ namespace zero {
 namespace {
 
 // Each resource has its own rate, in elements of 1 byte a second: 2 up, 4 down, 8 read, 16 written.
-constexpr TierRates kRates{.link_up = 2, .link_down = 4, .disk_read = 8, .disk_write = 16};
+constexpr TierRates kRates{.link_up = 2, .link_down = 4, .requests = {.disk = {.read = 8, .write = 16}}};
 constexpr std::int64_t kNumel = 1 << 14;
 
 StepModel model_of(DType dtype, int stage, int accumulate = 1) {
@@ -28,7 +28,7 @@ double busy(const PredictedStep& step, StepPhase phase, Resource resource) {
   return step.busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(resource)];
 }
 
-// Seconds an element in one phase. Reading and writing add up, because disk_share is 1.
+// Seconds an element in one phase. Reading and writing add up, because the share is 1.
 struct Busy {
   double up = 0, down = 0, read = 0, written = 0;
 };
@@ -36,9 +36,10 @@ void expect_busy(const PredictedStep& step, StepPhase phase, Busy element) {
   const double numel = kNumel;
   EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkUp), element.up * numel) << name_of(phase);
   EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kLinkDown), element.down * numel) << name_of(phase);
-  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDiskRead), element.read * numel) << name_of(phase);
-  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDiskWrite), element.written * numel) << name_of(phase);
-  EXPECT_DOUBLE_EQ(busy(step, phase, Resource::kDisk), (element.read + element.written) * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, reads_of(Tier::kDisk)), element.read * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, writes_of(Tier::kDisk)), element.written * numel) << name_of(phase);
+  EXPECT_DOUBLE_EQ(busy(step, phase, requests_of(Tier::kDisk)), (element.read + element.written) * numel)
+      << name_of(phase);
 }
 void expect_busy(const PredictedStep& step, Busy forward, Busy backward, Busy update) {
   expect_busy(step, StepPhase::kForward, forward);
@@ -81,7 +82,7 @@ StepModel three_that_offload(std::vector<double> gradient_at) {
   StepModel model = model_of(DType::kFloat32, 3);
   model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
                  one_unit(kNumel, DType::kFloat32, 2)};
-  model.rates = {.disk_write = 16};
+  model.rates = {.requests = {.disk = {.write = 16}}};
   model.profile = {.backward_seconds = 2 * kNumel, .gradient_at = std::move(gradient_at)};
   return model;
 }
@@ -107,7 +108,7 @@ TEST(StepModel, LastOffloadFollowsComputation) {
 
 TEST(StepModel, MinBudgetHidesNoFetch) {
   StepModel model = three_that_offload({});
-  model.rates = {.disk_read = 16};
+  model.rates = {.requests = {.disk = {.read = 16}}};
   model.profile = {.forward_seconds = kNumel, .backward_seconds = 2 * kNumel};
   UnitTiers on_disk = on_device();
   on_disk.parameter = {.disk = kNumel};
@@ -124,7 +125,7 @@ TEST(StepModel, MinBudgetHidesNoFetch) {
 
 TEST(StepModel, FirstFetchPrecedesComputation) {
   StepModel model = three_that_offload({});
-  model.rates = {.link_up = 8, .disk_read = 16};
+  model.rates = {.link_up = 8, .requests = {.disk = {.read = 16}}};
   model.profile = {.forward_seconds = 2 * kNumel, .used_at = {0, 0.05, 0.6}};
   UnitTiers on_disk = on_device(), on_host = on_device();
   on_disk.parameter = {.disk = kNumel};
@@ -146,7 +147,7 @@ StepModel three_that_update(int stage, std::vector<double> used_at, int accumula
   StepModel model = model_of(DType::kFloat32, stage, accumulate);
   model.units = {one_unit(kNumel, DType::kFloat32, 0), one_unit(kNumel, DType::kFloat32, 1),
                  one_unit(kNumel, DType::kFloat32, 2)};
-  model.rates = {.disk_read = 16, .disk_write = 16};
+  model.rates = {.requests = {.disk = {.read = 16, .write = 16}}};
   model.profile = {.forward_seconds = 2 * kNumel, .used_at = std::move(used_at)};
   return model;
 }
@@ -155,7 +156,7 @@ double update_on_disk(const StepModel& model) {
   tiers.optimizer = {.disk = kNumel};
   const PredictedStep step = predict(model, {tiers, tiers, tiers});
   EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kForward) / kNumel, 2);
-  EXPECT_EQ(step.bound(StepPhase::kUpdate), Resource::kDisk);
+  EXPECT_EQ(step.bound(StepPhase::kUpdate), requests_of(Tier::kDisk));
   return step.seconds(StepPhase::kUpdate) / kNumel;
 }
 
@@ -304,31 +305,32 @@ TEST(StepModel, RuleWithSumsReadsTwice) {
 // Moments on disk: reading takes 1.5 seconds an element, writing 0.75.
 PredictedStep update_with_share(double disk_share, double disk_write = 16) {
   StepModel model = model_of(DType::kBFloat16, 1);
-  model.rates = {.disk_read = 8, .disk_write = disk_write, .disk_share = disk_share};
+  model.rates = {.requests = {.disk = {.read = 8, .write = disk_write, .share = disk_share}}};
   UnitTiers tiers = on_device();
   tiers.optimizer = {.disk = kNumel};
   return predict(model, {tiers});
 }
 
-// The time is disk_share times the sum of reading and writing, or the longer of the two.
+// The time is the share times the sum of reading and writing, or the longer of the two.
 TEST(StepModel, MixedIoTakesShareOrLonger) {
   const auto expect = [](const PredictedStep& step, double seconds, Resource bound) {
     EXPECT_DOUBLE_EQ(step.seconds(StepPhase::kUpdate) / kNumel, seconds);
     EXPECT_EQ(step.bound(StepPhase::kUpdate), bound);
     EXPECT_EQ(step.bound(), bound);
   };
-  expect(update_with_share(0.5), 1.5, Resource::kDiskRead);
-  expect(update_with_share(0.5, 4), 3, Resource::kDiskWrite);
-  expect(update_with_share(0.8), 0.8 * 2.25, Resource::kDisk);
-  expect(update_with_share(1), 2.25, Resource::kDisk);
-  expect(update_with_share(1.2), 1.2 * 2.25, Resource::kDisk);
-  expect(update_with_share(0.5, 8), 1.5, Resource::kDisk);  // reading, writing and their share take equally long
+  expect(update_with_share(0.5), 1.5, reads_of(Tier::kDisk));
+  expect(update_with_share(0.5, 4), 3, writes_of(Tier::kDisk));
+  expect(update_with_share(0.8), 0.8 * 2.25, requests_of(Tier::kDisk));
+  expect(update_with_share(1), 2.25, requests_of(Tier::kDisk));
+  expect(update_with_share(1.2), 1.2 * 2.25, requests_of(Tier::kDisk));
+  // Reading, writing and their share take equally long.
+  expect(update_with_share(0.5, 8), 1.5, requests_of(Tier::kDisk));
 }
 
 TEST(StepModel, PassEndsReadOrWriteOnly) {
   // The forward pass of 2 begins after 0.5 of reading. 0.25 of writing follows the backward pass of 2.
   StepModel model = three_that_offload({1, 0.5, 0.5});
-  model.rates = {.disk_read = 8, .disk_write = 16, .disk_share = 0.5};
+  model.rates = {.requests = {.disk = {.read = 8, .write = 16, .share = 0.5}}};
   model.profile.forward_seconds = 2 * kNumel;
   model.profile.used_at = {0, 0.5, 0.5};
   UnitTiers first = on_device();
@@ -405,19 +407,19 @@ TEST(StepModel, ReadsAndWritesShareOneBound) {
   step.busy[0] = {3, 0, 0, 1, 2};
   step.busy[1] = {0, 0, 0, 1, 2};
   step.busy[2] = {0, 0, 0, 1, 0, 2};
-  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDiskRead);
-  EXPECT_EQ(step.bound(StepPhase::kUpdate), Resource::kDiskWrite);
-  EXPECT_EQ(step.bound(), Resource::kDisk) << "4 seconds, against 3 of compute";
+  EXPECT_EQ(step.bound(StepPhase::kBackward), reads_of(Tier::kDisk));
+  EXPECT_EQ(step.bound(StepPhase::kUpdate), writes_of(Tier::kDisk));
+  EXPECT_EQ(step.bound(), requests_of(Tier::kDisk)) << "4 seconds, against 3 of compute";
   step.busy[0] = {};
   step.busy[2] = {};
-  EXPECT_EQ(step.bound(), Resource::kDiskRead);
+  EXPECT_EQ(step.bound(), reads_of(Tier::kDisk));
 }
 
 // Computation bounds the part of a pass that its reads and writes at the ends leave.
 TEST(StepModel, ComputationBoundsRestOfPass) {
   PredictedStep step;
   step.busy[0] = {10, 0, 0, 2};
-  step.ends.push_back({.phase = StepPhase::kForward, .resource = Resource::kDisk, .apart = 1, .seconds = 1});
+  step.ends.push_back({.phase = StepPhase::kForward, .resource = requests_of(Tier::kDisk), .apart = 1, .seconds = 1});
   step.busy[2] = {0, 0, 0, 4};
   EXPECT_EQ(step.seconds(StepPhase::kForward), 11);
   EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kCompute) << "9 of its 11 seconds";
@@ -430,12 +432,12 @@ TEST(StepModel, DiskBoundPhasesBindStep) {
   step.busy[1] = {8, 0, 0, 9};
   for (const StepPhase phase : {StepPhase::kForward, StepPhase::kBackward}) {
     const auto& busy = step.busy[static_cast<std::size_t>(phase)];
-    step.ends.push_back({.phase = phase, .resource = Resource::kDisk, .apart = 1, .seconds = busy[3]});
+    step.ends.push_back({.phase = phase, .resource = requests_of(Tier::kDisk), .apart = 1, .seconds = busy[3]});
   }
   EXPECT_EQ(step.total(), 27);
-  EXPECT_EQ(step.bound(StepPhase::kForward), Resource::kDisk);
-  EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kDisk);
-  EXPECT_EQ(step.bound(), Resource::kDisk) << "15 of 27 seconds";
+  EXPECT_EQ(step.bound(StepPhase::kForward), requests_of(Tier::kDisk));
+  EXPECT_EQ(step.bound(StepPhase::kBackward), requests_of(Tier::kDisk));
+  EXPECT_EQ(step.bound(), requests_of(Tier::kDisk)) << "15 of 27 seconds";
   step.busy[1][0] = 10;
   EXPECT_EQ(step.bound(StepPhase::kBackward), Resource::kCompute) << "the busiest resource is the bound";
 }
@@ -443,9 +445,9 @@ TEST(StepModel, DiskBoundPhasesBindStep) {
 TEST(StepModel, ResourcesAndPhasesHaveNames) {
   EXPECT_EQ(name_of(Resource::kCompute), "compute");
   EXPECT_EQ(name_of(Resource::kUpdate), "update");
-  EXPECT_EQ(name_of(Resource::kDisk), "disk");
-  EXPECT_EQ(name_of(Resource::kDiskRead), "disk read");
-  EXPECT_EQ(name_of(Resource::kDiskWrite), "disk write");
+  EXPECT_EQ(name_of(requests_of(Tier::kDisk)), "disk");
+  EXPECT_EQ(name_of(reads_of(Tier::kDisk)), "disk read");
+  EXPECT_EQ(name_of(writes_of(Tier::kDisk)), "disk write");
   EXPECT_EQ(name_of(StepPhase::kBackward), "backward");
 }
 

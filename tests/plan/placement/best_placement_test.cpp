@@ -27,7 +27,10 @@ StepModel gpt2_model(int stage, DType dtype = DType::kBFloat16) {
   return {.units = gpt_units({.layers = 12, .width = 768, .vocab = 50304, .context = 1024, .dtype = dtype}),
           .world = 2,
           .placement = place(stage, Reduce::kAuto, 1),
-          .rates = {.link_up = 10e9, .link_down = 10e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9},
+          .rates = {.link_up = 10e9,
+                    .link_down = 10e9,
+                    .requests = {.disk = {.read = 2e9, .write = 1e9}},
+                    .update_numel = 1e9},
           .profile = {.forward_seconds = 0.2, .backward_seconds = 0.4}};
 }
 
@@ -71,7 +74,8 @@ TEST(BestPlacement, UsesAndKeepsEveryBudget) {
   for (int stage = 0; stage <= 3; ++stage) {
     const StepModel model = gpt2_model(stage);
     const std::int64_t movable_and_more = all_bytes(model);
-    const TierBudgets budgets{movable_and_more * 6 / 10, movable_and_more * 3 / 10, movable_and_more * 3 / 10};
+    const TierBudgets budgets{
+        .device = movable_and_more * 6 / 10, .host = movable_and_more * 3 / 10, .disk = movable_and_more * 3 / 10};
     const BestPlacement best = best_placement(model, budgets);
     expect_within(model, best.tiers, budgets);
     // The faster tiers are full up to one or two blocks of each state.
@@ -155,7 +159,7 @@ TEST(BestPlacement, PlainSgdMovesNoMoments) {
 TEST(BestPlacement, SameProblemHasSameAnswer) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model);
-  const TierBudgets budgets{all / 3, all / 3, all / 2};
+  const TierBudgets budgets{.device = all / 3, .host = all / 3, .disk = all / 2};
   const BestPlacement first = best_placement(model, budgets);
   const BestPlacement second = best_placement(model, budgets);
   EXPECT_EQ(first.tiers, second.tiers);
@@ -168,7 +172,7 @@ TEST(BestPlacement, ManyUnitsCostNoMoreWork) {
   model.units.clear();
   for (int i = 0; i < 10000; ++i) model.units.push_back(one_unit(1000 + 7 * i, DType::kBFloat16, i, i % 9 != 0));
   const std::int64_t all = all_bytes(model);
-  const TierBudgets budgets{all / 3, all / 3, all};
+  const TierBudgets budgets{.device = all / 3, .host = all / 3, .disk = all};
   expect_within(model, best_placement(model, budgets).tiers, budgets);
 }
 
@@ -217,7 +221,7 @@ std::string refusal(const StepModel& model, const TierBudgets& budgets) {
 TEST(BestPlacement, RefusalNamesSufficientBudgets) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model);
-  const TierBudgets budgets{all / 4, all / 4, all / 4};
+  const TierBudgets budgets{.device = all / 4, .host = all / 4, .disk = all / 4};
   const std::string message = refusal(model, budgets);
   const std::int64_t lacking = all - 3 * (all / 4);
   EXPECT_NE(message.find("have " + std::to_string(lacking) + " B too little room"), std::string::npos) << message;
@@ -262,7 +266,7 @@ TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   const StepModel model = gpt2_model(3);
   const std::int64_t all = all_bytes(model), free_bytes = all / 2;
   const FreeDisk disk{.folders = "/nvme0", .ranks = 3};
-  const TierBudgets budgets{all / 2, 0, disk.share(free_bytes)};
+  const TierBudgets budgets{.device = all / 2, .host = 0, .disk = disk.share(free_bytes)};
   const std::string message = message_of<ConfigError>([&] { best_placement(model, budgets, disk); });
   const std::regex words(
       "zero.disk /nvme0: a rank may take ([0-9]+) B there .* divided among 3 ranks\\) and needs "
@@ -270,7 +274,7 @@ TEST(BestPlacement, FullDiskErrorCountsAllRanks) {
   std::smatch said;
   ASSERT_TRUE(std::regex_search(message, said, words)) << message;
   EXPECT_EQ(std::stoll(said[1]), budgets.disk);
-  const TierBudgets enough{all / 2, 0, disk.share(free_bytes + std::stoll(said[3]))};
+  const TierBudgets enough{.device = all / 2, .host = 0, .disk = disk.share(free_bytes + std::stoll(said[3]))};
   EXPECT_GE(enough.disk, std::stoll(said[2]));
   expect_within(model, best_placement(model, enough, disk).tiers, enough);
 }
@@ -287,7 +291,7 @@ TEST(BestPlacement, WholeStatesNeedTheDevice) {
   const StepModel model = gpt2_model(1);
   const StateBytes bytes = state_bytes(model.units, model.world, model.placement, model.optimizer);
   const std::int64_t fixed = bytes.parameter + bytes.gradient;
-  const TierBudgets budgets{fixed - 10, 100 * kGib, 100 * kGib};
+  const TierBudgets budgets{.device = fixed - 10, .host = 100 * kGib, .disk = 100 * kGib};
   const std::string message = refusal(model, budgets);
   EXPECT_NE(message.find("the device, which lacks 10 B"), std::string::npos) << message;
   const std::vector<Growth> ways = growths(message);
@@ -376,7 +380,7 @@ double block_seconds(const StepModel& model, int num_blocks) {
   double seconds = 0;
   for (const auto& phase : predict(one, {{away, away, away}}).busy) {
     for (const double busy : phase) seconds += busy;
-    seconds -= phase[static_cast<std::size_t>(Resource::kDisk)];  // at most the disk reads and writes together
+    seconds -= phase[static_cast<std::size_t>(requests_of(Tier::kDisk))];  // at most the disk reads and writes together
   }
   // If states are on different tiers, all blocks cross the link once more in each direction.
   if (model.rates.link_up > 0) seconds += 16.0 * kBlockNumel * num_blocks / model.rates.link_up;
@@ -397,7 +401,8 @@ void expect_no_better_on_the_grid(const GridCase& grid, DType dtype, const TierB
   for (std::size_t i = 0; i < grid.blocks.size(); ++i)
     model.units.push_back(one_unit(grid.blocks[i] * kBlockNumel, dtype, static_cast<int>(i)));
   const std::int64_t all = all_bytes(model);
-  const TierBudgets budgets{all * parts.device / 100, all * parts.host / 100, all * parts.disk / 100};
+  const TierBudgets budgets{
+      .device = all * parts.device / 100, .host = all * parts.host / 100, .disk = all * parts.disk / 100};
   model.profile = {.forward_seconds = compute, .backward_seconds = 2 * compute};
   const BruteForce brute_force(model, budgets, grid.steps);
   ASSERT_GT(brute_force.num_feasible(), 0);
@@ -409,15 +414,17 @@ void expect_no_better_on_the_grid(const GridCase& grid, DType dtype, const TierB
 }
 
 TEST(BestPlacementSlow, NoGridPlacementIsFaster) {
-  const TierRates slow_disk{.link_up = 8e9, .link_down = 6e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9};
-  const TierRates slow_link{.link_up = 1e9, .link_down = 1e9, .disk_read = 8e9, .disk_write = 8e9, .update_numel = 1e9};
-  const TierRates two_ways{
-      .link_up = 8e9, .link_down = 6e9, .disk_read = 2e9, .disk_write = 1e9, .disk_share = 0.5, .update_numel = 1e9};
+  const TierRates slow_disk{
+      .link_up = 8e9, .link_down = 6e9, .requests = {.disk = {.read = 2e9, .write = 1e9}}, .update_numel = 1e9};
+  const TierRates slow_link{
+      .link_up = 1e9, .link_down = 1e9, .requests = {.disk = {.read = 8e9, .write = 8e9}}, .update_numel = 1e9};
+  const TierRates two_ways{.link_up = 8e9,
+                           .link_down = 6e9,
+                           .requests = {.disk = {.read = 2e9, .write = 1e9, .share = 0.5}},
+                           .update_numel = 1e9};
   const TierRates fast_device{.link_up = 5e9,
                               .link_down = 5e9,
-                              .disk_read = 2e9,
-                              .disk_write = 1e9,
-                              .disk_share = 0.8,
+                              .requests = {.disk = {.read = 2e9, .write = 1e9, .share = 0.8}},
                               .update_numel = 1e9,
                               .device_update_numel = 2e9};
   for (const GridCase& grid : {GridCase{1, {64, 48, 16}, 4}, GridCase{2, {64, 48}, 4}, GridCase{2, {64, 48}, 4, 3},
@@ -425,9 +432,9 @@ TEST(BestPlacementSlow, NoGridPlacementIsFaster) {
     for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const TierRates& rates : {slow_disk, two_ways, slow_link, fast_device}) {
         for (const double compute : {0.0, 0.0005}) {
-          SCOPED_TRACE(::testing::Message()
-                       << "stage " << grid.stage << " " << name_of(dtype) << " accumulate " << grid.accumulate
-                       << " link " << rates.link_up << " share " << rates.disk_share << " compute " << compute);
+          SCOPED_TRACE(::testing::Message() << "stage " << grid.stage << " " << name_of(dtype) << " accumulate "
+                                            << grid.accumulate << " link " << rates.link_up << " share "
+                                            << rates.requests.disk.share << " compute " << compute);
           expect_no_better_on_the_grid(grid, dtype, {70, 25, 60}, rates, compute);
         }
       }

@@ -19,7 +19,10 @@ namespace {
 StepModel model_of(int stage, std::vector<Unit> units) {
   return {.units = std::move(units),
           .placement = place(stage, Reduce::kAuto, 1),
-          .rates = {.link_up = 4e9, .link_down = 4e9, .disk_read = 2e9, .disk_write = 1e9, .update_numel = 1e9},
+          .rates = {.link_up = 4e9,
+                    .link_down = 4e9,
+                    .requests = {.disk = {.read = 2e9, .write = 1e9}},
+                    .update_numel = 1e9},
           .profile = {.forward_seconds = 0.001, .backward_seconds = 0.002}};
 }
 

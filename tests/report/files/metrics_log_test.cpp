@@ -25,10 +25,10 @@ StepMetrics some_step() {
   m.forward = 0.1;
   m.backward = 0.2;
   m.work = {.gather = 0.01, .reduce = 0.02, .update = 0.03, .wait = 0.04};
-  m.memory[MemoryTag::kParameter] = 100;
-  m.memory[MemoryTag::kMoment] = 200;
-  m.host_bytes = 40;
-  m.disk_bytes = 5;
+  m.memory.device[MemoryTag::kParameter] = 100;
+  m.memory.device[MemoryTag::kMoment] = 200;
+  m.memory.host[MemoryTag::kMoment] = 40;
+  m.memory.disk[MemoryTag::kMoment] = 5;
   m.sent_bytes = 4096;
   return m;
 }
@@ -150,7 +150,8 @@ TEST(MetricsLog, CountsRowsWithoutTokens) {
 
 TEST(MetricsLog, TransfersAreThereWhereAnythingCrossed) {
   StepMetrics step = some_step();
-  step.transfers = {.disk = {.read_bytes = 300, .written_bytes = 200, .waited_seconds = 0.25, .busy_seconds = 0.5}};
+  step.transfers = {
+      .requests = {.disk = {.read_bytes = 300, .written_bytes = 200, .waited_seconds = 0.25, .busy_seconds = 0.5}}};
   EXPECT_EQ(json::parse(to_json_line(step))["transfers"],
             (json{{"disk", {{"read_bytes", 300}, {"written_bytes", 200}, {"exposed_seconds", 0.25}}}}))
       << "there is no link";

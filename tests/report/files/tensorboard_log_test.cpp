@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/report/event_reader.h"
@@ -19,10 +20,10 @@ StepMetrics step_of(std::int64_t number, double loss) {
   StepMetrics m{.step = number, .time = 1700000000.25, .loss = loss, .lr = 0.5, .grad_norm = 1.25};
   m.seconds = 0.5;
   m.tokens = 768;
-  m.memory[MemoryTag::kParameter] = 100;
-  m.memory[MemoryTag::kMoment] = 200;
-  m.host_bytes = 40;
-  m.disk_bytes = 5;
+  m.memory.device[MemoryTag::kParameter] = 100;
+  m.memory.device[MemoryTag::kMoment] = 200;
+  m.memory.host[MemoryTag::kMoment] = 40;
+  m.memory.disk[MemoryTag::kMoment] = 5;
   return m;
 }
 

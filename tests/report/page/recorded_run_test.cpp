@@ -20,7 +20,7 @@ TEST(RecordedRun, FinishedRunUsesItsReport) {
   EXPECT_TRUE(run.done);
   EXPECT_EQ(run.figures.val_loss, 3.125);
   EXPECT_EQ(run.figures.best_val_loss, 3.125);
-  EXPECT_EQ(run.figures.device_peak, 5120);
+  EXPECT_EQ(run.figures.most_bytes.device, 5120);
   EXPECT_EQ(run.figures.sent_bytes, 3000);
   EXPECT_EQ(run.figures.step_seconds, 0.2);
   EXPECT_EQ(run.predicted->total, 0.25);
@@ -38,7 +38,7 @@ TEST(RecordedRun, ReadsUnfinishedRunSoFar) {
   EXPECT_EQ(run.figures.steps, 20);
   EXPECT_EQ(run.figures.step_seconds, 0.2);
   EXPECT_NEAR(run.figures.units_per_second.value(), 500, 1e-9);
-  EXPECT_EQ(run.figures.device_peak, 4096);
+  EXPECT_EQ(run.figures.most_bytes.device, 4096);
   EXPECT_EQ(run.memory[0].total, 4096);
   EXPECT_FALSE(run.figures.utilization);
   ASSERT_EQ(run.notes.size(), 1U);
@@ -70,7 +70,7 @@ TEST(RecordedRun, ReadsFittingPartsOfOtherForms) {
                R"( "predicted": 5, "profile": [], "formula": null, "command": 3})");
   const RecordedRun run = read_run(folder.folder());
   EXPECT_EQ(run.figures.steps, 20);  // from the metrics
-  EXPECT_EQ(run.figures.device_peak, 7);
+  EXPECT_EQ(run.figures.most_bytes.device, 7);
   EXPECT_FALSE(run.predicted);
 }
 

@@ -119,7 +119,7 @@ TEST(ComputationOfARun, GpuUsesProbedRates) {
   EXPECT_FALSE(gpu.states_on_device);
   EXPECT_EQ(gpu.rates.link_up, 5);
   EXPECT_EQ(gpu.rates.link_down, 0);
-  EXPECT_EQ(gpu.rates.disk_share, 0.5);
+  EXPECT_EQ(gpu.rates.requests.disk.share, 0.5);
   EXPECT_EQ(gpu.rates.update_numel, 7);
   EXPECT_EQ(gpu.rates.device_update_numel, 9);
 }

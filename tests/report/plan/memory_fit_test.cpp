@@ -110,20 +110,20 @@ TEST(MemoryFit, ComparesDiskStatesWithRoom) {
   TrainingPlan plan = planned(3, 8192 * kMiB);
   plan.tiers.assign(
       64, {.parameter = {.device = 1 << 18}, .gradient = {.device = 1 << 18}, .optimizer = {.disk = 1 << 18}});
-  plan.machine->disk_free_bytes = 512 * kMiB;
-  EXPECT_EQ(fit_of(plan).disk, 512 * kMiB) << "two moments of 64 Mi elements, on four ranks";
-  EXPECT_EQ(fit_of(plan).disk_lacks, 0);
+  plan.machine->lower_free_bytes.disk = 512 * kMiB;
+  EXPECT_EQ(fit_of(plan).lower.disk.needed, 512 * kMiB) << "two moments of 64 Mi elements, on four ranks";
+  EXPECT_EQ(fit_of(plan).lower.disk.lacks, 0);
   const std::string row = "disk 4 ranks of this machine put 512 MiB of files there; ";
   EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "512 MiB are free: they fit"), std::string::npos);
-  plan.machine->disk_free_bytes -= kMiB;
-  EXPECT_EQ(fit_of(plan).disk_lacks, kMiB);
+  plan.machine->lower_free_bytes.disk -= kMiB;
+  EXPECT_EQ(fit_of(plan).lower.disk.lacks, kMiB);
   EXPECT_NE(one_line(plan_table(plan, stages)).find(row + "511 MiB are free: 1.00 MiB lack"), std::string::npos);
   plan.tiers.front().optimizer = {.disk = (1 << 18) + 1};
-  EXPECT_EQ(fit_of(plan).disk, 516 * kMiB) << "four files, of whole MiB";
+  EXPECT_EQ(fit_of(plan).lower.disk.needed, 516 * kMiB) << "four files, of whole MiB";
   plan.tiers.clear();
   EXPECT_EQ(one_line(plan_table(plan, stages)).find("of files there"), std::string::npos) << "nothing is on a disk";
   plan.movable_disk_bytes = 3 * kMiB - 1;
-  EXPECT_EQ(fit_of(plan).disk, 12 * kMiB) << "states may move there later";
+  EXPECT_EQ(fit_of(plan).lower.disk.needed, 12 * kMiB) << "states may move there later";
   EXPECT_NE(
       one_line(plan_table(plan, stages)).find("put 12.0 MiB of files there, with room for all states that may move"),
       std::string::npos);

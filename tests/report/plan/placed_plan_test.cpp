@@ -28,7 +28,8 @@ TrainingPlan planned(std::int64_t free_bytes) {
   for (int block = 0; block < 16; ++block)
     plan.specs.push_back({.name = "h." + std::to_string(block) + ".weight", .shape = {512, 512}});
   plan.units = make_units(plan.specs, {});
-  plan.machine = {.ranks = 4, .batch = 1, .ranks_on_gpu = 2, .gpu = "cuda:0 Fake GPU", .host_free_bytes = 4096 * kMiB};
+  plan.machine = {
+      .ranks = 4, .batch = 1, .ranks_on_gpu = 2, .gpu = "cuda:0 Fake GPU", .lower_free_bytes = {.host = 4096 * kMiB}};
   plan.machine->free_bytes = free_bytes;
   return plan;
 }
@@ -72,7 +73,7 @@ TEST(PlacedPlan, PutsGpuExcessOnHost) {
       EXPECT_EQ(bytes_on(plan, placement_of(plan), tier), bytes_on(plan, run, tier)) << name_of(tier);
     EXPECT_GT(bytes_on(plan, placement_of(plan), Tier::kHost), 0);
     EXPECT_TRUE(fit_of(plan).fits());
-    EXPECT_EQ(fit_of(plan).host, 4 * bytes_on(plan, run, Tier::kHost));
+    EXPECT_EQ(fit_of(plan).lower.host.needed, 4 * bytes_on(plan, run, Tier::kHost));
     const std::string table = one_line(plan_table(plan, kStages));
     EXPECT_NE(table.find(" are free on cuda:0 Fake GPU: it fits, with "), std::string::npos) << table;
     EXPECT_NE(table.find("host 4 ranks of this machine take "), std::string::npos) << table;
@@ -141,8 +142,8 @@ TEST(PlacedPlan, RefusalExplainsMissingRoom) {
 TEST(PlacedPlan, MoreThanFreeHostMemoryFails) {
   TrainingPlan plan = planned(32 * kMiB);
   place(plan);
-  plan.machine->host_free_bytes = fit_of(plan).host - 7;
-  EXPECT_EQ(fit_of(plan).host_lacks, 7);
+  plan.machine->lower_free_bytes.host = fit_of(plan).lower.host.needed - 7;
+  EXPECT_EQ(fit_of(plan).lower.host.lacks, 7);
   EXPECT_FALSE(fit_of(plan).fits());
   EXPECT_NE(one_line(plan_table(plan, kStages)).find("are free here: 7 B lack"), std::string::npos);
 }

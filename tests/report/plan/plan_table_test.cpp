@@ -216,7 +216,7 @@ TEST(PlanTable, LinesFitTerminal) {
   plan.computation = estimated_computation({.flops = 6e21, .flops_per_second = 1.5e12, .crowd = 3});
   plan.predicted.emplace();
   for (const StepPhase phase : kAllStepPhases)
-    plan.predicted->busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(Resource::kDiskWrite)] = 5940;
+    plan.predicted->busy[static_cast<std::size_t>(phase)][static_cast<std::size_t>(writes_of(Tier::kDisk))] = 5940;
   plan.without_disk = "which may be too small for a probe";
   const std::string table = plan_table(plan, kAllStages);
   std::istringstream lines(table);

@@ -114,8 +114,8 @@ TEST_P(ActivationStores, ReclaimDroppedGraphsMemory) {
   }
   EXPECT_EQ(offloaded(), 0);
   const ActivationReport report = store.report();
-  EXPECT_LE(report.host[MemoryTag::kActivation], 2400);
-  EXPECT_LE(report.disk[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
+  EXPECT_LE(report.held.host[MemoryTag::kActivation], 2400);
+  EXPECT_LE(report.held.disk[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
 }
 
 TEST_P(ActivationStores, MayBeGoneBeforeTheGraph) {
@@ -199,7 +199,7 @@ TEST(ActivationStore, LeavesOnlyLastOutputOnDevice) {
   for (int i = 0; i < kChain; ++i)
     x = checkpoint([](const Tensors& in) { return in[0].exp().tanh().sigmoid(); }, {x}, store.checkpoint_options());
   EXPECT_NEAR(held->now, kActivation, kActivation / 2) << "and not one for each checkpoint";
-  EXPECT_EQ(store.report().host[MemoryTag::kActivation], kChain * kActivation);
+  EXPECT_EQ(store.report().held.host[MemoryTag::kActivation], kChain * kActivation);
   x.sum().backward();
   EXPECT_LE(held->most, 8 * kActivation + kActivation / 2) << "the results of one checkpoint, and scalars";
 }

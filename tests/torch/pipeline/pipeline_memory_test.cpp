@@ -66,8 +66,8 @@ TEST(PipelineMemory, SectionsShareBudgets) {
     }
     const EngineReport report = engine.report();
     const std::lock_guard lock(writing);
-    most = std::max(most, report.peak_memory_bytes);
-    EXPECT_GT(report.host_memory.total(), 0);
+    most = std::max(most, report.peak_memory_bytes.device);
+    EXPECT_GT(report.memory.host.total(), 0);
   });
   EXPECT_LE(most, 14 << 10);
   expect_same_bits(train_pipelined(2, kSteps, options, kInterleaved, layers), plain);
@@ -103,7 +103,7 @@ TEST(PipelineMemory, GatheredUnitsFollowTheBudget) {
         engine.step(1e-3);
       }
       gathered[static_cast<std::size_t>(world.rank())] =
-          static_cast<double>(engine.report().peak_memory[MemoryTag::kGathered]);
+          static_cast<double>(engine.report().peak_memory.device[MemoryTag::kGathered]);
     });
     for (const double bytes : gathered) EXPECT_NEAR(bytes / (units * kUnit), 1, 0.02) << budget;
   }

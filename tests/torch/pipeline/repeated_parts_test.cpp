@@ -99,7 +99,7 @@ TEST(RepeatedParts, OffloadKeepsBits) {
   const AttachOptions options{.stage = 0, .accumulate = 4};
   const PipelinedRun plain = train_pipelined(1, 4, options, {.pipeline = 1}, [&] { return repeated_net(runs); });
   expect_same_bits(train_pipelined(2, 4, options, {.pipeline = 2}, offloaded), plain);
-  for (const auto& store : stores) EXPECT_GT(store->report().peak_host.total(), 0);
+  for (const auto& store : stores) EXPECT_GT(store->report().peak.host.total(), 0);
 }
 
 // A tied net, whose head gives gradients to the lookup of another section.

@@ -88,7 +88,7 @@ TEST(AdamW8bit, HoldsWhatTheDeclarationSays) {
         const double share = options.stage >= 1 ? 1.0 / world : 1.0;
         const auto padding = static_cast<double>(report.padding_bytes) / 4;
         const double bytes = 2 + 8 / 256.0;
-        EXPECT_NEAR(static_cast<double>(report.memory[MemoryTag::kMoment]), bytes * share * kNumel,
+        EXPECT_NEAR(static_cast<double>(report.memory.device[MemoryTag::kMoment]), bytes * share * kNumel,
                     0.01 * bytes * share * kNumel + bytes * padding)
             << world << " ranks, " << tests::placement_of(options);
         EXPECT_LE(padding, kNumel / 8);

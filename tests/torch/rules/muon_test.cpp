@@ -164,8 +164,8 @@ TEST(Muon, MatricesTakeFourBytesPerElement) {
       const int shards = stage == 0 ? 1 : world;
       for (const EngineReport& report : run.reports) {
         const double formula = (4 * kMatrices + 8 * kOthers) / shards;
-        EXPECT_GE(static_cast<double>(report.memory[MemoryTag::kMoment]), formula);
-        EXPECT_LE(static_cast<double>(report.memory[MemoryTag::kMoment]),
+        EXPECT_GE(static_cast<double>(report.memory.device[MemoryTag::kMoment]), formula);
+        EXPECT_LE(static_cast<double>(report.memory.device[MemoryTag::kMoment]),
                   formula + 8 * static_cast<double>(report.padding_bytes) / 4);
         EXPECT_DOUBLE_EQ(report.state_formula_bytes,
                          stage == 0 ? (12 * kMatrices + 16 * kOthers) : (12 * kMatrices + 16 * kOthers) / world);

@@ -146,7 +146,7 @@ TEST(OwnRule, MatrixRuleDeclaresMemoryAndOperations) {
   };
   const auto staged_with = [](std::int64_t spare) {
     const tests::RunResult run = tests::train(1, 2, with_orthogonal_rule(0, spare), tests::tied_net);
-    return run.reports[0].peak_memory[MemoryTag::kStaging];
+    return run.reports[0].peak_memory.device[MemoryTag::kStaging];
   };
   const std::vector<Unit> units = units_with(kSpare);
   std::int64_t block = 0;

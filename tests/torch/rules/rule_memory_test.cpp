@@ -73,7 +73,7 @@ TEST_P(RuleMemory, TagsMatchRulesDeclaration) {
             (kWeights * (GetParam().weight + average) + kBiases * (GetParam().bias + average)) / shards +
             static_cast<double>(2 * kLayers * kWidth) * GetParam().row_or_column;
         const auto expect = [&](const EngineReport& report, MemoryTag tag, double bytes) {
-          EXPECT_NEAR(static_cast<double>(report.memory[tag]), bytes, 0.01 * bytes)
+          EXPECT_NEAR(static_cast<double>(report.memory.device[tag]), bytes, 0.01 * bytes)
               << zero::name_of(tag) << ", " << where;
         };
         for (const EngineReport& report : run.reports) {

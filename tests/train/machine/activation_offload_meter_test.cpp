@@ -29,7 +29,7 @@ TEST(ActivationOffloadMeter, AddsNothingWhereNothingIsParked) {
   meter.add_to(rank);
   EXPECT_EQ(meter.link().up_bytes, 0);
   EXPECT_EQ(rank.activations_peak_bytes, 0);
-  EXPECT_EQ(rank.host_memory, MemoryCount{});
+  EXPECT_EQ(rank.memory.host, MemoryCount{});
 }
 
 TEST(ActivationOffloadMeter, CountsTheLastStepsDiskTraffic) {
@@ -47,8 +47,8 @@ TEST(ActivationOffloadMeter, CountsTheLastStepsDiskTraffic) {
   EXPECT_EQ(meter.disk().written_bytes, rank.activations_disk_per_step.written_bytes);
   EXPECT_EQ(rank.activations_disk_per_step.written_bytes, 2 * kBlocks * kBytes);
   EXPECT_EQ(rank.activations_disk_per_step.read_bytes, kBlocks * kBytes) << "the newest were still in memory";
-  EXPECT_EQ(rank.disk_memory[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
-  EXPECT_EQ(rank.peak_host_memory[MemoryTag::kStaging], kBlocks * kBytes);
+  EXPECT_EQ(rank.memory.disk[MemoryTag::kActivation], DiskPlaces::kSlabBytes);
+  EXPECT_EQ(rank.peak_memory.host[MemoryTag::kStaging], kBlocks * kBytes);
 }
 
 TEST(ActivationOffloadMeter, AddsToWhatTheEngineHolds) {
@@ -59,17 +59,18 @@ TEST(ActivationOffloadMeter, AddsToWhatTheEngineHolds) {
   run_step(store);
   meter.end_step();
   RankReport rank;
-  rank.host_memory[MemoryTag::kMoment] = 100;
+  rank.memory.host[MemoryTag::kMoment] = 100;
   meter.add_to(rank);
   const std::int64_t offloaded = 2 * static_cast<std::int64_t>(ActivationOffload::kBlocks) * kBytes;
-  EXPECT_EQ(rank.host_memory[MemoryTag::kMoment], 100);
-  EXPECT_EQ(rank.host_memory[MemoryTag::kActivation], offloaded);
-  EXPECT_EQ(rank.peak_host_memory[MemoryTag::kActivation], offloaded);
+  EXPECT_EQ(rank.memory.host[MemoryTag::kMoment], 100);
+  EXPECT_EQ(rank.memory.host[MemoryTag::kActivation], offloaded);
+  EXPECT_EQ(rank.peak_memory.host[MemoryTag::kActivation], offloaded);
   EXPECT_EQ(meter.link().down_bytes, offloaded);
   EXPECT_EQ(meter.link().up_bytes, offloaded);
   EXPECT_GT(meter.link().busy_seconds, 0);
-  EXPECT_EQ(rank.peak_memory_total, rank.peak_memory[MemoryTag::kStaging]) << "the inputs that were read ahead";
-  EXPECT_GT(rank.peak_memory_total, 0);
+  EXPECT_EQ(rank.peak_memory_total.device, rank.peak_memory.device[MemoryTag::kStaging])
+      << "the inputs that were read ahead";
+  EXPECT_GT(rank.peak_memory_total.device, 0);
 }
 
 }  // namespace

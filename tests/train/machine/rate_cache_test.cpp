@@ -19,12 +19,12 @@ class Rates : public testing::Test {
 TEST_F(Rates, OnlyTheSameMachineFindsThem) {
   const RateCache cache(path());
   EXPECT_FALSE(cache.find("a")) << "there is no file yet";
-  cache.keep("a", {.disk_read = 3, .disk_write = 2, .disk_share = 0.75, .update_numel = 1});
-  cache.keep("b", {.disk_read = 6, .update_numel = 4});
+  cache.keep("a", {.requests = {.disk = {.read = 3, .write = 2, .share = 0.75}}, .update_numel = 1});
+  cache.keep("b", {.requests = {.disk = {.read = 6}}, .update_numel = 4});
   ASSERT_TRUE(cache.find("a") && cache.find("b"));
-  EXPECT_EQ(cache.find("a")->disk_read, 3);
-  EXPECT_EQ(cache.find("a")->disk_write, 2);
-  EXPECT_EQ(cache.find("a")->disk_share, 0.75);
+  EXPECT_EQ(cache.find("a")->requests.disk.read, 3);
+  EXPECT_EQ(cache.find("a")->requests.disk.write, 2);
+  EXPECT_EQ(cache.find("a")->requests.disk.share, 0.75);
   EXPECT_EQ(cache.find("b")->update_numel, 4);
   EXPECT_FALSE(cache.find("c"));
   EXPECT_TRUE(cache.find("a", /*with_disk=*/true));
@@ -39,9 +39,9 @@ TEST_F(Rates, MissingDiskShareIsProbedAgain) {
   const RateCache cache(path());
   EXPECT_FALSE(cache.find("a", /*with_disk=*/true));
   EXPECT_FALSE(cache.find("a"));
-  cache.keep("a", {.disk_read = 3, .disk_write = 2, .update_numel = 1});
+  cache.keep("a", {.requests = {.disk = {.read = 3, .write = 2}}, .update_numel = 1});
   ASSERT_TRUE(cache.find("a", /*with_disk=*/true));
-  EXPECT_EQ(cache.find("a")->disk_share, 1);
+  EXPECT_EQ(cache.find("a")->requests.disk.share, 1);
 }
 
 // A damaged file counts as empty.

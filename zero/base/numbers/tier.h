@@ -26,11 +26,15 @@ struct TierFacts {
   bool is_memory = true;
   // Among placements with equal step times, the one with the least sum of bytes x cost wins.
   int cost = 0;
+  std::string_view held_key;  // in report.json: bytes of each rank, by tag
+  std::string_view peak_key;  // in report.json: most bytes of each rank, by tag; empty: not reported
 };
-constexpr std::array kTierTable{
-    TierFacts{Tier::kDevice, "device", "on the device", "zero.device_memory", /*is_memory=*/true, 0},
-    TierFacts{Tier::kHost, "host", "on the host", "zero.host_memory", /*is_memory=*/true, 1},
-    TierFacts{Tier::kDisk, "disk", "on disk", "zero.disk_memory", /*is_memory=*/false, 2}};
+inline constexpr std::array kTierTable{
+    TierFacts{Tier::kDevice, "device", "on the device", "zero.device_memory", /*is_memory=*/true, 0, "memory_bytes",
+              "peak_memory_bytes"},
+    TierFacts{Tier::kHost, "host", "on the host", "zero.host_memory", /*is_memory=*/true, 1, "host_memory_bytes",
+              "peak_host_memory_bytes"},
+    TierFacts{Tier::kDisk, "disk", "on disk", "zero.disk_memory", /*is_memory=*/false, 2, "disk_bytes", ""}};
 
 constexpr int kNumTiers = static_cast<int>(kTierTable.size());
 constexpr std::array<Tier, kNumTiers> kAllTiers = [] {
@@ -45,6 +49,19 @@ constexpr std::array<Tier, kNumLowerTiers> kLowerTiers = [] {
   for (std::size_t i = 0; i < tiers.size(); ++i) tiers[i] = kAllTiers[i + 1];
   return tiers;
 }();
+// The tiers that are no memory: they are reached by requests.
+constexpr int kNumRequestTiers = [] {
+  int count = 0;
+  for (const TierFacts& facts : kTierTable) count += facts.is_memory ? 0 : 1;
+  return count;
+}();
+constexpr std::array<Tier, kNumRequestTiers> kRequestTiers = [] {
+  std::array<Tier, kNumRequestTiers> tiers{};
+  std::size_t count = 0;
+  for (const TierFacts& facts : kTierTable)
+    if (!facts.is_memory) tiers[count++] = facts.tier;
+  return tiers;
+}();
 // The slowest tier, to which all states may go.
 constexpr Tier kLastTier = kAllTiers.back();
 
@@ -56,6 +73,17 @@ constexpr const TierFacts& facts_of(Tier tier) {
 }
 constexpr std::string_view name_of(Tier tier) {
   return facts_of(tier).name;
+}
+// Return the tier with this name, or with this key of its budget; null if there is none.
+constexpr const TierFacts* find_tier(std::string_view name) {
+  for (const TierFacts& facts : kTierTable)
+    if (facts.name == name) return &facts;
+  return nullptr;
+}
+constexpr const TierFacts* find_tier_of_budget(std::string_view key) {
+  for (const TierFacts& facts : kTierTable)
+    if (facts.budget == key) return &facts;
+  return nullptr;
 }
 constexpr bool is_memory(Tier tier) {
   return facts_of(tier).is_memory;
@@ -78,6 +106,10 @@ struct PerTier {
       sum += (*this)[faster];
     }
     return sum;
+  }
+  constexpr PerTier& operator+=(const PerTier& more) {
+    for (const Tier tier : kAllTiers) (*this)[tier] += more[tier];
+    return *this;
   }
   bool operator==(const PerTier&) const = default;
 

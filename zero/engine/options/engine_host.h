@@ -32,11 +32,11 @@ struct EngineSeams {
 };
 
 struct EngineHost {
-  int local_world = 1;                       // ranks that share this machine's memory
-  bool updated_elsewhere = false;            // this rank is a worker, whose states servers update
-  bool has_section = false;                  // the parameters are one section of a pipeline's model
-  std::int64_t activation_bytes = 0;         // of a rank's activations on the host, if host_memory is kAuto
-  std::int64_t device_activation_bytes = 0;  // of its blocks for activations in transfer between device and host
+  int local_world = 1;             // ranks that share this machine's memory
+  bool updated_elsewhere = false;  // this rank is a worker, whose states servers update
+  bool has_section = false;        // the parameters are one section of a pipeline's model
+  // Of a rank's offloaded activations: on the host if host_memory is kAuto; on the device its blocks in transfer.
+  PerTier<std::int64_t> activation_bytes{};
   // Rates of this machine for a rank, if known. Without update_numel they are probed if a choice needs them, or, with
   // `probes`, always.
   TierRates rates{};

@@ -44,6 +44,10 @@ bool is_hidden_matrix(const ParamSpec& spec) {
 
 namespace {
 
+std::int64_t* bytes_of(MemoryBudget& budget) {
+  return budget.kind == MemoryBudget::Kind::kBytes ? &budget.bytes : nullptr;
+}
+
 // A user's own rule has no row.
 RuleNeeds needs_of(const OptimizerOptions& options) {
   if (const RuleRow* const row = row_of(options)) return row->needs;
@@ -63,6 +67,23 @@ bool OffloadOptions::has_room_on(Tier tier) const {
       return !disk.empty();
   }
   return false;
+}
+
+std::int64_t* budget_bytes(AttachOptions& options, Tier tier) {
+  std::int64_t& disk = options.offload.disk_memory;
+  switch (tier) {
+    case Tier::kDevice:
+      return bytes_of(options.device_memory);
+    case Tier::kHost:
+      return bytes_of(options.offload.host_memory);
+    case Tier::kDisk:
+      return disk > 0 ? &disk : nullptr;
+  }
+  return nullptr;
+}
+
+const std::int64_t* budget_bytes(const AttachOptions& options, Tier tier) {
+  return budget_bytes(const_cast<AttachOptions&>(options), tier);
 }
 
 bool OffloadOptions::has_lower_room() const {

@@ -160,6 +160,11 @@ struct AttachOptions {
   std::string device{};
 };
 
+// Return the bytes of a tier's budget (its key: TierFacts::budget), or null if the options give it no bytes: "auto",
+// "min", or no limit. The only code that knows which option is the budget of which tier.
+std::int64_t* budget_bytes(AttachOptions& options, Tier tier);
+const std::int64_t* budget_bytes(const AttachOptions& options, Tier tier);
+
 // Returns the values of the first group with the parameter, or the defaults without groups. Throws ConfigError under
 // "groups" if there are groups, and no group has a trained parameter.
 struct ParameterValues {

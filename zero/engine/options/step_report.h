@@ -152,18 +152,15 @@ struct EngineReport {
   int rank = 0;
   int stage = 0;
   std::string transport;
-  MemoryCount memory;                    // on the device, just before the first update of the last step
-  MemoryCount peak_memory;               // on the device, by tag
-  std::int64_t peak_memory_bytes = 0;    // of the sum
-  MemoryCount host_memory, disk_memory;  // at the same time as `memory`
-  MemoryCount peak_host_memory;
-  std::int64_t peak_host_memory_bytes = 0;  // of the sum
-  DiskTraffic disk_per_step;                // of the last step
-  LinkTraffic link_per_step;                // of the last step
-  double updated_meanwhile_seconds = 0;     // so far: updates by the host while it waited for a device
-  std::string disk;                         // how the disk is used; empty: no disk
-  std::int64_t sent_bytes_per_step = 0;     // of the last step
-  SentByCodec sent_by_codec{};              // the same bytes
+  PerTier<MemoryCount> memory;                  // just before the first update of the last step
+  PerTier<MemoryCount> peak_memory;             // of each tag
+  PerTier<std::int64_t> peak_memory_bytes;      // of the sum
+  PerLowerTier<DiskTraffic> requests_per_step;  // of the last step; none of a tier that is memory
+  LinkTraffic link_per_step;                    // of the last step
+  double updated_meanwhile_seconds = 0;         // so far: updates by the host while it waited for a device
+  std::string disk;                             // how the disk is used; empty: no disk
+  std::int64_t sent_bytes_per_step = 0;         // of the last step
+  SentByCodec sent_by_codec{};                  // the same bytes
   std::int64_t received_bytes_per_step = 0;
   std::int64_t planned_sent_bytes = 0;  // of a step, by the current schedule; 0 before the first schedule
   CopiesReport copies;
@@ -182,8 +179,8 @@ struct EngineReport {
   // Predicted seconds of a step with the current placement, and with the last step's computation and exchange between
   // ranks (without waits for disk and link). Without these two before the first step.
   PredictedStep predicted;
-  std::array<std::int64_t, kNumTiers> state_bytes{};  // by tier, now
-  bool movable = false;                               // states may move while the model trains
+  PerTier<std::int64_t> state_bytes;  // now
+  bool movable = false;               // states may move while the model trains
   std::int64_t replans = 0;           // times that states moved: for memory, a new profile, or the program
   std::int64_t moved_bytes = 0;       // by all replans
   std::int64_t trace_mismatches = 0;  // number of steps with a trace mismatch

@@ -35,8 +35,8 @@ Budgets::Budgets(Communicator* comm, const AttachOptions& options, bool uses_dis
     : comm_(comm), options_(options), host_(host) {
   measure_memory();
   if (!uses_disk || options.offload.disk.empty()) return;
-  const std::int64_t given = options.offload.disk_memory;
-  disk_bytes_ = limited(given > 0 ? given : agreed_least(comm_, room_on_disk()));
+  const std::int64_t* const given = budget_bytes(options, Tier::kDisk);
+  room_.disk = limited(given != nullptr ? *given : agreed_least(comm_, room_on_disk()));
 }
 
 void Budgets::measure_memory() {
@@ -45,9 +45,9 @@ void Budgets::measure_memory() {
     const std::int64_t mine = is_here ? share_of_free(free, ranks, beside) : kUnlimited;
     return options_.shards == Cut::kWeighted ? mine : agreed_least(comm_, mine);
   };
-  free_bytes_ = free_host_bytes_ = measure(available_memory(), host_.local_world);
+  room_.device = room_.host = measure(available_memory(), host_.local_world);
   if (host_.free_device_bytes != nullptr)
-    free_bytes_ = measure(host_.free_device_bytes(), host_.ranks_on_device, host_.beside_on_device);
+    room_.device = measure(host_.free_device_bytes(), host_.ranks_on_device, host_.beside_on_device);
 }
 
 std::int64_t Budgets::room_on_disk() const {
@@ -59,7 +59,8 @@ std::int64_t Budgets::room_on_disk() const {
 
 FreeDisk Budgets::free_disk() const {
   FreeDisk disk{.ranks = std::max(host_.local_world, 1)};
-  if (options_.offload.disk_memory == 0) disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
+  if (budget_bytes(options_, Tier::kDisk) == nullptr)
+    disk.folders = fmt::format("{}", fmt::join(options_.offload.disk, ", "));
   return disk;
 }
 
@@ -77,12 +78,15 @@ TierBudgets Budgets::of_states(const StepModel& model, bool min_budget) const {
 TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
   const OffloadOptions& offload = options_.offload;
   const Placement away = away_from_device(model.placement, model.units, model.world, kLastTier);
-  TierBudgets budgets{.disk = disk_bytes_};
+  TierBudgets budgets{.disk = room_.disk};
   const auto tiles = [&](int depth) {
     return offload.disk.empty() ? 0 : tile_bytes(model.units, model.world, away, model.optimizer, depth);
   };
-  if (is_in_bytes(offload.host_memory))
-    budgets.host = std::max<std::int64_t>(limited(offload.host_memory.bytes) - tiles(/*depth=*/1), 0);
+  for (const Tier tier : kLowerTiers) {
+    const std::int64_t* const given = is_memory(tier) ? budget_bytes(options_, tier) : nullptr;
+    const std::int64_t of_tiles = tier == Tier::kHost ? tiles(/*depth=*/1) : 0;
+    if (given != nullptr) budgets[tier] = std::max<std::int64_t>(limited(*given) - of_tiles, 0);
+  }
   // Gradients that autograd holds until the engine copies them: the largest unit's, and the sum for a parameter that is
   // used twice.
   std::int64_t largest = 0;
@@ -90,7 +94,7 @@ TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
   if (host_takes_the_rest()) {
     const std::int64_t device = device_is_apart() ? 0 : limited(options_.device_memory.bytes) + 2 * largest;
     budgets.host = std::max<std::int64_t>(
-        free_host_bytes_ - device - host_.activation_bytes - tiles(OffloadTiers::kDefaultDepth), 0);
+        room_.host - device - host_.activation_bytes.host - tiles(OffloadTiers::kDefaultDepth), 0);
   }
   const std::int64_t working = working_bytes(model.units, model.world, away, min_budget);
   if (is_in_bytes(options_.device_memory)) {
@@ -102,8 +106,8 @@ TierBudgets Budgets::mine(const StepModel& model, bool min_budget) const {
       is_in_bytes(offload.host_memory) ? limited(offload.host_memory.bytes) : tiles(OffloadTiers::kDefaultDepth);
   // else the operators' bytes include it
   const std::int64_t of_autograd = host_.beside_on_device > 0 ? 0 : 2 * largest;
-  budgets.device = free_bytes_ - (device_is_apart() ? 0 : host + host_.activation_bytes) -
-                   host_.device_activation_bytes - working - of_autograd;
+  budgets.device = room_.device - (device_is_apart() ? 0 : host + host_.activation_bytes.host) -
+                   host_.activation_bytes.device - working - of_autograd;
   return budgets;
 }
 
@@ -111,7 +115,7 @@ void Budgets::require_memory(const StepModel& model, const Placement& placement,
   const MemoryBudget& memory = options_.device_memory;
   if (comm_ == nullptr || memory.kind == MemoryBudget::Kind::kAuto) return;
   const GatherBudget budget =
-      gather_budget(memory, model.units, model.world, placement, model.optimizer, options_.stage, free_bytes_);
+      gather_budget(memory, model.units, model.world, placement, model.optimizer, options_.stage, room_.device);
   std::int64_t all_units = 0;
   for (const Unit& unit : model.units) all_units += placement.parameter_sharded ? gathered_bytes(unit, model.world) : 0;
   const std::int64_t least = held.device + working_bytes(model.units, model.world, placement, /*min_budget=*/true);
@@ -120,11 +124,11 @@ void Budgets::require_memory(const StepModel& model, const Placement& placement,
                       : held.device + staging_bytes(model.units, model.world, placement, /*min_budget=*/false) +
                             std::min(budget.capacity_bytes, all_units) +
                             (budget.keeps_parts ? secondary_bytes(model.units, model.world, placement) : 0);
-  std::int64_t beside = held.host + host_.activation_bytes;
+  std::int64_t beside = held.host + host_.activation_bytes.host;
   if (held.disk > 0) beside += tile_bytes(model.units, model.world, placement, model.optimizer, /*depth=*/1);
   if (device_is_apart()) beside = 0;  // it is in another memory, within budgets.host
-  beside += host_.device_activation_bytes;
-  const std::int64_t free = host_.beside_on_device > 0 ? free_bytes_ : free_bytes_ / 4 * 5;
+  beside += host_.activation_bytes.device;
+  const std::int64_t free = host_.beside_on_device > 0 ? room_.device : room_.device / 4 * 5;
   if (most + beside <= free) return;
   const bool less_would_do = is_in_bytes(memory) && least + beside <= free;
   throw ConfigError("zero.device_memory", memory.kind == MemoryBudget::Kind::kMin ? "min" : format_bytes(memory.bytes),

@@ -1,7 +1,7 @@
 // Budgets: the bytes that a rank may hold on each tier, from the options and this machine's free memory.
 //
 //   Budgets budgets(&comms.run, options, /*uses_disk=*/true, host);
-//   budgets.free_bytes()                                      // of memory: what "auto" may use
+//   budgets.room().device                                     // what "auto" may use
 //   budgets.of_states(model, /*min_budget=*/false)            // for states: beside gathered units and staging
 //   budgets.require_memory(model, placement, held)            // or a ConfigError, before anything is allocated
 //
@@ -42,17 +42,14 @@ class Budgets {
 
   // Collective. Measures the free memory again: other programs may have taken some.
   void measure_memory();
-  // Local. Returns the bytes that "auto" may use of the device's memory, and of this machine's, as last measured. They
-  // are the same if the device is main memory.
-  std::int64_t free_bytes() const { return free_bytes_; }
-  std::int64_t free_host_bytes() const { return free_host_bytes_; }
+  // Local. Returns the bytes of each tier that "auto" may use, as last measured. Device and host have the same bytes if
+  // the device is main memory. The disk has its budget, or without one its part of the free bytes; 0 if it is not used.
+  const PerTier<std::int64_t>& room() const { return room_; }
   // Local. Returns whether the device has its own memory, apart from the machine's.
   bool device_is_apart() const { return host_.free_device_bytes != nullptr || host_.device_is_elsewhere; }
   // Local. Returns whether the budget is what an earlier run's activations left, which may have had more than they
   // need.
   bool is_learned() const { return host_.beside_on_device > 0; }
-  // Local. Returns the bytes that the disk may hold; 0 if it is not used.
-  std::int64_t disk_bytes() const { return disk_bytes_; }
   // Local. Returns the measurement behind the disk's budget.
   FreeDisk free_disk() const;
   // Local. Returns whether the host may hold all memory that the device's budget leaves free; with an apart device, all
@@ -74,8 +71,7 @@ class Budgets {
   Communicator* comm_;
   const AttachOptions& options_;
   const EngineHost host_;
-  std::int64_t free_bytes_ = 0, free_host_bytes_ = 0;
-  std::int64_t disk_bytes_ = 0;
+  PerTier<std::int64_t> room_;
 };
 
 }  // namespace zero

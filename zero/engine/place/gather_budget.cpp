@@ -112,22 +112,22 @@ std::int64_t working_bytes(const std::vector<Unit>& units, int world, const Plac
 std::int64_t tile_bytes(const std::vector<Unit>& units, int world, const Placement& placement,
                         const OptimizerSpec& spec, int depth) {
   bool bf16 = false;
-  TierSplit parameter, gradient, optimizer;
+  bool parameter = false, gradient = false, optimizer = false;
   for (const Unit& unit : units) {
     const UnitTiers tiers = tiers_of(placement, unit, world);
-    parameter.disk += tiers.parameter.disk;
-    gradient.disk += tiers.gradient.disk;
-    optimizer.disk += tiers.optimizer.disk;
+    parameter = parameter || tiers.parameter.numel_in_tiles() > 0;
+    gradient = gradient || tiers.gradient.numel_in_tiles() > 0;
+    optimizer = optimizer || tiers.optimizer.numel_in_tiles() > 0;
     bf16 = bf16 || unit.dtype != DType::kFloat32;
   }
   std::int64_t tiles = 0;  // tiles with four bytes an element
   const std::int64_t update = TileStream::most_tiles(depth);
-  if (parameter.disk > 0) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
-  if (gradient.disk > 0)  // tiles of the update, and of offloads
+  if (parameter) tiles += update + TileStream::most_tiles(OffloadTiers::prefetch_depth(depth));
+  if (gradient)  // tiles of the update, and of offloads
     tiles += update + TileStream::most_written_tiles(OffloadTiers::prefetch_depth(depth));
-  if (optimizer.disk > 0 && bf16) tiles += update;
+  if (optimizer && bf16) tiles += update;
   const std::int64_t states =
-      optimizer.disk > 0 ? update * std::max(spec.value_bytes(), spec.value_bytes(/*matrices=*/true)) : 0;
+      optimizer ? update * std::max(spec.value_bytes(), spec.value_bytes(/*matrices=*/true)) : 0;
   constexpr auto kPage = static_cast<std::int64_t>(kHugePageBytes);  // tiles are cut from huge pages
   return ((tiles * 4 + states) * TileStream::kTileNumel + kPage - 1) / kPage * kPage;
 }

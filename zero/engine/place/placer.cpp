@@ -79,7 +79,7 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& option
       may_choose && (options.offload.has_lower_room() || (budgets_.host_takes_the_rest() && !fits_device()));
   if (chooses || host.probes) {
     const bool known = agreed_least(comm, host.rates.update_numel > 0 ? 1 : 0) == 1;
-    const std::int64_t disk_bytes = budgets_.disk_bytes() > 0 ? budgets_.disk_bytes() : offload.disk_memory;
+    const std::int64_t disk_bytes = budgets_.room().disk > 0 ? budgets_.room().disk : offload.disk_memory;
     model_.rates =
         known ? host.rates : probe_rates(comm, offload, rule, options.threads, disk_bytes, host.seams.disk_seam);
     probe_device_rates(host);
@@ -98,8 +98,9 @@ Placer::Placer(Communicator* comm, const Mesh& mesh, const AttachOptions& option
   // A device with its own memory cannot free pages of an array in use. With a rule without sharded states (stages 0 and
   // 1, SGD without momentum), nothing may leave the device.
   const std::int64_t may_leave = state_bytes(units, mesh.shard, all_away(), spec_of(rule), kLastTier).total();
-  movable_ = may_choose && !model_.placement.device_is_apart && budgets_.disk_bytes() > 0 && has_tiles &&
-             may_leave > 0 && may_leave <= budgets_.disk_bytes();
+  const std::int64_t room = budgets_.room()[kLastTier];
+  movable_ =
+      may_choose && !model_.placement.device_is_apart && room > 0 && has_tiles && may_leave > 0 && may_leave <= room;
   const bool apart = host.device != nullptr && !host.device->host_readable();
   if (apart && !movable_ && holds_all_whole(options, placement_, mesh.shard)) {
     hold_all_whole(placement_);
@@ -115,7 +116,7 @@ void Placer::probe_device_rates(const EngineHost& host) {
   for (const Tier tier : kAllTiers)
     states += state_bytes(model_.units, model_.world, placement_, model_.optimizer, tier).total();
   const std::int64_t most = kProbeParts * std::max(states / 2, kLeastProbe);
-  const std::int64_t free = budgets_.device_is_apart() ? std::min(budgets_.free_bytes(), most) : most;
+  const std::int64_t free = budgets_.device_is_apart() ? std::min(budgets_.room().device, most) : most;
   const DeviceRates mine = probe_device(*host.device, model_.optimizer, free);
   const auto least = [this](std::int64_t rate) { return static_cast<double>(agreed_least(comm_, rate)); };
   model_.rates.link_up = least(mine.up);

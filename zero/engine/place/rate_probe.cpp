@@ -139,9 +139,9 @@ TierRates probe_rates(Communicator* comm, const OffloadOptions& offload, const U
     // At most half of the free bytes: a small disk must not refuse states that fit on it.
     const std::int64_t room = room_on(offload.disk, calls) / (2 * (comm == nullptr ? 1 : comm->world()));
     const DiskRates mine = probe_disk(offload, disk_bytes > 0 ? std::min(disk_bytes, room) : room, seam);
-    rates.disk_read = least(mine.read);
-    rates.disk_write = least(mine.write);
-    rates.disk_share = -least(std::llround(-mine.share * kMillion)) / kMillion;  // the largest, in millionths
+    rates.requests.disk.read = least(mine.read);
+    rates.requests.disk.write = least(mine.write);
+    rates.requests.disk.share = -least(std::llround(-mine.share * kMillion)) / kMillion;  // the largest, in millionths
   }
   rates.update_numel = least(probe_update(rule, threads));
   return rates;

@@ -57,8 +57,10 @@ Rebalancer::Rebalancer(Placer& placer, GatherBudget budget, const std::vector<Un
 void Rebalancer::restart() {
   first_tiers_.clear();
   for (const Unit& unit : units_) first_tiers_.push_back(tiers_of(placer_.placement(), unit, world_));
-  const TierBudgets& held = placer_.held();
-  most_ = gathered_ + (placer_.movable() ? held.host + held.device - placer_.fixed_bytes() : 0);
+  std::int64_t in_memory = 0;
+  for (const Tier tier : kAllTiers)
+    if (is_memory(tier)) in_memory += placer_.held()[tier];
+  most_ = gathered_ + (placer_.movable() ? in_memory - placer_.fixed_bytes() : 0);
 }
 
 std::int64_t Rebalancer::wanted(std::int64_t untouched) {
@@ -102,11 +104,20 @@ std::optional<Rebalancer::Change> Rebalancer::change(std::int64_t wanted) {
 
 std::optional<std::vector<UnitTiers>> Rebalancer::tiers_for(std::int64_t given_back_by_states) {
   if (given_back_by_states == 0) return first_tiers_;
-  const TierBudgets& held = placer_.held();
-  const std::int64_t from_host = std::min(given_back_by_states, held.host);
-  return placer_.try_within({.device = held.device - (given_back_by_states - from_host),
-                             .host = held.host - from_host,
-                             .disk = placer_.budgets().disk_bytes()});
+  // The slowest memory gives back first, and the device the rest.
+  TierBudgets within;
+  std::int64_t rest = given_back_by_states;
+  for (auto tier = kAllTiers.rbegin(); tier != kAllTiers.rend(); ++tier) {
+    if (!is_memory(*tier)) {
+      within[*tier] = placer_.budgets().room()[*tier];
+      continue;
+    }
+    const std::int64_t held = placer_.held()[*tier];
+    const std::int64_t given_back = *tier == Tier::kDevice ? rest : std::min(rest, held);
+    within[*tier] = held - given_back;
+    rest -= given_back;
+  }
+  return placer_.try_within(within);
 }
 
 }  // namespace zero

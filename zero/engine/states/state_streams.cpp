@@ -37,7 +37,7 @@ StateStreams::StateStreams(const StateArrays& arrays, std::size_t num_units, con
 void StateStreams::placement_changed() {
   moves_parameters_ = tiers_.link != nullptr;
   for (std::size_t unit = 0; unit < num_units_; ++unit)
-    moves_parameters_ = moves_parameters_ || arrays_.parameter.split(static_cast<int>(unit)).disk > 0;
+    moves_parameters_ = moves_parameters_ || arrays_.parameter.split(static_cast<int>(unit)).numel_in_tiles() > 0;
 }
 
 double StateStreams::waited_seconds() const {

@@ -48,6 +48,10 @@ struct MemoryCount {
   std::int64_t total() const;
   // Returns the total without gathered, staging, activation and secondary: the bytes of the papers' formulas.
   std::int64_t state() const;
+  MemoryCount& operator+=(const MemoryCount& more) {
+    for (std::size_t tag = 0; tag < bytes.size(); ++tag) bytes[tag] += more.bytes[tag];
+    return *this;
+  }
   bool operator==(const MemoryCount&) const = default;
 };
 

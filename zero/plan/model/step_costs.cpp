@@ -33,22 +33,22 @@ class CostSheet {
   void down(Amount amount, StepPhase phase, std::int64_t bytes) {
     add(amount, phase, Resource::kLinkDown, static_cast<double>(bytes), rates_.link_down);
   }
-  // Read and write a state on each tier that is no memory.
+  // Read and write a state on each tier of requests.
   void read(Amount state, StepPhase phase, std::int64_t bytes) {
-    on_disk(state, phase, Resource::kDiskRead, bytes, rates_.disk_read);
+    for (const Tier tier : kRequestTiers)
+      request(state, tier, phase, reads_of(tier), bytes, rates_.requests[tier].read);
   }
   void write(Amount state, StepPhase phase, std::int64_t bytes) {
-    on_disk(state, phase, Resource::kDiskWrite, bytes, rates_.disk_write);
+    for (const Tier tier : kRequestTiers)
+      request(state, tier, phase, writes_of(tier), bytes, rates_.requests[tier].write);
   }
   const StepCosts& costs() const { return costs_; }
 
  private:
-  void on_disk(Amount state, StepPhase phase, Resource way, std::int64_t bytes, double rate) {
-    for (const Tier tier : kLowerTiers) {
-      if (is_memory(tier)) continue;
-      add(on(state, tier), phase, way, static_cast<double>(bytes), rate);
-      add(on(state, tier), phase, Resource::kDisk, rates_.disk_share * static_cast<double>(bytes), rate);
-    }
+  void request(Amount state, Tier tier, StepPhase phase, Resource way, std::int64_t bytes, double rate) {
+    const auto what = static_cast<double>(bytes);
+    add(on(state, tier), phase, way, what, rate);
+    add(on(state, tier), phase, requests_of(tier), rates_.requests[tier].share * what, rate);
   }
 
   TierRates rates_;
@@ -109,10 +109,22 @@ void add_arithmetic(CostSheet& sheet, const TierRates& rates) {
 
 constexpr std::size_t kMostEnds = 4;  // per phase
 
-constexpr std::array kPrefetching{Resource::kLinkUp, Resource::kDisk, Resource::kDiskRead};
-constexpr std::array kOffloading{Resource::kLinkDown, Resource::kDisk, Resource::kDiskWrite};
-constexpr std::array kUpdating{Resource::kLinkUp, Resource::kLinkDown, Resource::kDisk, Resource::kDiskRead,
-                               Resource::kDiskWrite};
+// Return the resources of states that move.
+std::vector<Resource> prefetching() {
+  std::vector<Resource> all{Resource::kLinkUp};
+  for (const Tier tier : kRequestTiers) all.insert(all.end(), {requests_of(tier), reads_of(tier)});
+  return all;
+}
+std::vector<Resource> offloading() {
+  std::vector<Resource> all{Resource::kLinkDown};
+  for (const Tier tier : kRequestTiers) all.insert(all.end(), {requests_of(tier), writes_of(tier)});
+  return all;
+}
+std::vector<Resource> updating() {
+  std::vector<Resource> all{Resource::kLinkUp, Resource::kLinkDown};
+  for (const Tier tier : kRequestTiers) all.insert(all.end(), {requests_of(tier), reads_of(tier), writes_of(tier)});
+  return all;
+}
 
 // Returns the positions of units within a phase, without duplicates. The position with the least computation to overlap
 // with is first.
@@ -134,7 +146,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
   for (const double place : places_of(model, at, forward)) {
     PhaseEnd end{.phase = phase, .apart = forward ? 1 - place : place, .units = std::vector<bool>(at.size())};
     for (std::size_t i = 0; i < at.size(); ++i) end.units[i] = forward ? at[i] <= place : at[i] >= place;
-    for (const Resource resource : forward ? kPrefetching : kOffloading) {
+    for (const Resource resource : forward ? prefetching() : offloading()) {
       end.resource = resource;
       ends.push_back(end);
     }
@@ -144,7 +156,7 @@ void add_ends(std::vector<PhaseEnd>& ends, const StepModel& model, StepPhase pha
 // Nothing is prefetched, so no fetch is hidden.
 void add_min_budget_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   const std::vector<bool> all(model.units.size(), true);
-  for (const Resource resource : kPrefetching) {
+  for (const Resource resource : prefetching()) {
     ends.push_back({StepPhase::kBackward, resource, 1, all, /*fetches=*/true});
     if (model.rates.link_up > 0) ends.push_back({StepPhase::kForward, resource, 1, all, /*fetches=*/true});
   }
@@ -158,7 +170,7 @@ void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
   };
   add(Resource::kCompute, 1, all);
   add(Resource::kUpdate, model.rates.device_update_numel > 0 ? 0 : 1, all);
-  for (const Resource resource : kUpdating) add(resource, 0, all);
+  for (const Resource resource : updating()) add(resource, 0, all);
   const std::vector<double>& at = model.profile.used_at;
   if (at.empty()) return;
   std::vector<double> places = places_of(model, at, /*first_is_least=*/true);
@@ -168,7 +180,7 @@ void add_update_ends(std::vector<PhaseEnd>& ends, const StepModel& model) {
     std::vector<bool> units(at.size());
     for (std::size_t i = 0; i < at.size(); ++i) units[i] = at[i] <= place;
     // Only the first of several forward passes waits.
-    for (const Resource resource : kUpdating) add(resource, 1 - place / model.placement.accumulate, units);
+    for (const Resource resource : updating()) add(resource, 1 - place / model.placement.accumulate, units);
   }
 }
 

@@ -62,7 +62,7 @@ StepCosts costs_of(const StepModel& model, const Unit& unit);
 // are fetched, but this end does not count them.)
 struct PhaseEnd {
   StepPhase phase = StepPhase::kForward;
-  Resource resource = Resource::kDisk;
+  Resource resource = Resource::kRequests;
   double apart = 0;         // see EndTransfers
   std::vector<bool> units;  // the units at this end
   bool fetches = false;     // backward pass: counts the fetches for its gathers, instead of the gradients that leave

@@ -1,6 +1,7 @@
 #include "zero/plan/model/step_model.h"
 
 #include <algorithm>
+#include <string>
 
 #include "zero/base/error/check.h"
 #include "zero/plan/model/step_costs.h"
@@ -49,10 +50,10 @@ double own_seconds(const PredictedStep& step, StepPhase phase, Resource resource
   return goes_on(step, phase) ? longest : std::min(longest, of(step.busy, phase)[static_cast<std::size_t>(resource)]);
 }
 
-// Adds up the disk's resources if more than one of them has a share.
-void join_disk(std::array<double, kNumResources>& share) {
+// Adds up the resources of a tier of requests if more than one of them has a share.
+void join(std::array<double, kNumResources>& share, Tier tier) {
   const auto of = [&share](Resource resource) -> double& { return share[static_cast<std::size_t>(resource)]; };
-  double &both = of(Resource::kDisk), &read = of(Resource::kDiskRead), &write = of(Resource::kDiskWrite);
+  double &both = of(requests_of(tier)), &read = of(reads_of(tier)), &write = of(writes_of(tier));
   const double sum = both + read + write;
   if (std::max({both, read, write}) == sum) return;
   both = sum;
@@ -62,8 +63,17 @@ void join_disk(std::array<double, kNumResources>& share) {
 }  // namespace
 
 std::string_view name_of(Resource resource) {
-  constexpr std::array<std::string_view, kNumResources> kNames{"compute",   "link up",    "link down", "disk",
-                                                               "disk read", "disk write", "update"};
+  static const std::array<std::string, kNumResources> kNames = [] {
+    std::array<std::string, kNumResources> names{"compute", "link up", "link down"};
+    const auto name = [&names](Resource of) -> std::string& { return names[static_cast<std::size_t>(of)]; };
+    for (const Tier tier : kRequestTiers) {
+      name(requests_of(tier)) = name_of(tier);
+      name(reads_of(tier)) = std::string(name_of(tier)) + " read";
+      name(writes_of(tier)) = std::string(name_of(tier)) + " write";
+    }
+    name(Resource::kUpdate) = "update";
+    return names;
+  }();
   return kNames[static_cast<std::size_t>(resource)];
 }
 
@@ -97,7 +107,7 @@ Resource PredictedStep::bound() const {
     share[static_cast<std::size_t>(resource)] += own;
     share[static_cast<std::size_t>(Resource::kCompute)] += seconds(phase) - own;
   }
-  join_disk(share);
+  for (const Tier tier : kRequestTiers) join(share, tier);
   return largest(share);
 }
 

@@ -20,13 +20,36 @@
 #include <vector>
 
 #include "zero/base/numbers/state_spec.h"
+#include "zero/base/numbers/tier.h"
 #include "zero/plan/units/placement.h"
 
 namespace zero {
 
-// kDisk: reading and writing together. If several resources are equally busy, the first one is the bound.
-enum class Resource : std::uint8_t { kCompute, kLinkUp, kLinkDown, kDisk, kDiskRead, kDiskWrite, kUpdate };
-constexpr int kNumResources = 7;
+// If several resources are equally busy, the first one is the bound.
+enum class Resource : std::uint8_t {
+  kCompute,
+  kLinkUp,
+  kLinkDown,
+  // Three resources of each tier of requests, from the fastest tier: see requests_of(), reads_of(), writes_of().
+  kRequests,
+  kUpdate = kRequests + 3 * kNumRequestTiers
+};
+constexpr int kNumResources = static_cast<int>(Resource::kUpdate) + 1;
+// Return a resource of a tier of requests: reading and writing together, only reading, only writing.
+constexpr Resource requests_of(Tier tier) {
+  int first = static_cast<int>(Resource::kRequests);
+  for (const Tier faster : kRequestTiers) {
+    if (faster == tier) break;
+    first += 3;
+  }
+  return static_cast<Resource>(first);
+}
+constexpr Resource reads_of(Tier tier) {
+  return static_cast<Resource>(static_cast<int>(requests_of(tier)) + 1);
+}
+constexpr Resource writes_of(Tier tier) {
+  return static_cast<Resource>(static_cast<int>(requests_of(tier)) + 2);
+}
 // "compute", "link up", "link down", "disk", "disk read", "disk write", "update"
 std::string_view name_of(Resource resource);
 
@@ -36,19 +59,24 @@ constexpr std::array<StepPhase, kNumStepPhases> kAllStepPhases{StepPhase::kForwa
                                                                StepPhase::kUpdate};
 std::string_view name_of(StepPhase phase);  // "forward", "backward", "update"
 
-// Rates of one rank in bytes per second, probed while the other ranks of its machine are equally busy. A rate of 0
-// means that the resource does not exist and takes no time. The two directions of a link are independent. A disk is
-// busy reading, busy writing, and busy with both for disk_share * (read + write).
-struct TierRates {
-  double link_up = 0;    // host to device
-  double link_down = 0;  // device to host
-  double disk_read = 0;
-  double disk_write = 0;
+// Rates of a tier of requests, such as a disk. It is busy reading, busy writing, and busy with both for
+// share * (read + write).
+struct RequestRates {
+  double read = 0;
+  double write = 0;
   // Seconds of reading and writing at once, over the seconds of one after the other: 1 if the disk serialises them, 0.5
   // if it is full duplex. Never more than 1, even if a disk is slower at both: in a linear model, more would also slow
   // down only reading or only writing.
-  double disk_share = 1;
-  double update_numel = 0;  // elements per second of the update rule in main memory
+  double share = 1;
+};
+
+// Rates of one rank in bytes per second, probed while the other ranks of its machine are equally busy. A rate of 0
+// means that the resource does not exist and takes no time. The two directions of a link are independent.
+struct TierRates {
+  double link_up = 0;                   // host to device
+  double link_down = 0;                 // device to host
+  PerLowerTier<RequestRates> requests;  // not used for a tier that is memory
+  double update_numel = 0;              // elements per second of the update rule in main memory
   // The same on a device with its own memory and cores. 0: there is none, and the host's cores also update states on
   // the device.
   double device_update_numel = 0;
@@ -90,7 +118,7 @@ using BusySeconds = std::array<std::array<double, kNumResources>, kNumStepPhases
 // computation.
 struct EndTransfers {
   StepPhase phase = StepPhase::kForward;
-  Resource resource = Resource::kDisk;
+  Resource resource = Resource::kRequests;
   double apart = 0;    // share of the phase's computation before or after all of it
   double seconds = 0;  // seconds of the transfers
 };

@@ -37,6 +37,12 @@ struct TierSplit {
     return first;
   }
   bool on_device() const { return device == numel(); }
+  // Returns the elements on tiers of requests, which are read and written in tiles.
+  std::int64_t numel_in_tiles() const {
+    std::int64_t sum = 0;
+    for (const Tier tier : kRequestTiers) sum += numel(tier);
+    return sum;
+  }
   // Returns the tier of an element. The end of the range counts to the last tier that holds any.
   Tier tier_of(std::int64_t element) const {
     std::int64_t end = 0;

@@ -107,13 +107,12 @@ CheckpointOptions ActivationStore::checkpoint_options() const {
 
 ActivationReport ActivationStore::report() const {
   const std::lock_guard lock(shared_->mutex);
-  const Ledger& ledger = shared_->ledger;
-  return {.activation_offload = shared_->activation_offload.report(),
-          .device = ledger.held(Tier::kDevice),
-          .host = ledger.held(Tier::kHost),
-          .disk = ledger.held(Tier::kDisk),
-          .peak_device = ledger.peak(Tier::kDevice),
-          .peak_host = ledger.peak(Tier::kHost)};
+  ActivationReport report{.activation_offload = shared_->activation_offload.report()};
+  for (const Tier tier : kAllTiers) {
+    report.held[tier] = shared_->ledger.held(tier);
+    report.peak[tier] = shared_->ledger.peak(tier);
+  }
+  return report;
 }
 
 }  // namespace zero

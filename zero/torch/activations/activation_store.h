@@ -28,8 +28,8 @@ class Timeline;
 
 struct ActivationReport {
   ActivationOffloadReport activation_offload;
-  MemoryCount device, host, disk;  // held now
-  MemoryCount peak_device, peak_host;
+  PerTier<MemoryCount> held;  // now
+  PerTier<MemoryCount> peak;  // of each tag
 };
 
 class ActivationStore {

@@ -3,26 +3,16 @@
 #include "zero/base/error/check.h"
 
 namespace zero {
-namespace {
-
-void add_count(MemoryCount& sum, const MemoryCount& more) {
-  for (std::size_t tag = 0; tag < sum.bytes.size(); ++tag) sum.bytes[tag] += more.bytes[tag];
-}
-
-}  // namespace
 
 EngineReport joined_report(const std::vector<EngineReport>& parts) {
   ZERO_CHECK(!parts.empty(), "a rank without engines");
   EngineReport whole = parts.front();
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const EngineReport& part = parts[i];
-    add_count(whole.memory, part.memory);
-    add_count(whole.peak_memory, part.peak_memory);
-    add_count(whole.host_memory, part.host_memory);
-    add_count(whole.disk_memory, part.disk_memory);
-    add_count(whole.peak_host_memory, part.peak_host_memory);
+    whole.memory += part.memory;
+    whole.peak_memory += part.peak_memory;
     whole.peak_memory_bytes += part.peak_memory_bytes;
-    whole.peak_host_memory_bytes += part.peak_host_memory_bytes;
+    whole.state_bytes += part.state_bytes;
     whole.sent_bytes_per_step += part.sent_bytes_per_step;
     whole.sent_by_codec += part.sent_by_codec;
     whole.received_bytes_per_step += part.received_bytes_per_step;
@@ -34,8 +24,6 @@ EngineReport joined_report(const std::vector<EngineReport>& parts) {
     whole.replans += part.replans;
     whole.moved_bytes += part.moved_bytes;
     whole.trace_mismatches += part.trace_mismatches;
-    for (std::size_t tier = 0; tier < whole.state_bytes.size(); ++tier)
-      whole.state_bytes[tier] += part.state_bytes[tier];
   }
   return whole;
 }

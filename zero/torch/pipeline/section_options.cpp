@@ -80,10 +80,12 @@ AttachOptions section_options(AttachOptions options, const ModelTensors& tensors
   const auto part = [share](std::int64_t bytes) {
     return share == 1 ? bytes : static_cast<std::int64_t>(static_cast<double>(bytes) * share);
   };
-  for (MemoryBudget* const budget : {&options.device_memory, &options.offload.host_memory})
-    if (budget->kind == MemoryBudget::Kind::kBytes) budget->bytes = part(budget->bytes);
-  std::int64_t& disk = options.offload.disk_memory;  // 0: no limit
-  if (disk > 0) disk = std::max<std::int64_t>(1, part(disk));
+  for (const Tier tier : kAllTiers) {
+    std::int64_t* const bytes = budget_bytes(options, tier);
+    if (bytes == nullptr) continue;
+    const std::int64_t mine = part(*bytes);
+    *bytes = is_memory(tier) ? mine : std::max<std::int64_t>(1, mine);  // 0 would mean no limit
+  }
   return options;
 }
 

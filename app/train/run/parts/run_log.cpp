@@ -84,7 +84,7 @@ ProgressValues RunLog::values_of(const StepMetrics& step) const {
           .rate = since_line_.tokens / since_line_.seconds,
           .seconds = since_line_.seconds / static_cast<double>(since_line_.step),
           .seconds_left = time_left_.seconds(step.step),
-          .memory_bytes = step.memory.total()};
+          .memory_bytes = step.memory.device.total()};
 }
 
 void RunLog::add_to_last_step(const SentBytes& by_outer_steps) {

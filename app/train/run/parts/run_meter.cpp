@@ -65,8 +65,6 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
     metrics.backward = engine.device_passes->backward_seconds;
   }
   metrics.memory = engine.memory;
-  metrics.host_bytes = engine.host_memory.total();
-  metrics.disk_bytes = engine.disk_memory.total();
   metrics.sent_bytes = engine.sent_bytes_per_step;
   if (engine.copies.number > 1) metrics.sent_between_copies = engine.copies.sent_bytes_per_step;
   if (engine.secondary.group > 0) metrics.sent_between_groups = engine.secondary.sent_between_groups;
@@ -79,10 +77,14 @@ void RunMeter::complete(StepMetrics& metrics, const EngineReport& engine) {
   metrics.mine.steps = 1;
   metrics.mine.waited_seconds = metrics.served ? metrics.served->waited_seconds : metrics.work.wait;
   const LinkTraffic link = engine.link_per_step + activation_offload_.link();
-  if (engine.disk_per_step.busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
-    metrics.transfers = {.disk = engine.disk_per_step, .link = link};
-  steps_.add(metrics,
-             engine.disk_per_step.waited_seconds + link.waited_seconds + activation_offload_.disk().waited_seconds);
+  double busy_seconds = 0, waited_seconds = 0;
+  for (const Tier tier : kRequestTiers) {
+    busy_seconds += engine.requests_per_step[tier].busy_seconds;
+    waited_seconds += engine.requests_per_step[tier].waited_seconds;
+  }
+  if (busy_seconds > 0 || link.busy_seconds > 0 || off_device(engine))
+    metrics.transfers = {.requests = engine.requests_per_step, .link = link};
+  steps_.add(metrics, waited_seconds + link.waited_seconds + activation_offload_.disk().waited_seconds);
   last_seconds_ = metrics.seconds;
 }
 
@@ -107,11 +109,7 @@ RankReport RunMeter::rank_report() const {
   rank.peak_rss = peak_resident_bytes();
   rank.memory = engine_.memory;
   rank.peak_memory = engine_.peak_memory;
-  rank.host_memory = engine_.host_memory;
-  rank.disk_memory = engine_.disk_memory;
-  rank.peak_host_memory = engine_.peak_host_memory;
   rank.peak_memory_total = engine_.peak_memory_bytes;
-  rank.peak_host_memory_total = engine_.peak_host_memory_bytes;
   rank.sent_bytes_per_step = engine_.sent_bytes_per_step;
   rank.received_bytes_per_step = engine_.received_bytes_per_step;
   rank.planned_sent_bytes = engine_.planned_sent_bytes;

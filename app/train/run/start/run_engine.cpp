@@ -19,8 +19,7 @@ namespace {
 // step. The rates of a GPU and its link are needed for plans that name the run (`zero plan --profile`).
 EngineHost known_before(const TrainJob& job, const Device& device, const std::string& machine) {
   const OffloadOptions& offload = job.attach.offload;
-  EngineHost known{.activation_bytes = job.host_activation_bytes,
-                   .device_activation_bytes = job.device_activation_bytes,
+  EngineHost known{.activation_bytes = job.activation_bytes,
                    .probes = !offload.disk.empty() || !offload.fractions.on_device() || !device.host_readable()};
   if (!job.probe_again) known.rates = RateCache().find(machine, !offload.disk.empty()).value_or(TierRates{});
   known.rates.link_up = known.rates.link_down = offload.link_bytes_per_second;

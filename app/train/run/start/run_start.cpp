@@ -44,8 +44,8 @@ void open_activations(Run& run) {
 void report_activations(Run& run) {
   const auto& offload = run.job.model.activation_offload;
   if (!offload || offload->expected_bytes == 0) return;
-  run.say(fmt::format("activations: {} a rank offloaded on {}{}", format_bytes(offload->expected_bytes),
-                      offload->tier == Tier::kDisk ? "disk" : "the host",
+  run.say(fmt::format("activations: {} a rank offloaded {}{}", format_bytes(offload->expected_bytes),
+                      facts_of(offload->tier).phrase,
                       offload->most_bytes > 0 ? ", taken off its budget before states are placed" : ""));
 }
 

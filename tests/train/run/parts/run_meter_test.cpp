@@ -14,12 +14,12 @@ constexpr int kSteps = 6;
 
 EngineReport report_of(bool off_device) {
   EngineReport report;
-  report.memory[MemoryTag::kParameter] = 1000;
+  report.memory.device[MemoryTag::kParameter] = 1000;
   report.sent_bytes_per_step = 77;
-  report.state_bytes[static_cast<std::size_t>(Tier::kDevice)] = 1000;
-  if (off_device) report.state_bytes[static_cast<std::size_t>(Tier::kDisk)] = 3000;
+  report.state_bytes[Tier::kDevice] = 1000;
+  if (off_device) report.state_bytes[Tier::kDisk] = 3000;
   report.predicted.busy[0][0] = 0.5;
-  report.disk_per_step = {.read_bytes = 20, .waited_seconds = 0.25};
+  report.requests_per_step.disk = {.read_bytes = 20, .waited_seconds = 0.25};
   return report;
 }
 
@@ -48,7 +48,7 @@ TEST(RunMeterTest, ReportHasMediansAndLastState) {
   const RunReport report = measured(report_of(false), said);
   EXPECT_EQ(said, "");
   ASSERT_EQ(report.ranks.size(), 1U);
-  EXPECT_EQ(report.ranks[0].memory[MemoryTag::kParameter], 1000);
+  EXPECT_EQ(report.ranks[0].memory.device[MemoryTag::kParameter], 1000);
   EXPECT_EQ(report.ranks[0].sent_bytes_per_step, 77);
   EXPECT_GT(report.ranks[0].peak_rss, 0);
   EXPECT_GT(report.ranks[0].steady_rss, 0);
@@ -61,8 +61,8 @@ TEST(RunMeterTest, ReportHasMediansAndLastState) {
 
 TEST(RunMeterTest, OffDeviceStatesShowTransfers) {
   std::string said;
-  EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.disk.read_bytes, 0);
-  EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.disk.read_bytes, 20);
+  EXPECT_EQ(measured(report_of(false), said).ranks[0].transfers.requests.disk.read_bytes, 0);
+  EXPECT_EQ(measured(report_of(true), said).ranks[0].transfers.requests.disk.read_bytes, 20);
 }
 
 TEST(RunMeterTest, OffDeviceStatesShowExpectationOnce) {
