@@ -44,7 +44,7 @@ GatherBudget agreed_budget(const EngineComms& comms, const std::vector<Unit>& un
   // If one rank keeps parts, all ranks do: the least capacity has room for them.
   return {.capacity_bytes = all_reduce_min(comms.run, mine.capacity_bytes),
           .prefetched_numel = mine.prefetched_numel,
-          .overlaps_updates = overlaps_updates(placer.may_lie(), units, shard, spec, options.offload),
+          .overlaps_updates = overlaps_updates(placer.most_away(), units, shard, spec, options.offload),
           .keeps_parts = all_reduce_max(comms.run, mine.keeps_parts ? 1 : 0) == 1};
 }
 
@@ -78,7 +78,7 @@ int agreed_depth(const EngineComms& comms, const std::vector<Unit>& units, const
                  const Placer& placer, const OptimizerSpec& spec) {
   int depth = 0;
   refuse_together(comms, options, [&] {
-    depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(), placer.may_lie(),
+    depth = tiles_ahead(options.offload.host_memory, units, comms.mesh.shard, placer.placement(), placer.most_away(),
                         spec, placer.budgets().room().host);
   });
   return depth;
@@ -191,10 +191,10 @@ EngineParts::EngineParts(Communicator& communicator, std::vector<ParamSpec> para
       placer(&comms.run, comms.mesh, options, units, *rule, host),
       budget(agreed_budget(comms, units, options, placer, spec_of(*rule))),
       device(require_possible_on(host.device != nullptr ? *host.device : HostDevice::instance(), options,
-                                 placer.may_lie(), host.open_link != nullptr)),
+                                 placer.most_away(), host.open_link != nullptr)),
       unit_comms(comms, units, options, *rule, placer.placement(), budget, ledger, device, host),
       disk(make_disk(comms, options,
-                     state_bytes(units, comms.mesh.shard, placer.may_lie(), spec_of(*rule), Tier::kDisk).total(),
+                     state_bytes(units, comms.mesh.shard, placer.most_away(), spec_of(*rule), Tier::kDisk).total(),
                      host)),
       link(make_link(options, device, host.seams.link_clock)),
       state(units, placer.placement(), rule->states(), unit_comms.of_states(), ledger,

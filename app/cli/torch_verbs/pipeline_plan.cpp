@@ -102,7 +102,7 @@ void count_section(PipelineForecast::RankBytes& rank, const std::vector<ParamSpe
   const Placer placer(nullptr, mesh, options, units, *rule, known);
   known.rates = placer.rates();
   const Placement& placement = placer.placement();
-  const Placement later = placer.may_lie();
+  const Placement later = placer.most_away();
   require_disk(options.offload, state_bytes(units, mesh.shard, later, spec, Tier::kDisk).total());
   const int depth = tiles_ahead(options.offload.host_memory, units, mesh.shard, placement, later, spec, kNoLimit);
   const GatherBudget budget =

@@ -87,16 +87,16 @@ void place_as_run(TrainingPlan& plan, EngineHost known, const Trace& trace, Plan
   // twice.
   for (int round = 0; round < 2; ++round) {
     const Placer placer(nullptr, mesh, options, plan.units, *rule, known);
-    const int depth = require_room(plan, placer.placement(), placer.may_lie(),
+    const int depth = require_room(plan, placer.placement(), placer.most_away(),
                                    placer.budgets().device_is_apart() ? placer.budgets().room().host : kNoLimit);
     if (placer.movable())
       plan.movable_disk_bytes =
-          state_bytes(plan.units, mesh.shard, placer.may_lie(), optimizer_spec(plan), Tier::kDisk).total();
+          state_bytes(plan.units, mesh.shard, placer.most_away(), optimizer_spec(plan), Tier::kDisk).total();
     if (may_leave_device(plan)) {
       plan.tiers = placer.placement().tiers;
       const Schedule schedule = schedule_of(plan, trace);
       count_gathers(schedule, plan.units.size(), computation.step);
-      plan.beside = beside_states(plan, schedule, placer.may_lie(), depth);
+      plan.beside = beside_states(plan, schedule, placer.most_away(), depth);
     }
     // If states may move while a model trains, a run measures its computation.
     if (computation.from_run || placer.movable()) known.profile = computation.step;

@@ -40,7 +40,7 @@ class Placer {
   // states, the host has room for tiles, and the device is main memory.
   bool movable() const { return movable_; }
   // Returns the placement for which the disk must have room.
-  Placement may_lie() const { return movable_ ? all_away() : placement_; }
+  Placement most_away() const { return movable_ ? all_away() : placement_; }
   // Return the bytes of the states of placement(), and of states that cannot leave the device.
   const TierBudgets& held() const { return held_; }
   std::int64_t fixed_bytes() const { return fixed_bytes_; }
