@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The cost of train.leaves: step times of the GPT of examples/shakespeare with leaves and without, in turns.
+"""The cost of train.leaves: step times of a GPT of 4 layers with leaves and without, in turns.
 
     python3 benchmarks/leaves.py                          # 1 and 2 ranks, 4 leaves, 12 samples a step
     python3 benchmarks/leaves.py --leaves 8 --samples 24 --repeat 7
+    python3 benchmarks/leaves.py --width 256 --context 128
     python3 benchmarks/leaves.py --python PYTHON          # also the limit: plain PyTorch, if PYTHON has torch
 
 For each number of ranks a round runs three steps in turn. In the plain step a rank computes its samples at once. The
@@ -27,7 +28,14 @@ from peers.peer_step_rank import keep_heap
 from support.raw_rounds import RawRounds, spread
 from support.training_run import find_zero, print_table, train
 
-SHAPE = {"model.layers": 4, "model.width": 128, "model.heads": 4, "model.context": 64, "data.context": 64}
+
+def shape_of(args):
+    return Shape(width=args.width, context=args.context)
+
+
+def keys_of(shape):
+    keys = {f"model.{name}": getattr(shape, name) for name in ("layers", "width", "heads", "context")}
+    return {**keys, "data.context": shape.context}
 
 
 def arguments():
@@ -35,6 +43,8 @@ def arguments():
     a.add_argument("--ranks", default="1,2")
     a.add_argument("--leaves", type=int, default=4)
     a.add_argument("--samples", type=int, default=12, help="samples of a step")
+    a.add_argument("--width", type=int, default=128, help="of the GPT's layers")
+    a.add_argument("--context", type=int, default=64, help="tokens of a sample")
     a.add_argument("--steps", type=int, default=40)
     a.add_argument("--stage", type=int, default=2)
     a.add_argument("--repeat", type=int, default=5)
@@ -52,9 +62,10 @@ def limit(args):
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    model = make_gpt(Shape())
-    optimizer, context = adamw_of(model), Shape().context
-    tokens = torch.randint(Shape().vocab, (args.samples, context + 1))
+    shape = shape_of(args)
+    model = make_gpt(shape)
+    optimizer = adamw_of(model)
+    tokens = torch.randint(shape.vocab, (args.samples, shape.context + 1))
     seconds = {1: [], args.leaves: []}
     for step in range(2 * args.steps):
         for parts, of_parts in seconds.items():
@@ -86,7 +97,9 @@ def ways(args, ranks):
 
 def limit_rows(args, rounds):
     """Rows of plain PyTorch, a process a round."""
-    words = ["--leaves", str(args.leaves), "--samples", str(args.samples), "--steps", str(args.steps), "--in-torch"]
+    words = ["--in-torch"]
+    for name in ("leaves", "samples", "width", "context", "steps"):
+        words += [f"--{name}", str(getattr(args, name))]
     ratios = []
     for number in range(args.repeat):
         done = subprocess.run([args.python, __file__, *words], capture_output=True, text=True)
@@ -123,7 +136,13 @@ def main():
                 for name, keys in ways(args, ranks).items():
                     run = train(
                         args.zero,
-                        {**SHAPE, "run.threads": 1, "train.steps": args.steps, "zero.stage": args.stage, **keys},
+                        {
+                            **keys_of(shape_of(args)),
+                            "run.threads": 1,
+                            "train.steps": args.steps,
+                            "zero.stage": args.stage,
+                            **keys,
+                        },
                         ranks,
                         Path(folder) / "run",
                     )
@@ -144,9 +163,10 @@ def main():
                         *(f"{ratio:.3f}" for ratio in ratios),
                     ]
                 )
+    samples = f"{args.samples} samples of {args.context} tokens"
     print_table(
         [
-            f"{args.leaves} leaves, {args.samples} samples a step, stage {args.stage}, {args.repeat} rounds",
+            f"{args.leaves} leaves, {samples}, width {args.width}, stage {args.stage}, {args.repeat} rounds",
             "step ms",
             "spread",
             "of plain",

@@ -128,7 +128,7 @@ class OffloadedStates : public testing::Test {
     return with_disk;
   }
   static EngineHost host() {
-    EngineHost host{.rates = {.disk_read = 1e9, .disk_write = 1e9, .update_numel = 1e9}};
+    EngineHost host{.rates = {.requests = {.disk = {.read = 1e9, .write = 1e9}}, .update_numel = 1e9}};
     host.seams.read_memory = [] { return MemoryReading{.free_bytes = std::int64_t{1} << 40}; };
     return host;
   }
@@ -152,7 +152,7 @@ TEST_F(OffloadedStates, StepsKeepTheirBits) {
     EXPECT_EQ(moved, expected) << "stage " << stage;
     EXPECT_EQ(moved.reports[0].replans, 2);
     EXPECT_EQ(moved.reports[0].trace_mismatches, 0);
-    EXPECT_EQ(moved.reports[0].memory.state(), expected.reports[0].memory.state());
+    EXPECT_EQ(moved.reports[0].memory.device.state(), expected.reports[0].memory.device.state());
   }
 }
 
