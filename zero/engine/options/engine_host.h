@@ -33,7 +33,7 @@ struct EngineSeams {
 
 struct EngineHost {
   int local_world = 1;                       // ranks that share this machine's memory
-  bool updated_elsewhere = false;            // this rank is a worker, whose states servers update
+  bool updated_elsewhere = false;            // other ranks hold and update the optimizer states
   bool has_section = false;                  // the parameters are one section of a pipeline's model
   std::int64_t activation_bytes = 0;         // of a rank's activations on the host, if host_memory is kAuto
   std::int64_t device_activation_bytes = 0;  // of its blocks for activations in transfer between device and host

@@ -1,0 +1,97 @@
+// The roles of ranks, as attach() uses them.
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "zero/serve/role/make_role.h"
+#include "zero/serve/role/server_role.h"
+#include "zero/serve/role/worker_role.h"
+
+#include "tests/engine/scripted_model.h"
+#include "tests/engine/thread_ranks.h"
+#include "tests/support/message_of.h"
+
+namespace zero {
+namespace {
+
+// Large enough for several hash blocks of each server.
+std::vector<ParamSpec> wide_specs() {
+  return {{.name = "wte", .shape = {130, 100}, .own_unit = true}, {.name = "h.0.weight", .shape = {90, 101}}};
+}
+
+AttachOptions hashed(const SyncPlan& plan) {
+  AttachOptions options{.sync = plan};
+  options.shards = Cut::kHash;
+  return options;
+}
+
+AttachOptions weighted(const SyncPlan& plan) {
+  AttachOptions options{.sync = plan};
+  options.shards = Cut::kWeighted;
+  return options;
+}
+
+std::int64_t staging_of(ScriptedModel& model) {
+  return model.engine().resources().ledger.held(Tier::kDevice, MemoryTag::kStaging);
+}
+
+// A rank of every role: memory that a role takes from its engine is returned before the engine ends.
+TEST(Role, ReleaseReturnsItsMemory) {
+  on_ranks(3, [](Communicator& comm) {
+    const AttachOptions options = hashed({.servers = 2});
+    const std::unique_ptr<RankRole> role = make_role(comm, options);
+    ScriptedModel model(role->comm(), wide_specs(), role->options());
+    const std::int64_t before = staging_of(model);
+    role->attach(model.engine());
+    EXPECT_GT(staging_of(model), before) << "versions of a server, blocks of a worker";
+    role->release();
+    EXPECT_EQ(staging_of(model), before);
+    EXPECT_EQ(server_of(*role), nullptr);
+    EXPECT_EQ(worker_of(*role), nullptr);
+  });
+}
+
+TEST(Role, FirstRanksAreServers) {
+  on_ranks(3, [](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, {.sync = {.servers = 2}});
+    EXPECT_EQ(role->comm().world(), comm.rank() < 2 ? 2 : 1);
+    EXPECT_EQ(role->updated_elsewhere(), comm.rank() == 2);
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { role->refuse_statistics("norm.running_mean"); }),
+                     "the module keeps running statistics (norm.running_mean)"));
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { role->refuse_joint_checkpoint("save_all", "engine 1"); }),
+                     "save_all = engine 1: its states are on servers"));
+  });
+}
+
+TEST(Role, WithoutServersAllRanksUpdate) {
+  on_ranks(2, [](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, {.stage = 2});
+    EXPECT_EQ(&role->comm(), &comm);
+    EXPECT_EQ(role->options().stage, 2);
+    EXPECT_FALSE(role->updated_elsewhere());
+    role->refuse_statistics("norm.running_mean");
+    role->refuse_joint_checkpoint("save_all", "engine 1");
+    ScriptedModel model(role->comm(), small_specs(), role->options());
+    role->attach(model.engine());
+    EXPECT_FALSE(role->run_without_steps(0));
+    EXPECT_TRUE(role->states().empty());
+    model.forward(model.all_units());
+    model.backward(model.all_units(), 0, 0);
+    EXPECT_EQ(role->step({.lr = 0.01}, {}).step, 1);
+    role->release();
+  });
+}
+
+TEST(Role, ServersOwnTheWeights) {
+  on_ranks(4, [](Communicator& comm) {
+    EXPECT_EQ(with_weights_of_owners(weighted({.servers = 3}), comm, 4).shard_weights.size(), 3U);
+    EXPECT_EQ(with_weights_of_owners(weighted({}), comm, 4).shard_weights.size(), 4U);
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { with_weights_of_owners(weighted({.servers = 4}), comm, 4); }),
+                     "sync.servers = 4"));
+  });
+}
+
+}  // namespace
+}  // namespace zero
