@@ -1,6 +1,9 @@
 // The roles of ranks, as attach() uses them.
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -9,8 +12,7 @@
 #include "zero/serve/role/server_role.h"
 #include "zero/serve/role/worker_role.h"
 
-#include "tests/engine/scripted_model.h"
-#include "tests/engine/thread_ranks.h"
+#include "tests/serve/served_run.h"
 #include "tests/support/message_of.h"
 
 namespace zero {
@@ -65,6 +67,17 @@ TEST(Role, FirstRanksAreServers) {
   });
 }
 
+// A worker receives weights into memory of operators; only a worker refuses a device that the host cannot write.
+TEST(Role, AWorkerNeedsReadableMemory) {
+  on_ranks(2, [](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, {.sync = {.servers = 1}});
+    role->refuse_device(HostDevice::instance());
+    const RecordedDevice device;
+    if (comm.rank() == 0) return role->refuse_device(device);
+    EXPECT_TRUE(says(message_of<ConfigError>([&] { role->refuse_device(device); }), "a worker with servers"));
+  });
+}
+
 TEST(Role, WithoutServersAllRanksUpdate) {
   on_ranks(2, [](Communicator& comm) {
     const std::unique_ptr<RankRole> role = make_role(comm, {.stage = 2});
@@ -80,6 +93,66 @@ TEST(Role, WithoutServersAllRanksUpdate) {
     model.forward(model.all_units());
     model.backward(model.all_units(), 0, 0);
     EXPECT_EQ(role->step({.lr = 0.01}, {}).step, 1);
+    role->release();
+  });
+}
+
+// The worker leaves after its last step, and the server then returns.
+TEST(Role, AWorkersStepsHaveBitsOfOneRank) {
+  const TrainedClocks run{.clocks = 3};
+  std::vector<std::uint32_t> weights;
+  on_ranks(2, [&](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, {.sync = {.servers = 1}});
+    ScriptedModel model(role->comm(), small_specs(), role->options());
+    role->attach(model.engine());
+    if (comm.rank() == 0) {
+      EXPECT_TRUE(role->run_without_steps(0));
+      weights = slice_bits(model);
+    } else {
+      model.compute_as(0);
+      role->begin();
+      for (std::int64_t clock = 0; clock < run.clocks; ++clock) {
+        run_passes(model, clock, 1);
+        EXPECT_EQ(role->step({.lr = run.lr(clock)}, {.loss = loss_of(0, clock)}).step, clock + 1);
+      }
+      role->leave();
+    }
+    role->release();
+  });
+  EXPECT_EQ(weights, plain_run({}, 1, small_specs(), run).weights);
+}
+
+// The newest version is in the engine's states, so the role has only the older ones.
+TEST(Role, OlderVersionsAreSavedAndRestored) {
+  const AttachOptions options{.sync = {.mode = SyncMode::kStale, .servers = 1, .staleness = 1}};
+  std::string name;
+  std::vector<std::byte> saved;
+  on_ranks(2, [&](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, options);
+    if (comm.rank() != 0) return;
+    ScriptedModel model(role->comm(), small_specs(), role->options());
+    role->attach(model.engine());
+    server_of(*role)->versions().keep(4);
+    server_of(*role)->versions().keep(5);
+    const std::vector<RoleState> states = role->states();
+    if (states.size() == 1) {
+      name = states.front().name;
+      saved.assign(states.front().bytes.begin(), states.front().bytes.end());
+    }
+    role->release();
+  });
+  EXPECT_EQ(name, "server/version/4");
+  ASSERT_FALSE(saved.empty());
+  on_ranks(2, [&](Communicator& comm) {
+    const std::unique_ptr<RankRole> role = make_role(comm, options);
+    if (comm.rank() != 0) return;
+    ScriptedModel model(role->comm(), small_specs(), role->options());
+    role->attach(model.engine());
+    WeightVersions& versions = server_of(*role)->versions();
+    role->restore({.states = {{.name = name, .bytes = saved}}, .num_files = 2, .steps = 5});
+    EXPECT_FALSE(versions.has(4)) << "a checkpoint of two servers";
+    role->restore({.states = {{.name = name, .bytes = saved}}, .num_files = 1, .steps = 5});
+    EXPECT_TRUE(std::ranges::equal(versions.kept(4), saved));
     role->release();
   });
 }
