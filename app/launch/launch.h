@@ -25,7 +25,7 @@ namespace zero {
 // Restarts:
 // - After a failure all ranks start again, up to max_restarts times. Each start is a new generation (ZERO_GENERATION).
 // - If the others can continue without a rank, only that rank starts again, in the same generation. This also counts as
-//   a restart. Such ranks are the workers of a parameter server; `spared_from` is the first of them.
+//   a restart. `spared_from` is the first of such ranks, and all ranks after it are such ranks.
 // - With min_ranks, a rank that keeps failing at one point is given up, and the other ranks continue.
 // - Memory that the launcher holds for its ranks (zero/comm/launcher/launcher_memory.h) is available to the next
 //   generation.

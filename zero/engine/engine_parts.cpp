@@ -163,7 +163,6 @@ Device& require_possible_on(Device& device, const AttachOptions& options, const 
   if (std::holds_alternative<OwnRuleOptions>(options.optimizer) && rule_of(options)->factors() != nullptr)
     refuse("optimizer.rule", name_of(options.optimizer), "your own update rule with states of rows and columns");
   if (placement.merged_copies > 1) refuse("sync.mode", "local", "training copies apart");
-  if (placement.updated_elsewhere) refuse("sync.servers", "", "a worker with servers");
   return device;
 }
 

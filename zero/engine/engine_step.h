@@ -44,7 +44,7 @@ class EngineStep {
   // gradient, the step begins again without any micro-batch. No-op before the first backward pass of a step.
   void drop(const std::vector<bool>& params);
 
-  // Local. Ends a step whose update is made elsewhere; see ServedAccess::give_away().
+  // Local. Ends a step whose update is made elsewhere; see HalfSteps::give_away().
   void give_away(const TakeGradient& take, const std::function<void()>& taken);
 
   // Makes the weights the anchors before the first step, if copies train apart; no-op later. Call it between steps.

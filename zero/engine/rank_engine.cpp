@@ -33,7 +33,7 @@ struct RankEngine::Inside {
         step(parts, update_times, state_mover, statistics),
         states(parts, update_times, step, io),
         gradients(parts, step, io),
-        served(parts, step, io) {}
+        half_steps(parts, step, io) {}
 
   EngineParts parts;
   FatalIo io;
@@ -43,7 +43,7 @@ struct RankEngine::Inside {
   EngineStep step;
   StateAccess states;
   GradientAccess gradients;
-  ServedAccess served;
+  HalfSteps half_steps;
 };
 
 RankEngine::RankEngine(Communicator& comm, std::vector<ParamSpec> specs, std::vector<Unit> units,
@@ -180,8 +180,8 @@ GradientAccess& RankEngine::gradients() {
   return in_->gradients;
 }
 
-ServedAccess& RankEngine::served() {
-  return in_->served;
+HalfSteps& RankEngine::half_steps() {
+  return in_->half_steps;
 }
 
 ParameterWrites& RankEngine::writes() {

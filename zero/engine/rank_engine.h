@@ -9,7 +9,7 @@
 // It works on units and flat bytes, not on tensors. zero/torch reports what the model does; the observer receives the
 // address of each gathered unit. The schedule, or Demand if there is none (zero/plan), determines which units are
 // gathered, released, reduced and updated. Placer and Rebalancer choose the tiers of states. Executor, StepPasses,
-// UpdateTimes, EngineStep, StateMover, StateAccess and ServedAccess carry this out. If a read or write of states fails,
+// UpdateTimes, EngineStep, StateMover, StateAccess and HalfSteps carry this out. If a read or write of states fails,
 // every later call throws the same IoError, which names rank and unit. Collective, unless said otherwise: every rank's
 // model does the same things in the same order. One thread at a time.
 #pragma once
@@ -19,11 +19,11 @@
 
 #include "zero/engine/gather/gathered_unit.h"
 #include "zero/engine/gradient_access.h"
+#include "zero/engine/half_steps.h"
 #include "zero/engine/options/engine_host.h"
 #include "zero/engine/options/engine_resources.h"
 #include "zero/engine/options/options.h"
 #include "zero/engine/options/step_report.h"
-#include "zero/engine/served_access.h"
 #include "zero/engine/state_access.h"
 #include "zero/engine/states/parameter_writes.h"
 #include "zero/engine/wire/step_sync.h"
@@ -75,7 +75,7 @@ class RankEngine final : private UnitPins {
   StateAccess& states();
   const StateAccess& states() const;
   GradientAccess& gradients();
-  ServedAccess& served();
+  HalfSteps& half_steps();
   ParameterWrites& writes();
   EngineReport report() const;
   WorkSeconds take_work_seconds();

@@ -141,7 +141,7 @@ void PushServer::update(const PushAction& action, const UpdateRules& rules, Serv
   const double lr = plan_.lr_of(new_lr, action.age);
   compensate(action);
   const GivenGradients sum = pushed_.sum_of(action.workers, micro_batches_);
-  const StepReport report = engine_.served().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
+  const StepReport report = engine_.half_steps().apply(sum, lr, has_loss ? rules.limits(loss) : StepLimits{});
   for (const int worker : action.workers) pushed_.drop_oldest(worker);
   versions_.keep(action.version + 1);
   last_ = report;

@@ -46,6 +46,7 @@ class PushServer {
   // through versions().
   void begin(std::int64_t clock);
   WeightVersions& versions() { return versions_; }
+  const WeightVersions& versions() const { return versions_; }
 
   // Serves until every worker in the run has done all clocks below `clock`. A lost worker is left out if the plan
   // allows it; otherwise the run ends, and the error names the worker. The run also ends in two other cases:

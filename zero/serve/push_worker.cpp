@@ -104,7 +104,7 @@ void PushWorker::require_same_configuration() const {
 }
 
 void PushWorker::tell(const PushHeader& header) {
-  const std::vector<bool>& present = engine_.served().present();
+  const std::vector<bool>& present = engine_.half_steps().present();
   std::vector<std::byte> message(sizeof header + mask_bytes(present.size()));
   std::memcpy(message.data(), &header, sizeof header);
   pack_mask(present, std::span(message).subspan(sizeof header));
@@ -151,7 +151,7 @@ void PushWorker::push_gradients() {
     ZERO_CHECK(dtype == layout_.gradient_dtype(unit), "a gradient of {} goes to servers as another type", unit.name);
     for (int server = 0; server < layout_.servers(); ++server) send_part(unit, server, gradient);
   };
-  engine_.served().give_away(send, [this] {
+  engine_.half_steps().give_away(send, [this] {
     for (int server = 0; server < layout_.servers(); ++server) await_reader(run_, server);
   });
 }
@@ -179,7 +179,7 @@ std::span<const std::byte> PushWorker::put_together(const Unit& unit, int server
 }
 
 void PushWorker::drop_gradients() {
-  engine_.served().give_away([](int, const std::byte*, DType) {}, [] {});
+  engine_.half_steps().give_away([](int, const std::byte*, DType) {}, [] {});
 }
 
 // Receives the weights that the answer announces.
@@ -206,7 +206,7 @@ void PushWorker::take_part(const Unit& unit, int server) {
   const PushLayout::Part& part = layout_.part(unit, server);
   if (part.numel == 0) return;
   const auto size = static_cast<std::int64_t>(size_of(unit.dtype));
-  std::byte* const whole = engine_.served().whole_parameter(unit.index);
+  std::byte* const whole = engine_.half_steps().whole_parameter(unit.index);
   std::byte* const to =
       part.together ? whole + *part.together * size : blocks_[static_cast<std::size_t>(server)].data();
   Work work =

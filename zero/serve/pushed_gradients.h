@@ -2,7 +2,7 @@
 //
 //   std::byte* at = pushed.begin(worker, header, present);     // room for a push
 //   ... receive into pushed.part(at, unit) for each trained unit ...
-//   engine.served().apply(pushed.sum_of({0, 1}, micro_batches), lr);    // the oldest push of each of these workers
+//   engine.half_steps().apply(pushed.sum_of({0, 1}, micro_batches), lr);    // the oldest push of each of these workers
 //   pushed.drop_oldest(0); pushed.drop_oldest(1);
 //
 // Memory is charged as staging, and used again for later pushes. Local.

@@ -39,7 +39,7 @@ void WeightVersions::keep(std::int64_t version) {
   std::byte* const memory = memory_for(version);
   for (const Unit& unit : engine_.units())
     if (unit.trainable)
-      engine_.served().read_parameter_shard(unit.index, memory + offsets_[static_cast<std::size_t>(unit.index)]);
+      engine_.half_steps().read_parameter_shard(unit.index, memory + offsets_[static_cast<std::size_t>(unit.index)]);
 }
 
 void WeightVersions::restore(std::int64_t version, std::span<const std::byte> bytes) {

@@ -142,7 +142,7 @@ void WorkerTransfers::send_part(int worker, const Unit& unit) {
         Frozen{.part = transfer.num_sent,
                .bytes = std::vector<std::byte>(static_cast<std::size_t>(bytes)),
                .charge = Charge(engine_.resources().ledger, Tier::kDevice, MemoryTag::kStaging, bytes)});
-    engine_.served().read_parameter_shard(unit.index, copy.bytes.data());
+    engine_.half_steps().read_parameter_shard(unit.index, copy.bytes.data());
     shard = copy.bytes;
   }
   const auto bytes = static_cast<std::size_t>(layout_.weight_bytes(unit, run_.rank()));

@@ -2,7 +2,7 @@
 
 #include "zero/base/error/error.h"
 #include "zero/engine/options/option_numbers.h"
-#include "zero/engine/states/shard_weights.h"
+#include "zero/serve/role/make_role.h"
 #include "zero/torch/attach_host.h"
 #include "zero/torch/attached_module.h"
 #include "zero/torch/engine_control.h"
@@ -20,7 +20,7 @@ Engine attach(ModelTensors model, World& world, AttachOptions options) {
 Engine attach(ModelTensors model, World& world, AttachOptions options, const EngineHost& host) {
   require_numbers(options);
   model = with_quantised_buffers(std::move(model));
-  options = with_shard_weights(std::move(options), world.communicator(), world.local_size());
+  options = with_weights_of_owners(std::move(options), world.communicator(), world.local_size());
   return Engine(std::make_unique<AttachedModule>(model, world, std::move(options), host));
 }
 
@@ -72,7 +72,9 @@ void Engine::discard_gradients() {
 void Engine::serve() {
   attached().values().require();
   const EngineProgress progress = attached().engine().states().progress();
-  attached().role().serve(progress.steps + progress.skipped);
+  if (!attached().role().run_without_steps(progress.steps + progress.skipped))
+    throw ConfigError("serve", "", "called on a rank that is not a server",
+                      "call it only on the first sync.servers ranks");
 }
 
 void Engine::merge_copies() {

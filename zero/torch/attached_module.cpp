@@ -14,6 +14,7 @@
 #include "zero/comm/collectives.h"
 #include "zero/comm/transport/open_device_link.h"
 #include "zero/device/open_device.h"
+#include "zero/serve/role/make_role.h"
 #include "zero/torch/attached/first_values.h"
 #include "zero/torch/attached/other_holders.h"
 #include "zero/torch/seam/torch_device.h"
@@ -81,23 +82,24 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
       parameters_(attached_parameters(model, world.communicator(), aligned(options, *device_), host.has_section, *this,
                                       *device_)),
       gradients_(parameters_, *this),
-      role_(world.communicator(), options),
-      values_(role_, world.rank(), options.awaits_load),
+      role_(make_role(world.communicator(), options)),
+      values_(*role_, world.rank(), options.awaits_load),
       exceptions_at_start_(std::uncaught_exceptions()) {
   if (options.weights && options.awaits_load)
     throw ConfigError("attach", "awaits_load", "`weights` gives the first values already", "give only one of the two");
   const WeightSource source = std::exchange(options.weights, nullptr);
   const std::optional<DType> dtype = options.dtype;
-  AttachOptions of_role = role_.options();
+  AttachOptions of_role = role_->options();
   of_role.weights = nullptr;
-  if (options.sync.has_servers() || options.leaves > 0) refuse_statistics(model, options);
-  require_same_buffers(model.buffers, role_.comm_of_buffers());
+  refuse_statistics(model, options.leaves);
+  require_same_buffers(model.buffers, role_->comm_of_buffers());
   refuse_simulated_link(options, *device_);
+  role_->refuse_device(*device_);
   stream_ = adopt_stream(*device_);
   share_memory(*device_);
   EngineHost on_device = host;
   on_device.local_world = world.local_size();
-  on_device.updated_elsewhere = role_.is_worker();
+  on_device.updated_elsewhere = role_->updated_elsewhere();
   on_device.device = device_.get();
   if (!device_->host_readable())
     on_device.ranks_on_device = num_sharers(*device_, world.communicator(), host.ranks_on_device);
@@ -105,35 +107,35 @@ AttachedModule::AttachedModule(const ModelTensors& model, World& world, AttachOp
     on_device.free_device_bytes = [this] { return free_bytes_of(*device_).value_or(0); };
   if (world.links_devices() && !on_device.open_link) on_device.open_link = &open_device_link;
   engine_ =
-      std::make_unique<RankEngine>(role_.comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
+      std::make_unique<RankEngine>(role_->comm(), parameters_.specs(), parameters_.units(), of_role, *this, on_device);
   scopes_ = std::make_unique<OpenScopes>(*engine_, parameters_);
-  role_.attach(*engine_);
+  role_->attach(*engine_);
+  attached_role_.reset(role_.get());
   states_ = std::make_unique<AttachedStates>(*engine_, parameters_, buffers_);
-  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, values_, buffers_, place_of(*device_), role_.server());
+  checkpoints_ = std::make_unique<AttachedCheckpoints>(*engine_, values_, buffers_, place_of(*device_), *role_);
   steps_ =
-      std::make_unique<AttachedSteps>(PartsOfSteps{*engine_, parameters_, gradients_, role_, values_, *checkpoints_});
-  const bool has_values = values_.complete() && !role_.is_worker();
+      std::make_unique<AttachedSteps>(PartsOfSteps{*engine_, parameters_, gradients_, *role_, values_, *checkpoints_});
+  const bool has_values = values_.complete() && !role_->updated_elsewhere();
   if (source && has_values) load_from_source(*engine_, source);
   for (const Unit& unit : parameters_.units()) {
     if (!source && has_values) load_from_tensors(*engine_, unit, parameters_);
     parameters_.take_over(unit);
     gradients_.watch(unit);
   }
-  buffers_ = first_buffers(model.buffers, dtype, place_of(*device_), role_.comm_of_buffers());
+  buffers_ = first_buffers(model.buffers, dtype, place_of(*device_), role_->comm_of_buffers());
   if (values_.complete()) engine_->settle();
 }
 
-// Refuses statistics that a module gathers in training (BatchNorm): each worker would have its own, and no server any.
-// With leaves each rank would gather those of its own leaves.
-void AttachedModule::refuse_statistics(const ModelTensors& model, const AttachOptions& options) {
+// Refuses statistics that a module gathers in training (BatchNorm), if the role does. With leaves each rank would
+// gather those of its own leaves.
+void AttachedModule::refuse_statistics(const ModelTensors& model, int leaves) const {
   for (const ModelTensors::Buffer& buffer : model.buffers) {
     if (!buffer.becomes_fp32) continue;
-    if (options.leaves > 0)
-      throw ConfigError("train.leaves", fmt::format("{}", options.leaves),
+    if (leaves > 0)
+      throw ConfigError("train.leaves", fmt::format("{}", leaves),
                         fmt::format("the module keeps running statistics of a rank's samples ({})", buffer.name),
                         "use a norm without them, such as LayerNorm or GroupNorm; or leave out train.leaves");
-    throw ConfigError("sync.servers", "", fmt::format("the module keeps running statistics ({})", buffer.name),
-                      "use a norm without them, such as LayerNorm; or leave out sync.servers");
+    role_->refuse_statistics(buffer.name);
   }
 }
 
@@ -168,7 +170,7 @@ void AttachedModule::detach() {
 void AttachedModule::end() {
   if (values_.complete()) scopes_->end_left();
   scopes_->drop();
-  if (PushWorker* worker = role_.worker()) worker->leave();
+  role_->leave();
   if (gives_back_ && values_.complete()) give_back_all();
   if (!gives_back_ && values_.complete()) end_exchanges();
   ending_ = true;

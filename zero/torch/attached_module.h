@@ -2,13 +2,13 @@
 //
 // The fallback in parameter_use.cpp calls use() for each operator on a parameter. A hook on each parameter's
 // AccumulateGrad node calls take_gradient(). The engine calls bind() with the address of a unit's bytes. The parts are
-// in zero/torch/attached, except OperatorPass:
+// in zero/torch/attached, except RankRole and OperatorPass:
 //
 //   AttachedParameters    the tensors, and the addresses of their memory   AttachedSteps    steps; dropped gradients
 //   AttachedGradients     gradients on their way to the engine             OpenScopes       gathered(), averaged() ...
 //   AttachedStates        reading parameters, moments and gradients        first_values     the values at the beginning
 //   AttachedCheckpoints   saving and loading                               AttachedValues   whether there are values
-//   AttachedRole          the rank as server or worker                     OperatorPass     the pass of an operator
+//   RankRole              the rank's half of a step (zero/engine)          OperatorPass     the pass of an operator
 #pragma once
 
 #include <memory>
@@ -18,10 +18,10 @@
 
 #include "zero/comm/transport/world.h"
 #include "zero/engine/options/engine_host.h"
+#include "zero/engine/rank_role.h"
 #include "zero/torch/attached/attached_checkpoints.h"
 #include "zero/torch/attached/attached_gradients.h"
 #include "zero/torch/attached/attached_parameters.h"
-#include "zero/torch/attached/attached_role.h"
 #include "zero/torch/attached/attached_states.h"
 #include "zero/torch/attached/attached_steps.h"
 #include "zero/torch/attached/attached_values.h"
@@ -64,13 +64,17 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   AttachedValues& values() { return values_; }
   const AttachedParameters& parameters() const { return parameters_; }
   RankEngine& engine() const { return *engine_; }
-  AttachedRole& role() { return role_; }
+  RankRole& role() { return *role_; }
   const World& world() const { return world_; }
   // The device on which the model computes. Shared, because activation stores may outlive the attached module.
   const std::shared_ptr<Device>& device() const { return device_; }
   OpenScopes& scopes() { return *scopes_; }
 
  private:
+  struct ReleaseRole {
+    void operator()(RankRole* role) const { role->release(); }
+  };
+
   void bind(int unit, std::byte* data) override;
   // Called by the fallback before an operator runs on parameter `param`.
   GatheredUnit use(int param, bool writes) override;
@@ -80,7 +84,7 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   void take_gradient(int param) override;
 
   bool watches_write(int unit) const;
-  static void refuse_statistics(const ModelTensors& model, const AttachOptions& options);
+  void refuse_statistics(const ModelTensors& model, int leaves) const;
   void end();
   void end_exchanges();
   void give_back_all();
@@ -90,10 +94,11 @@ class AttachedModule final : public UnitObserver, public ParameterOwner {
   std::optional<c10::Stream> stream_;  // the GPU's stream at attach(); empty on the CPU
   AttachedParameters parameters_;
   AttachedGradients gradients_;
-  AttachedRole role_;
+  std::unique_ptr<RankRole> role_;
   AttachedValues values_;
   NamedBuffers buffers_;  // each tensor once
   std::unique_ptr<RankEngine> engine_;
+  std::unique_ptr<RankRole, ReleaseRole> attached_role_;  // releases the role before the engine is destroyed
   std::unique_ptr<AttachedStates> states_;
   std::unique_ptr<AttachedCheckpoints> checkpoints_;
   std::unique_ptr<OpenScopes> scopes_;

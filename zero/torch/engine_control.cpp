@@ -40,11 +40,8 @@ std::size_t EngineControl::visit_some(std::size_t first, const AttachedStates::P
                                       bool full_precision) {
   return attached_.states().visit_some(first, visit, full_precision);
 }
-PushServer* EngineControl::server() {
-  return attached_.role().server();
-}
-PushWorker* EngineControl::worker() {
-  return attached_.role().worker();
+RankRole& EngineControl::role() {
+  return attached_.role();
 }
 WorkSeconds EngineControl::take_work_seconds() {
   return attached_.engine().take_work_seconds();

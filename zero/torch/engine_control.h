@@ -27,8 +27,7 @@ namespace zero {
 
 class ActivationStore;
 class AttachedModule;
-class PushServer;
-class PushWorker;
+class RankRole;
 
 class EngineControl {
  public:
@@ -60,10 +59,8 @@ class EngineControl {
   std::size_t visit_some(std::size_t first, const std::function<void(const std::string&, const at::Tensor&)>& visit,
                          bool full_precision);
 
-  // Local. Return this rank's part in a run with servers; null: this rank has the other part, or the run has no
-  // servers.
-  PushServer* server();
-  PushWorker* worker();
+  // Local. Returns this rank's role in the steps of its run.
+  RankRole& role();
 
   // Local.
   WorkSeconds take_work_seconds();  // seconds since the last call

@@ -27,8 +27,7 @@ class EngineSet {
         refuse(index, "it was given twice", "give each engine once");
       if (&attached.world() != &engines.front()->attached().world())
         refuse(index, "it was attached in another world than engine 0", "save the engines of each world separately");
-      if (attached.role().is_worker() || attached.role().server() != nullptr)
-        refuse(index, "its states are on servers", "use save() and load(), or leave out sync.servers");
+      attached.role().refuse_joint_checkpoint(call, fmt::format("engine {}", index));
       attached_.push_back(&attached);
     }
   }

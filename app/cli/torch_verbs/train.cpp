@@ -19,8 +19,8 @@
 #include "zero/base/process/descriptor_limit.h"
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
-#include "zero/engine/states/shard_weights.h"
 #include "zero/memory/account/host_memory.h"
+#include "zero/serve/role/make_role.h"
 #include "zero/torch/activations/large_blocks.h"
 
 #include "app/cli/torch_verbs/host_group.h"
@@ -82,7 +82,7 @@ int train_rank(const TrainRequest& request, World& world, const RankPlace& place
   HostGroup group = group_of_run(loaded, world, place.local_rank, job.device);
   if (group.ranks > 0) job.attach.group = group.ranks;
   job.group_line = std::move(group.line);
-  job.attach = with_shard_weights(std::move(job.attach), world.communicator(), world.local_size());
+  job.attach = with_weights_of_owners(std::move(job.attach), world.communicator(), world.local_size());
   job.launch = detect_launch(std::getenv, ::getppid());
   job.overwrite = request.overwrite;
   job.replay = request.replay;

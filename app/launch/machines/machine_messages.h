@@ -3,9 +3,9 @@
 //   leader.say(machine, {.kind = MachineMessage::Kind::kAgain, .rank = 3, .ms = 2000});
 //
 // The launcher of machine 0 leads (MachineLeader): it decides which ranks start again, and counts all restarts. The
-// other launchers ask it (MachineMember). A launcher whose machine has only workers cannot tell whether a worker failed
-// by itself, or because a server died. The launcher of machine 0 can. Its machine has the first ranks that may not
-// fail, and it asks the launchers of the other such ranks.
+// other launchers ask it (MachineMember). If all ranks of a machine may fail, its launcher cannot tell whether a rank
+// failed by itself, or because a rank that may not fail died. The launcher of machine 0 can: its machine has the first
+// ranks that may not fail, and it asks the launchers of the other such ranks.
 //
 // The launchers meet at the port after the master's, and prove to each other that they have the job's token
 // (ZERO_TOKEN). Local. machine_meeting() throws ConfigError.
@@ -40,9 +40,9 @@ namespace zero {
 //                                                       ranks start again. Open questions are not answered
 //   kEnded     ->                                       all ranks have ended. The next attempt begins after all kEnded
 //
-// The answers to kLost and kCheck are delayed by LaunchOptions::witness. If a worker saw the death of a server first,
-// the launcher usually knows of the death by then. If it does not, the replacement begins and ends with the attempt,
-// and a restart is wasted.
+// The answers to kLost and kCheck are delayed by LaunchOptions::witness. If a rank that may fail saw the death of one
+// that may not, the launcher usually knows of this death by then. If it does not, the replacement begins and ends with
+// the attempt, and a restart is wasted.
 //
 // A launcher counts as lost if it hangs up, is silent for half a minute, or does not answer in time. It must answer
 // kCheck within half of LaunchOptions::answer, and kLost within all of it. If another launcher is lost, its ranks are

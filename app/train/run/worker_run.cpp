@@ -3,7 +3,7 @@
 #include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/comm/group.h"
-#include "zero/serve/push_worker.h"
+#include "zero/serve/role/worker_role.h"
 #include "zero/torch/activations/activation_store.h"
 #include "zero/torch/engine_control.h"
 
@@ -50,7 +50,7 @@ TrainResult run_worker(const TrainJob& job, World& world) {
   AttachOptions options = job.attach;
   options.awaits_load = true;  // the servers have the values
   Engine engine = attach(tensors_of(task->module()), world, std::move(options));
-  PushWorker& worker = *engine.control().worker();
+  PushWorker& worker = *worker_of(engine.control().role());
   const SampleShares shares(job.train.share, job.train.batch, job.attach.sync.num_workers(world.size()),
                             job.attach.sync.worker_of(world.rank()));
   TrainingStep training(job, *task, engine, job.attach.sync.worker_of(world.rank()), shares, nullptr);

@@ -5,13 +5,14 @@
 #include "zero/base/error/check.h"
 #include "zero/base/error/error.h"
 #include "zero/base/process/clock.h"
+#include "zero/serve/role/server_role.h"
 #include "zero/torch/engine_control.h"
 
 namespace zero {
 namespace {
 
-PushServer& server_of(Engine& engine) {
-  PushServer* const server = engine.control().server();
+PushServer& required_server(Engine& engine) {
+  PushServer* const server = server_of(engine.control().role());
   ZERO_CHECK(server != nullptr, "a served step on a rank that is no server");
   return *server;
 }
@@ -43,7 +44,7 @@ ServedStep::ServedStep(const TrainJob& job, const Task& task, Engine& engine, Co
       task_(task),
       engine_(engine),
       run_(run),
-      server_(server_of(engine)),
+      server_(required_server(engine)),
       last_loss_(std::numeric_limits<double>::quiet_NaN()) {
   if (run.rank() == 0) {
     if (!job.replay.empty()) server_.replay(PushLog::read(RunFiles(job.replay).pushes).events);

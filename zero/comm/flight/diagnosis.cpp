@@ -79,7 +79,7 @@ struct Progress {
   }
 
  private:
-  // A send that has not ended is no wait. A server receives from many ranks at once, and waits for any of them.
+  // A send that has not ended is no wait. A rank that receives from many ranks at once waits for any of them.
   const FlightEntry* find_awaited() {
     const FlightEntry* newest = nullptr;
     for (const FlightEntry& entry : record->entries) {

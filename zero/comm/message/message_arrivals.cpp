@@ -191,8 +191,8 @@ void MessageCommunicator::notify_others(Notice notice) {
   }
 }
 
-// Waits until every living rank has received the notice. A server that evaluates receives it later, if its library
-// moves bytes only during calls. A rank that leaves with an error does not wait for that.
+// Waits until every living rank has received the notice. A rank that computes for long receives it later, if its
+// library moves bytes only during calls. A rank that leaves with an error does not wait for that.
 void MessageCommunicator::say_goodbye() {
   if (!run_.watches) return;
   const bool hurries = std::uncaught_exceptions() > 0;

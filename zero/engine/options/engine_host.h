@@ -33,7 +33,7 @@ struct EngineSeams {
 
 struct EngineHost {
   int local_world = 1;             // ranks that share this machine's memory
-  bool updated_elsewhere = false;  // this rank is a worker, whose states servers update
+  bool updated_elsewhere = false;  // other ranks hold and update the optimizer states
   bool has_section = false;        // the parameters are one section of a pipeline's model
   // Of a rank's offloaded activations: on the host if host_memory is kAuto; on the device its blocks in transfer.
   PerTier<std::int64_t> activation_bytes{};

@@ -174,8 +174,7 @@ struct ParameterValues {
 };
 ParameterValues values_of(const AttachOptions& options, const ParamSpec& spec);
 
-// Returns the same options with equal ranges. units_of() then makes whole units: for a single rank, and for a worker
-// whose servers cut units in another way.
+// Returns the same options with equal ranges. units_of() then makes whole units, as a rank with all elements has them.
 AttachOptions with_equal_ranges(AttachOptions options);
 
 // Returns whether a parameter is a matrix of a hidden layer: two or more dimensions, but no embedding and no head. A
@@ -208,10 +207,10 @@ void require_matrix(const std::vector<ParamSpec>& specs, const AttachOptions& op
 // parameter of a group.
 void require_members(const std::vector<ParamSpec>& specs, const std::vector<ParameterGroup>& groups);
 
-// Returns the units of a model, cut for the `world` ranks that hold one copy of it, or for the servers. Throws as
-// make_units() and mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as
-// require_rule() does, or "zero.shard_weights". Weighted units have the view of the rank with the largest weight
-// (as_seen_by()); without weights all ranks have the same weight.
+// Returns the units of a model, cut for the `world` ranks that hold one copy of it. Throws as make_units() and
+// mesh_of(). Throws ConfigError under "zero.shards" if other options forbid that cut, as require_rule() does, or
+// "zero.shard_weights". Weighted units have the view of the rank with the largest weight (as_seen_by()); without
+// weights all ranks have the same weight.
 std::vector<Unit> units_of(const std::vector<ParamSpec>& specs, int world, const AttachOptions& options);
 
 // Returns the mesh of `world` ranks. Throws ConfigError under "zero.group" if the group does not divide them, and under

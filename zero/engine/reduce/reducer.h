@@ -43,8 +43,8 @@ class Reducer {
   // Adds a gradient, contiguous and in the unit's dtype. Collective if it must allocate a staging block, else Local. So
   // all ranks must add gradients in the same order.
   void add(int param, const std::byte* gradient);
-  // Local. For a server of a parameter server, which runs no passes: reduce() sums these gradients, which workers sent.
-  // `given` must live until clear().
+  // Local. For a rank that runs no passes: reduce() sums these gradients, which other ranks computed. `given` must live
+  // until clear().
   void give(const GivenGradients& given);
   const GivenGradients* given() const { return given_; }
   // Called once for each unit with a complete sum. `pass`: number of the backward pass in the step, from 0. Only

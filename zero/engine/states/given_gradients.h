@@ -1,9 +1,9 @@
-// GivenGradients: gradients of a step that other ranks have computed and sent.
+// GivenGradients, TakeGradient: gradients of a step from other ranks, and for other ranks.
 //
-//   engine.served().apply({.present = ..., .number = 2, .dtype = ..., .shards = [&](int unit) { ... }}, lr);
+//   engine.half_steps().apply({.present = ..., .number = 2, .dtype = ..., .shards = [&](int unit) { ... }}, lr);
+//   engine.half_steps().give_away([&](int unit, const std::byte* gradient, DType dtype) { ... }, [] {});
 //
-// A server's engine takes the gradients of workers instead of running a model. Local; the functions are called only
-// within the step.
+// An engine with given gradients runs no passes. Local; the functions are called only within the step.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct GivenGradients {
   std::function<std::vector<const std::byte*>(int unit)> shards;
 };
 
-// Takes a unit's whole gradient from a worker's engine, in the type in which it is sent to servers.
+// Takes a unit's whole gradient, in the type in which it is sent.
 using TakeGradient = std::function<void(int unit, const std::byte* gradient, DType dtype)>;
 
 }  // namespace zero

@@ -77,13 +77,9 @@ void ParameterWrites::refuse(Communicator& run, const std::vector<ParamSpec>& sp
   ZERO_CHECK(false, "hashes of writes differ, and the hash of no parameter differs");
 }
 
-void ParameterWrites::refuse_elsewhere(const std::vector<ParamSpec>& specs) const {
-  if (!elsewhere_) return;
-  const auto written = std::ranges::find_if(changes_, [](std::int64_t changes) { return changes != 0; });
-  if (written == changes_.end()) return;
-  throw ConfigError("attach", specs[static_cast<std::size_t>(written - changes_.begin())].name,
-                    "a worker wrote into this parameter, but its values belong to the servers (sync.servers)",
-                    "write before attach(), or use no servers");
+int ParameterWrites::first_changed() const {
+  const auto changed = std::ranges::find_if(changes_, [](std::int64_t changes) { return changes != 0; });
+  return changed == changes_.end() ? -1 : static_cast<int>(changed - changes_.begin());
 }
 
 }  // namespace zero

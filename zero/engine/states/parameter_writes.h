@@ -24,10 +24,10 @@ std::uint64_t bytes_hash(std::span<const std::byte> bytes);
 class ParameterWrites {
  public:
   // `ranks_alike`: number of neighbours that hold the same weights; it divides the ranks. `elsewhere`: weights come
-  // from servers.
+  // from other ranks, so every write is lost.
   ParameterWrites(std::size_t num_params, int ranks_alike, bool elsewhere);
 
-  // Returns whether writes can differ; if not, no hash is needed.
+  // Returns whether writes matter; if not, no hash is needed.
   bool watches() const { return ranks_alike_ > 1 || elsewhere_; }
   void begin(int param, std::uint64_t hash);
   void end(int param, std::uint64_t hash);
@@ -42,8 +42,8 @@ class ParameterWrites {
   void require_same(Communicator& run, const std::vector<ParamSpec>& specs) const;
   // Collective. Throws that ConfigError; for use if same() is false.
   [[noreturn]] void refuse(Communicator& run, const std::vector<ParamSpec>& specs) const;
-  // Throws ConfigError if weights that come from servers were written here.
-  void refuse_elsewhere(const std::vector<ParamSpec>& specs) const;
+  // Returns the first parameter with a change; -1: none.
+  int first_changed() const;
 
  private:
   // Returns the lowest rank that holds the same weights.

@@ -7,7 +7,6 @@
 
 #include "zero/base/error/error.h"
 #include "zero/base/process/machine.h"
-#include "zero/comm/board/arrivals.h"
 #include "zero/comm/collectives.h"
 #include "zero/plan/units/weighted_cut.h"
 
@@ -31,14 +30,13 @@ void require_same(Communicator& run, const std::vector<double>& weights) {
 
 }  // namespace
 
-AttachOptions with_shard_weights(AttachOptions options, Communicator& run, int local_world) {
-  if (options.shards != Cut::kWeighted || is_replacement(run)) return options;
-  require_possible(options.sync, run.world());
+AttachOptions with_shard_weights(AttachOptions options, Communicator& run, int local_world, int owners) {
+  if (options.shards != Cut::kWeighted) return options;
   require_same(run, options.shard_weights);
   if (!options.shard_weights.empty()) return options;
   std::int64_t bytes = available_memory() / std::max(local_world, 1);
   if (options.device_memory.kind == MemoryBudget::Kind::kBytes) bytes = std::min(bytes, options.device_memory.bytes);
-  const Mesh mesh = mesh_of(options.sync.has_servers() ? options.sync.servers : run.world(), options);
+  const Mesh mesh = mesh_of(owners > 0 ? owners : run.world(), options);
   options.shard_weights = weights_by_memory(run, mesh, bytes);
   return options;
 }

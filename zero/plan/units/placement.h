@@ -4,7 +4,7 @@
 //   spread_over_tiers(placement, units, world, {.optimizer = {.host = 0.6, .disk = 0.4}});
 //
 // place() turns a stage into a Placement. Schedules, bytes to hold and to send, and the engine's steps depend only on
-// the Placement. Code reads the stage's number only before that, to check or choose options: servers need stage 3, and
+// the Placement. Code reads the stage's number only before that, to check or choose options: some need stage 3, and
 // `zero plan` compares stages. Text for the user also has it: errors, tables, reports, the papers' formulas.
 #pragma once
 
@@ -56,7 +56,7 @@ struct Placement {
   bool linked = false;           // units move from device to device (NCCL), and sums need staging memory on the device
   bool device_is_apart = false;  // the device has its own memory, so sums over copies use main memory
   RankSums sums = RankSums::kOrdered;
-  bool updated_elsewhere = false;  // this rank holds no optimizer state and no master, because servers do (sync_plan.h)
+  bool updated_elsewhere = false;  // this rank holds no optimizer state and no master, because other ranks do
   int leaves = 0;                  // of a step, summed in a tree (leaves.h); 0: micro-batches are summed in their order
   // Returns whether gradients are summed over micro-batches in fp32, whatever the parameter's type.
   bool fp32_gradient() const { return accumulate > 1 || fp32_sums; }

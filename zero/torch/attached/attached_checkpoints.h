@@ -1,6 +1,6 @@
 // AttachedCheckpoints: checkpoints of an attached model: the engine's states, its buffers, and the random generator.
 //
-//   AttachedCheckpoints checkpoints(engine, values, buffers, place, role.server());
+//   AttachedCheckpoints checkpoints(engine, values, buffers, place, role);
 //   checkpoints.begin_save(path, contents, SaveMode::kAsync)->wait();
 //   LoadedCheckpoint loaded = checkpoints.load(path, calls);
 //
@@ -18,7 +18,7 @@
 #include "zero/checkpoint/in_memory_checkpoints.h"
 #include "zero/checkpoint/load.h"
 #include "zero/checkpoint/save.h"
-#include "zero/serve/push_server.h"
+#include "zero/engine/rank_role.h"
 #include "zero/torch/attached/attached_values.h"
 #include "zero/torch/attached/rank_extras.h"
 
@@ -32,16 +32,11 @@ struct WholeModel {
 
 class AttachedCheckpoints {
  public:
-  // All arguments must outlive the object. `place`: the device of the model. `server`: this rank's server, whose older
-  // versions of the weights are stored in the rank's file; null: this rank is not a server.
+  // All arguments must outlive the object. `place`: the device of the model. The states of `role` are stored in the
+  // rank's file.
   AttachedCheckpoints(RankEngine& engine, AttachedValues& values, NamedBuffers& buffers, c10::Device place,
-                      PushServer* server)
-      : engine_(engine),
-        values_(values),
-        buffers_(buffers),
-        place_(place),
-        server_(server),
-        images_(engine.resources()) {}
+                      RankRole& role)
+      : engine_(engine), values_(values), buffers_(buffers), place_(place), role_(role), images_(engine.resources()) {}
 
   std::unique_ptr<CheckpointSave> begin_save(const std::filesystem::path& path, SaveContents contents, SaveMode mode);
   [[nodiscard]] bool keep(InMemoryCheckpoints& kept, std::int64_t step, SaveContents contents);
@@ -66,13 +61,13 @@ class AttachedCheckpoints {
  private:
   bool owns_generator() const;
   SaveContents with_extras(SaveContents contents) const;
-  void take_versions(const LoadedCheckpoint& loaded);
+  void restore_role(const LoadedCheckpoint& loaded);
 
   RankEngine& engine_;
   AttachedValues& values_;
   NamedBuffers& buffers_;
   c10::Device place_;
-  PushServer* server_;
+  RankRole& role_;
   ImageMemory images_;  // memory of asynchronous saves, one after another
 };
 

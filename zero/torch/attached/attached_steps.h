@@ -4,16 +4,16 @@
 //   steps.drop_zeroed();            // before other work: zero_grad() was perhaps called since the last call
 //
 // All functions are Collective, and throw ConfigError if there are no values. Steps also throw it if a parameter was
-// replaced since attach(), or if a gradient was read or set elsewhere.
+// replaced since attach(), if a gradient was read or set elsewhere, or if this rank's role has no steps.
 #pragma once
 
 #include <vector>
 
 #include "zero/engine/rank_engine.h"
+#include "zero/engine/rank_role.h"
 #include "zero/torch/attached/attached_checkpoints.h"
 #include "zero/torch/attached/attached_gradients.h"
 #include "zero/torch/attached/attached_parameters.h"
-#include "zero/torch/attached/attached_role.h"
 #include "zero/torch/attached/attached_values.h"
 
 namespace zero {
@@ -23,7 +23,7 @@ struct PartsOfSteps {
   RankEngine& engine;
   const AttachedParameters& parameters;
   AttachedGradients& gradients;
-  AttachedRole& role;
+  RankRole& role;
   AttachedValues& values;
   AttachedCheckpoints& checkpoints;
 };
@@ -34,7 +34,7 @@ class AttachedSteps {
   explicit AttachedSteps(const PartsOfSteps& parts) : parts_(parts) {}
 
   StepReport step(const StepRates& rates, const StepLimits& limits);
-  // The two halves of step(), for a section of a model (zero/torch/pipeline).
+  // The two halves of step(), for a section of a model (zero/torch/pipeline). Every rank of it has the usual role.
   StepSync agree(const StepRates& rates, const StepLimits& limits);
   StepReport carry_out(const StepSync& agreed, const StepRates& rates);
 

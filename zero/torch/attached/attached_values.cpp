@@ -6,7 +6,7 @@ namespace zero {
 
 void AttachedValues::require() {
   refuse_in_child();
-  if (PushWorker* worker = role_.worker(); worker != nullptr && !worker->has_begun()) worker->begin();
+  role_.begin();
   if (!complete_)
     throw ConfigError("attach", "awaits_load",
                       "this engine has no complete values: no checkpoint was loaded, or a load failed",

@@ -22,7 +22,7 @@
 #include "zero/comm/group.h"
 #include "zero/engine/options/leaf_options.h"
 #include "zero/engine/options/option_numbers.h"
-#include "zero/engine/states/shard_weights.h"
+#include "zero/serve/role/make_role.h"
 #include "zero/torch/attached/first_values.h"
 #include "zero/torch/deferred/deferred.h"
 #include "zero/torch/deferred/tagged_tensor.h"
@@ -84,7 +84,7 @@ PipelinedModule::PipelinedModule(ModelTensors model, World& world, const AttachO
     return;
   }
   plan_ = build_pipeline(order_, 1, 1, options_.accumulate);
-  AttachOptions whole = with_shard_weights(options_, world.communicator(), world.local_size());
+  AttachOptions whole = with_weights_of_owners(options_, world.communicator(), world.local_size());
   modules_.push_back(std::make_unique<AttachedModule>(model_, world, std::move(whole), EngineHost{}));
   attached_ = true;
 }
@@ -148,11 +148,11 @@ void PipelinedModule::attach_sections(const LossOfMicro& loss) {
     const ModelTensors tensors = tensors_of_section(section);
     if (tensors.parameters.empty()) continue;
     World& world = *worlds_[static_cast<std::size_t>(section)];
-    modules_[static_cast<std::size_t>(section)] =
-        std::make_unique<AttachedModule>(tensors, world,
-                                         with_shard_weights(section_options(of_model, tensors, share_of_rank(section)),
-                                                            world.communicator(), world.local_size()),
-                                         EngineHost{.has_section = true});
+    modules_[static_cast<std::size_t>(section)] = std::make_unique<AttachedModule>(
+        tensors, world,
+        with_weights_of_owners(section_options(of_model, tensors, share_of_rank(section)), world.communicator(),
+                               world.local_size()),
+        EngineHost{.has_section = true});
     any = true;
   }
   ZERO_CHECK(any, "position {} has no parameter", grid_.position);

@@ -1,4 +1,4 @@
-#include "zero/engine/served_access.h"
+#include "zero/engine/half_steps.h"
 
 #include <span>
 
@@ -7,7 +7,7 @@
 
 namespace zero {
 
-StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
+StepReport HalfSteps::apply(const GivenGradients& gradients, double lr, const StepLimits& limits) {
   return io_.run([&] {
     step_.begin_backward();
     parts_.reducer.give(gradients);
@@ -15,11 +15,11 @@ StepReport ServedAccess::apply(const GivenGradients& gradients, double lr, const
   });
 }
 
-void ServedAccess::give_away(const TakeGradient& take, const std::function<void()>& taken) {
+void HalfSteps::give_away(const TakeGradient& take, const std::function<void()>& taken) {
   io_.run([&] { step_.give_away(take, taken); });
 }
 
-void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
+void HalfSteps::read_parameter_shard(int unit, std::byte* into) {
   io_.run([&] {
     parts_.updater.finish();
     Device& device = parts_.state.device();
@@ -34,11 +34,11 @@ void ServedAccess::read_parameter_shard(int unit, std::byte* into) {
   });
 }
 
-std::byte* ServedAccess::whole_parameter(int unit) {
+std::byte* HalfSteps::whole_parameter(int unit) {
   return parts_.state.whole_parameter(unit);
 }
 
-const std::vector<bool>& ServedAccess::present() const {
+const std::vector<bool>& HalfSteps::present() const {
   return parts_.reducer.arrivals().present();
 }
 
