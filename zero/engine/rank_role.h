@@ -67,7 +67,8 @@ class RankRole {
 
   // Receives the first values, if other ranks have them. No-op if they have come.
   virtual void begin() {}
-  // Ends the passes of a step. Throws what RankEngine::step() throws, and ConfigError for a step that the role excludes.
+  // Ends the passes of a step. Throws what RankEngine::step() throws, and ConfigError for a step that the role
+  // excludes.
   virtual StepReport step(const StepRates& rates, const StepLimits& limits) { return engine_->step(rates, limits); }
   // Does the work of a rank without steps of its own, from step number `step` until the run is over. Returns false at
   // once if the rank has steps.

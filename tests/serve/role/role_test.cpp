@@ -98,7 +98,7 @@ TEST(Role, WithoutServersAllRanksUpdate) {
 }
 
 // The worker leaves after its last step, and the server then returns.
-TEST(Role, AWorkersStepsHaveBitsOfOneRank) {
+TEST(Role, WorkersStepsKeepBits) {
   const TrainedClocks run{.clocks = 3};
   std::vector<std::uint32_t> weights;
   on_ranks(2, [&](Communicator& comm) {

@@ -4,8 +4,8 @@
 //   const std::vector<Unit> units = units_of_role(specs, run, options);
 //   const std::unique_ptr<RankRole> role = make_role(run, options);
 //
-// Without servers every rank computes gradients and updates its states. Throws ConfigError before anything is allocated,
-// for options that cannot be combined with servers.
+// Without servers every rank computes gradients and updates its states. Throws ConfigError before anything is
+// allocated, for options that cannot be combined with servers.
 #pragma once
 
 #include <memory>
