@@ -60,6 +60,9 @@ class WandbOffline(unittest.TestCase):
         [(_, row)] = wandb_offline.rows_of(run)
         written = (ROOT / "app/report/files/tensorboard_log.cpp").read_text()
         tags = set(re.findall(r'"((?:train|speed|memory|validation)/\w+)"', written))
+        self.assertIn('"memory/" + std::string(name_of(tier)) + "_bytes"', written)
+        tiers = re.findall(r'TierFacts\{Tier::k\w+, "(\w+)"', (ROOT / "zero/base/numbers/tier.h").read_text())
+        tags |= {f"memory/{tier}_bytes" for tier in tiers}
         self.assertEqual(set(row) - tags, set())
         self.assertEqual(set(wandb_offline.STEP.values()) | {"memory/device_bytes"}, tags)
         self.assertEqual(
