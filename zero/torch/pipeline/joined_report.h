@@ -2,8 +2,8 @@
 //
 //   EngineReport rank = joined_report({section_1.report(), section_3.report()});
 //
-// Bytes and counts are sums over the engines. A sum of peaks is an upper bound, because the engines' peaks may be at
-// different times. All other fields are those of the first engine. Local.
+// Bytes, counts and the seconds of transfers are sums over the engines. A sum of peaks is an upper bound, because the
+// engines' peaks may be at different times. All other fields are those of the first engine. Local.
 #pragma once
 
 #include <vector>
