@@ -1,4 +1,4 @@
-// RankRole: what a rank does in the steps of a run. By default it computes gradients and updates its states.
+// RankRole: the work of a rank in the steps of a run. By default it computes gradients and updates its states.
 //
 //   const std::unique_ptr<RankRole> role = make_role(run, options);        // zero/serve/role/make_role.h
 //   RankEngine engine(role->comm(), specs, units, role->options(), observer);
@@ -30,7 +30,7 @@ struct RoleState {
   std::span<const std::byte> bytes;
 };
 
-// What a checkpoint has for a role.
+// The part of a checkpoint that belongs to a role.
 struct SavedRole {
   std::vector<RoleState> states{};  // all tensors of the rank's file that are no states of engines
   std::int64_t num_files = 0;       // of the checkpoint: one for each rank that saved

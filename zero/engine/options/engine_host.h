@@ -35,7 +35,7 @@ struct EngineHost {
   int local_world = 1;             // ranks that share this machine's memory
   bool updated_elsewhere = false;  // other ranks hold and update the optimizer states
   bool has_section = false;        // the parameters are one section of a pipeline's model
-  // Of a rank's offloaded activations: on the host if host_memory is kAuto; on the device its blocks in transfer.
+  // Bytes of a rank's offloaded activations: on the host if host_memory is kAuto. On the device: blocks in transfer.
   PerTier<std::int64_t> activation_bytes{};
   // Rates of this machine for a rank, if known. Without update_numel they are probed if a choice needs them, or, with
   // `probes`, always.

@@ -18,7 +18,7 @@
 namespace zero {
 
 // kWhole keeps parameters whole. The parameters of a unit are assigned in descending size, each to the owner with the
-// least of this unit. Of equal owners the owner with the least of the model gets it. So no owner has more of a unit
+// least of this unit. If owners are equal, the one with the least of the model gets it. So no owner has more of a unit
 // than an equal share plus the largest parameter. If matrices are updated as wholes (Unit::whole_matrices()), units of
 // other parameters keep equal ranges. No update needs those whole, and a unit of one embedding would be padded to its
 // full size for every owner.
